@@ -1,0 +1,51 @@
+# `make help` lists the verbs. Each makes its own .venv from a bare python3 >= 3.10 with pip, using uv inside it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := --extra dev
+SYNC := $(BIN)/uv sync --quiet --frozen --inexact
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench bench-quality notebooks clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+demo: $(VENV)/.demo ## index the Python standard library's docstrings and ask; make demo Q="..." asks your own
+	@$(BIN)/umi demo $(if $(Q),--question "$(Q)")
+
+test: $(VENV)/.dev ## every test (about ten minutes); make test T=tests/ranking for some
+	@$(BIN)/python -m pytest $(T)
+
+check: $(VENV)/.dev ## lint, format, types, import direction, public names
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest tests/test_architecture.py
+
+bench: $(VENV)/.dev ## speed, side by side with the peers
+	@$(BIN)/python -m benchmarks
+
+bench-quality: $(VENV)/.dev ## ranking quality on the sets in ../shared/data
+	@$(BIN)/python benchmarks/quality.py
+
+notebooks: $(VENV)/.dev ## execute every notebook in a real kernel
+	@$(BIN)/python -m pytest tests/test_notebooks.py
+
+clean: ## remove the environment, caches and the demo's store
+	rm -rf $(VENV) .umi-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out
+
+$(VENV)/.uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "umi needs Python 3.10 or newer; set PYTHON=python3.x")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.uv pyproject.toml uv.lock
+	@echo "umi: installing into $(VENV) (once)"
+	@test -e $(VENV)/.dev || $(SYNC) --extra langchain --extra llamaindex
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.uv pyproject.toml uv.lock
+	@echo "umi: installing the development tools into $(VENV) (once)"
+	@$(SYNC) $(EXTRAS)
+	@touch $@ $(VENV)/.demo

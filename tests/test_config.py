@@ -1,0 +1,73 @@
+"""Settings: from code, file and environment; live changes; errors that name the field."""
+
+from __future__ import annotations
+
+import pytest
+
+from umi_common.config import AnalyzerConfig, FusionConfig, RewriteConfig, UmiConfig
+from umi_common.errors import ConfigError, ReindexRequired
+
+
+def test_code_beats_nothing_file_beats_code_and_environment_beats_the_file(tmp_path, monkeypatch):
+    file = tmp_path / "umi.toml"
+    file.write_text('[fusion]\nmethod = "rrf"\nrrf_k = 30\n[mmr]\nenabled = true\n')
+    assert UmiConfig.load(file).fusion == FusionConfig(method="rrf", rrf_k=30)
+    monkeypatch.setenv("UMI_FUSION__RRF_K", "17.5")
+    monkeypatch.setenv("UMI_LEXICAL__K1", "0.9")
+    loaded = UmiConfig.load(file)
+    assert (loaded.fusion.rrf_k, loaded.fusion.method, loaded.lexical.k1, loaded.mmr.enabled) == (17.5, "rrf", 0.9, True)
+
+
+def test_without_file_and_environment_the_defaults_hold():
+    assert UmiConfig.load() == UmiConfig()
+
+
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("[fusion]\nmethod = 'magic'", "fusion.method"),
+        ("[fushion]\nmethod = 'rrf'", "fushion"),
+        ("[lexical]\nb = 1.5", "lexical.b"),
+        ("[lexical]\nk1 = nan", "lexical.k1"),
+        ("[lexical", "TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_naming_the_field(tmp_path, text, named):
+    file = tmp_path / "umi.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=named):
+        UmiConfig.load(file)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="nowhere.toml"):
+        UmiConfig.load(tmp_path / "nowhere.toml")
+
+
+def test_a_wrong_variable_is_refused_naming_the_field(monkeypatch):
+    monkeypatch.setenv("UMI_LEXICAL__B", "much")
+    with pytest.raises(ConfigError, match=r"lexical\.b"):
+        UmiConfig.load()
+
+
+def test_replaced_changes_one_field_and_keeps_its_neighbours():
+    config = UmiConfig(fusion=FusionConfig(rrf_k=10)).replaced(fusion={"method": "rrf"}, mmr={"enabled": True})
+    assert (config.fusion.rrf_k, config.fusion.method, config.mmr.enabled) == (10, "rrf", True)
+    with pytest.raises(ConfigError, match="fusion"):
+        config.replaced(fusion={"methd": "rrf"})
+
+
+def test_settings_are_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        UmiConfig().fusion.rrf_k = 3
+
+
+def test_an_analyzer_change_needs_a_reindex_and_says_so():
+    with pytest.raises(ReindexRequired, match="reindex"):
+        UmiConfig().check_live_change(UmiConfig(analyzer=AnalyzerConfig(language="german")))
+    UmiConfig().check_live_change(UmiConfig(fusion=FusionConfig(method="rrf")))
+
+
+def test_a_template_without_the_query_is_refused():
+    with pytest.raises(ConfigError, match="query"):
+        RewriteConfig(template="Say something")

@@ -1,0 +1,99 @@
+"""The embedded model, and everything that can stand in its place."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from umi_common import embedders
+from umi_common.embedders import WordLlamaEmbedder, as_embedder, default_embedder, unit_rows
+from umi_common.errors import ConfigError, EmbedderError
+
+TEXTS = ["a cat sat on the mat", "kittens rest on a rug", "the central bank raised its rates"]
+
+
+def test_the_default_needs_no_network_and_knows_meaning(monkeypatch):
+    monkeypatch.setattr("socket.socket", lambda *a, **k: pytest.fail("the network was asked"))
+    cat, kitten, bank = WordLlamaEmbedder().embed_documents(TEXTS)
+    assert cat @ kitten > cat @ bank
+    assert cat.dtype == np.float32
+    assert cat.shape == (256,)
+
+
+def test_loading_leaves_the_root_logger_alone():
+    before = (logging.root.level, list(logging.root.handlers))
+    WordLlamaEmbedder().embed_queries(["x"])
+    assert (logging.root.level, list(logging.root.handlers)) == before
+
+
+def test_a_row_depends_on_its_text_alone_to_the_last_bit():
+    together = default_embedder().embed_documents([*TEXTS, "word " * 5_000, ""])
+    for row, text in zip(together, TEXTS, strict=False):
+        assert (default_embedder().embed_queries([text])[0] == row).all()
+    assert not together[-1].any()
+
+
+def test_it_loads_once_whatever_the_number_of_threads(monkeypatch):
+    loads = []
+    load = embedders._load_wordllama
+    monkeypatch.setattr(embedders, "_load_wordllama", lambda: loads.append(1) or load())
+    model = WordLlamaEmbedder()
+    threads = [threading.Thread(target=model.embed_queries, args=(["x"],)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loads) == 1
+
+
+def test_a_missing_model_is_a_typed_error_with_the_fix(monkeypatch):
+    monkeypatch.setattr(embedders.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EmbedderError, match="pip install wordllama"):
+        WordLlamaEmbedder().embed_queries(["x"])
+
+
+def test_a_function_becomes_an_embedder_named_after_itself():
+    def by_length(texts):
+        return [[len(text), 1.0] for text in texts]
+
+    model = as_embedder(by_length)
+    assert (model.embed_documents(["abc"]) == np.array([[3.0, 1.0]], dtype=np.float32)).all()
+    assert model.dim == 2
+    assert "by_length" in model.name
+
+
+def test_a_langchain_embeddings_becomes_an_embedder():
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    model = as_embedder(DeterministicFakeEmbedding(size=5))
+    assert model.dim == 5
+    assert (model.embed_documents(["x"])[0] == model.embed_queries(["x"])[0]).all()
+
+
+def test_a_llamaindex_model_becomes_an_embedder():
+    from llama_index.core.embeddings import MockEmbedding
+
+    model = as_embedder(MockEmbedding(embed_dim=4, model_name="mock-4"))
+    assert model.dim == 4
+    assert "mock-4" in model.name
+
+
+@pytest.mark.parametrize("reply", ["words", [1.0, 2.0], [[1.0], [1.0, 2.0]], None])
+def test_something_that_is_no_matrix_is_a_typed_error(reply):
+    with pytest.raises(EmbedderError, match="embedder"):
+        as_embedder(lambda texts: reply).embed_documents(["x", "y"])
+
+
+def test_what_is_no_embedder_is_refused_saying_what_is_expected():
+    with pytest.raises(ConfigError, match="embed_documents"):
+        as_embedder(42)
+
+
+def test_unit_rows_turn_nan_and_zero_rows_into_zeros():
+    rows = unit_rows([[3.0, 4.0], [0.0, 0.0], [float("nan"), 1.0]])
+    assert rows[0] == pytest.approx([0.6, 0.8])
+    assert not rows[1].any()
+    assert np.isfinite(rows).all()

@@ -1,0 +1,77 @@
+"""What a search may ask for; everything else is refused before any work."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from umi_common.errors import (
+    ConfigError,
+    EmptyQuery,
+    FilterError,
+    InputError,
+    InvalidLimit,
+    InvalidTimeRange,
+    InvalidVector,
+    QueryTooLong,
+)
+from umi_common.request import Request
+from umi_common.types import TimeRange
+
+NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
+FINE = {
+    "query": "q",
+    "limit": 10,
+    "deep_search": True,
+    "time_range": None,
+    "where": None,
+    "now": NOW,
+    "history": (),
+    "strategy": "hybrid",
+    "query_vector": None,
+}
+
+
+@pytest.mark.parametrize(
+    "change, error",
+    [
+        ({"query": ""}, EmptyQuery),
+        ({"query": " \n"}, EmptyQuery),
+        ({"query": None}, InputError),
+        ({"query": "é" * 5_001}, QueryTooLong),
+        ({"limit": 0}, InvalidLimit),
+        ({"limit": 101}, InvalidLimit),
+        ({"limit": 3.0}, InvalidLimit),
+        ({"limit": True}, InvalidLimit),
+        ({"time_range": (NOW, NOW)}, InvalidTimeRange),
+        ({"time_range": (datetime(2024, 1, 1), None)}, InvalidTimeRange),
+        ({"time_range": "yesterday"}, InvalidTimeRange),
+        ({"now": datetime(2024, 1, 1)}, InvalidTimeRange),
+        ({"where": {}}, FilterError),
+        ({"where": {"a": {"$near": 1}}}, FilterError),
+        ({"history": "one string"}, InputError),
+        ({"strategy": "magic"}, ConfigError),
+        ({"query_vector": [1.0, float("nan")]}, InvalidVector),
+        ({"query_vector": [[1.0]]}, InvalidVector),
+    ],
+)
+def test_a_wrong_argument_is_refused_as_a_value_error_of_its_kind(change, error):
+    with pytest.raises(error) as caught:
+        Request.checked(**{**FINE, **change})
+    assert isinstance(caught.value, ValueError)
+
+
+def test_the_limits_themselves_are_fine():
+    assert Request.checked(**{**FINE, "query": "é" * 5_000, "limit": 100}).limit == 100
+    assert Request.checked(**{**FINE, "limit": np.int64(1)}).limit == 1
+
+
+def test_a_pair_of_moments_is_a_time_range():
+    span = (NOW, NOW + timedelta(days=1))
+    assert Request.checked(**{**FINE, "time_range": span}).time_range == TimeRange(*span)
+
+
+def test_a_lone_surrogate_in_a_query_is_replaced_and_nothing_else_changes():
+    assert Request.checked(**{**FINE, "query": "caf\u00e9 \ud800"}).query == "caf\u00e9 ?"

@@ -1,0 +1,80 @@
+"""Values: what a chunk may hold, and that what it holds cannot change."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from umi_common.errors import InvalidChunk, InvalidTimeRange, UmiError
+from umi_common.types import Chunk, TimeRange
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        ({"id": "", "text": "x"}, "id"),
+        ({"id": 7, "text": "x"}, "id"),
+        ({"id": "a" * 1025, "text": "x"}, "1024"),
+        ({"id": "a", "text": " \n\t"}, "text is empty"),
+        ({"id": "a", "text": None}, "NoneType"),
+        ({"id": "a", "text": "\ud800"}, "surrogate"),
+        ({"id": "a", "text": "x", "source": 3}, "source"),
+        ({"id": "a", "text": "x", "position": "3"}, "position"),
+        ({"id": "a", "text": "x", "position": True}, "position"),
+        ({"id": "a", "text": "x", "event_time": datetime(2024, 5, 1)}, "time zone"),
+        ({"id": "a", "text": "x", "event_time": "2024-05-01"}, "event_time"),
+        ({"id": "a", "text": "x", "metadata": {1: "x"}}, "metadata key"),
+        ({"id": "a", "text": "x", "metadata": {"k": {"deep": 1}}}, "'k'"),
+        ({"id": "a", "text": "x", "metadata": {"k": float("nan")}}, "'k'"),
+        ({"id": "a", "text": "x", "metadata": {"k": 2**63}}, "64 bits"),
+        ({"id": "a", "text": "x", "metadata": {"k": NOON}}, "isoformat"),
+        ({"id": "a", "text": "x", "metadata": [("k", 1)]}, "dict"),
+    ],
+)
+def test_a_bad_chunk_is_refused_naming_what_is_wrong(arguments, named):
+    with pytest.raises(InvalidChunk, match=named) as caught:
+        Chunk(**arguments)
+    assert isinstance(caught.value, (UmiError, ValueError))
+
+
+def test_event_time_becomes_utc():
+    tokyo = timezone(timedelta(hours=9))
+    assert Chunk("a", "x", event_time=NOON.astimezone(tokyo)).event_time == NOON
+    assert Chunk("a", "x", event_time=NOON.astimezone(tokyo)).event_time.tzinfo is timezone.utc
+
+
+def test_a_chunk_cannot_change_nor_can_its_metadata():
+    mine = {"tags": ["a", "b"]}
+    chunk = Chunk("a", "x", metadata=mine)
+    mine["tags"] = "changed"
+    assert chunk.metadata["tags"] == ("a", "b")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        chunk.text = "y"
+    with pytest.raises(TypeError):
+        chunk.metadata["tags"] = 1
+
+
+def test_a_chunk_can_be_copied_pickled_and_hashed():
+    chunk = Chunk("a", "x", metadata={"k": (1, None, True)}, source="s", position=2, event_time=NOON)
+    assert copy.deepcopy(chunk) == chunk == pickle.loads(pickle.dumps(chunk))
+    assert len({chunk, copy.copy(chunk)}) == 1
+
+
+def test_a_time_range_holds_its_start_and_not_its_end():
+    day = TimeRange(NOON, NOON + timedelta(days=1))
+    assert NOON in day
+    assert NOON + timedelta(days=1) not in day
+    assert NOON in TimeRange(None, None)
+    assert NOON not in TimeRange(None, NOON)
+
+
+@pytest.mark.parametrize("bounds", [(NOON, NOON), (NOON, NOON - timedelta(1)), (datetime(2024, 1, 1), None)])
+def test_a_backward_or_naive_time_range_is_refused(bounds):
+    with pytest.raises(InvalidTimeRange):
+        TimeRange(*bounds)

@@ -1,0 +1,67 @@
+"""umi: find the right passage, say why, and fit it into the prompt.
+
+    from umi_common import Chunk, DualRetriever, HybridStore, TokenBudget
+
+The names below load on first use, so that importing umi costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from umi_common.config import UmiConfig
+    from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
+    from umi_common.errors import UmiError
+    from umi_common.protocols import Embedder, Reranker, Rewriter
+    from umi_common.retriever import DualRetriever
+    from umi_common.store.hybrid import HybridStore
+    from umi_common.types import Chunk, Hit, SearchResult, TimeRange
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AssembledContext": "umi_common.context.budget",
+    "AssemblyPolicy": "umi_common.context.budget",
+    "Chunk": "umi_common.types",
+    "DualRetriever": "umi_common.retriever",
+    "Embedder": "umi_common.protocols",
+    "Hit": "umi_common.types",
+    "HybridStore": "umi_common.store.hybrid",
+    "Reranker": "umi_common.protocols",
+    "Rewriter": "umi_common.protocols",
+    "SearchResult": "umi_common.types",
+    "TimeRange": "umi_common.types",
+    "TokenBudget": "umi_common.context.budget",
+    "UmiConfig": "umi_common.config",
+    "UmiError": "umi_common.errors",
+}
+
+__all__ = [
+    "AssembledContext",
+    "AssemblyPolicy",
+    "Chunk",
+    "DualRetriever",
+    "Embedder",
+    "Hit",
+    "HybridStore",
+    "Reranker",
+    "Rewriter",
+    "SearchResult",
+    "TimeRange",
+    "TokenBudget",
+    "UmiConfig",
+    "UmiError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'umi_common' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,249 @@
+"""Every setting, one frozen model per stage; what a search does is what this tree says.
+
+From code: `UmiConfig(fusion=FusionConfig(method="rrf"))`. From a TOML file and the environment:
+`UmiConfig.load("umi.toml")`, where `UMI_FUSION__METHOD=rrf` beats the file. Unknown names are refused.
+Defaults are measured; `docs/decisions.md` holds the tables.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from umi_common.errors import ConfigError, ReindexRequired
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+Count = Annotated[int, Field(ge=0)]
+
+ENVIRONMENT_PREFIX = "UMI_"
+REWRITE_TEMPLATE = """Rewrite this search query into 2-3 variations that would help find relevant memories.
+
+Query: {query}
+
+Return as JSON array of strings. Example: ["variation 1", "variation 2", "variation 3"]
+Only return the JSON array, nothing else."""
+"""ADR-015, word for word."""
+
+
+class Frozen(BaseModel):
+    """Immutable; unknown fields are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(_first_fault(type(self).__name__, error)) from error
+
+
+class AnalyzerConfig(Frozen):
+    """Text to terms; part of the store's fingerprint, so a change needs a reindex."""
+
+    language: str = "english"
+    """A Snowball language ("english", "german", ...) or "none" for no stemming."""
+    stop_words: frozenset[str] = frozenset()
+    """Dropped before stemming; lower-case. Empty by default: they carry meaning in short chats."""
+
+
+class LexicalConfig(Frozen):
+    """BM25; all of it changes without a reindex."""
+
+    engine: Literal["postings", "rank_bm25"] = "postings"
+    """"rank_bm25" is the reference: static, slow, for comparison."""
+    variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
+    k1: float = Field(default=1.2, ge=0.0, le=10.0)
+    b: Share = 0.75
+    delta: float = Field(default=0.5, ge=0.0, le=10.0)
+    """Only L and Plus (rank_bm25: 0.5 for L, 1.0 for Plus)."""
+    epsilon: float = Field(default=0.25, ge=0.0, le=1.0)
+    """Only Okapi: floor of a negative idf as a share of the mean idf."""
+
+
+class DenseConfig(Frozen):
+    """Nearest neighbours by cosine."""
+
+    exact_up_to: Count = 20_000
+    """Chunks up to which an exact scan answers; the Chroma index above."""
+    search_ef: int = Field(default=400, ge=10)
+    """Chroma's candidate list; larger is more exact and slower."""
+    probe_seconds: Positive = 20.0
+    """How long opening Chroma may take in a child process before it counts as damaged."""
+
+
+class RecallConfig(Frozen):
+    """How much reaches the ranking."""
+
+    depth: int = Field(default=200, ge=10, le=10_000)
+    """Candidates from each arm and variation."""
+    around: int = Field(default=1, ge=0, le=10)
+    """Chunks to each side of a candidate, in its source, that join the pool."""
+
+
+class RoutingConfig(Frozen):
+    """When the LLM is asked."""
+
+    mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
+    weakness: Share = 0.5
+    """evidence: the LLM is asked when the evidence's weakness (0 strong .. 1 weak) is at least this."""
+
+
+class RewriteConfig(Frozen):
+    """The LLM's part; text in, a few short strings out."""
+
+    template: str = REWRITE_TEMPLATE
+    """Must hold {query}; may hold {history}; other braces are literal."""
+    variations_max: int = Field(default=3, ge=1, le=10)
+    variation_bytes_max: int = Field(default=1_000, ge=10, le=10_000)
+    timeout_seconds: Positive = 4.0
+    retries: int = Field(default=0, ge=0, le=3)
+    cache_size: Count = 1_024
+    """Replies kept in memory, least recently used out; 0 turns it off."""
+    breaker_failures: int = Field(default=5, ge=1)
+    """Failures in a row after which the LLM is left alone."""
+    breaker_seconds: Positive = 30.0
+    """How long, until one call may try again."""
+
+    @field_validator("template")
+    @classmethod
+    def _holds_query(cls, template: str) -> str:
+        if "{query}" not in template:
+            raise ValueError("the template has no {query}; put it where the user's query belongs")
+        return template
+
+
+class WhenConfig(Frozen):
+    """Time words in the query."""
+
+    enabled: bool = True
+    boost: float = Field(default=0.3, ge=0.0, le=5.0)
+    """A chunk inside a fuzzy phrase's range scores (1 + boost) times as much."""
+
+
+class FusionConfig(Frozen):
+    """Two arms, V variations, one score."""
+
+    method: Literal["convex", "rrf"] = "convex"
+    normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
+    lexical_weight: float = Field(default=0.5, ge=0.0)
+    dense_weight: float = Field(default=0.5, ge=0.0)
+    adaptive: bool = True
+    """Let the weights follow the evidence of the query and the corpus."""
+    rrf_k: Positive = 60.0
+    variation_weight: float = Field(default=1.0, ge=0.0)
+    """Weight of each LLM variation; the original has 1."""
+
+
+class NeighboursConfig(Frozen):
+    """Context flows between chunks of one source."""
+
+    enabled: bool = True
+    previous: float = Field(default=0.5, ge=0.0)
+    following: float = Field(default=0.3, ge=0.0)
+    source: float = Field(default=0.2, ge=0.0)
+    adaptive: bool = True
+    """Let the shares follow the material."""
+
+
+class DecayConfig(Frozen):
+    """Exponential forgetting: floor + (1 - floor) * 2 ** (-age / half_life)."""
+
+    half_life_hours: Positive | None = None
+    """Age at which the factor has fallen halfway to `floor`; None: no decay."""
+    floor: Share = 0.5
+    """Smallest factor."""
+
+
+class DuplicatesConfig(Frozen):
+    """Near-duplicates collapse onto the best of them."""
+
+    enabled: bool = True
+    similarity: float = Field(default=0.98, ge=0.5, le=1.0)
+    """Cosine at and above which two chunks are one."""
+
+
+class MmrConfig(Frozen):
+    """Diversity; off because it costs recall."""
+
+    enabled: bool = False
+    trade_off: Share = 0.7
+    """lambda: 1 is relevance alone, 0 is diversity alone."""
+    pool: int = Field(default=50, ge=1)
+
+
+class RerankConfig(Frozen):
+    """A cross-encoder or the like, where one is given."""
+
+    pool: int = Field(default=50, ge=1, le=1_000)
+    """Best candidates that it sees."""
+    timeout_seconds: Positive = 10.0
+
+
+class UmiConfig(Frozen):
+    """All stages, in the order of the line."""
+
+    analyzer: AnalyzerConfig = AnalyzerConfig()
+    lexical: LexicalConfig = LexicalConfig()
+    dense: DenseConfig = DenseConfig()
+    recall: RecallConfig = RecallConfig()
+    routing: RoutingConfig = RoutingConfig()
+    rewrite: RewriteConfig = RewriteConfig()
+    when: WhenConfig = WhenConfig()
+    fusion: FusionConfig = FusionConfig()
+    neighbours: NeighboursConfig = NeighboursConfig()
+    decay: DecayConfig = DecayConfig()
+    duplicates: DuplicatesConfig = DuplicatesConfig()
+    rerank: RerankConfig = RerankConfig()
+    mmr: MmrConfig = MmrConfig()
+
+    @classmethod
+    def load(cls, path: str | Path | None = None) -> UmiConfig:
+        """Defaults, overlaid by a TOML file, overlaid by `UMI_<STAGE>__<FIELD>` in the environment.
+
+        Raises:
+            ConfigError: If the file is missing or not TOML, or names or values are wrong.
+        """
+        from umi_common._settings import read_settings  # pydantic-settings costs import time
+
+        return cls(**read_settings(cls, path))
+
+    def replaced(self, **changes: Any) -> UmiConfig:
+        """A copy with fields changed: `replaced(fusion={"method": "rrf"})` keeps fusion's other fields.
+
+        Raises:
+            ConfigError: If a name or value is wrong.
+        """
+        values = self.model_dump()
+        for name, change in changes.items():
+            if isinstance(change, BaseModel):
+                values[name] = change.model_dump()
+            elif isinstance(change, dict) and isinstance(values.get(name), dict):
+                values[name] = {**values[name], **change}
+            else:
+                values[name] = change
+        return type(self)(**values)
+
+    def check_live_change(self, new: UmiConfig) -> None:
+        """Refuse a change that the index on disk cannot follow.
+
+        Raises:
+            ReindexRequired: If the analyzer differs; names the call that rebuilds.
+        """
+        if new.analyzer != self.analyzer:
+            raise ReindexRequired(
+                "the analyzer is part of the index: reopen with HybridStore.open(path, config=new) "
+                "after HybridStore.reindex(path, config=new)"
+            )
+
+
+def _first_fault(model: str, error: ValidationError) -> str:
+    fault = error.errors()[0]
+    place = ".".join(str(part) for part in fault["loc"]) or "value"
+    inner = fault.get("ctx", {}).get("error")
+    if isinstance(inner, ConfigError):  # a stage told its own fault: "LexicalConfig.k1: ..."
+        return f"{model}.{place}.{str(inner).split('.', 1)[1]}"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{model}.{place}: {fault['msg']}; got {fault.get('input')!r:.80}{more}"

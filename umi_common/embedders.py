@@ -1,0 +1,183 @@
+"""The embedded default embedder, and adapters for whatever else makes vectors.
+
+The default is wordllama's 256-d static model: its wheel carries weights and tokenizer, so nothing is downloaded.
+It is loaded at the first text, once a process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from umi_common.errors import ConfigError, EmbedderError
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+
+DEFAULT_NAME = "wordllama/l2_supercat_256"
+DEFAULT_DIM = 256
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+TEXT_CHARACTERS_MAX = 100_000
+"""What the model sees of one text; a mean over more tokens says nothing new."""
+BATCH = 1_024
+"""Texts handed to the tokenizer at once; more only costs memory."""
+
+
+class WordLlamaEmbedder:
+    """Mean of static token vectors, L2-normalised; thousands of short texts a second on one core.
+
+    A row depends on its own text alone, to the last bit, whatever batch it came in. A text in which the model
+    knows no token gets a zero row. Thread-safe.
+    """
+
+    name = DEFAULT_NAME
+    dim = DEFAULT_DIM
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._model: tuple[Vectors, Any] | None = None
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, 256) float32, unit rows or zero rows."""
+        weights, tokenizer = self._loaded()
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for start in range(0, len(texts), BATCH):
+            clipped = [text[:TEXT_CHARACTERS_MAX] for text in texts[start : start + BATCH]]
+            for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
+                if encoding.ids:
+                    vectors[row] = weights[encoding.ids].mean(axis=0)
+        return unit_rows(vectors)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """The same as for documents: the model is symmetric."""
+        return self.embed_documents(texts)
+
+    def _loaded(self) -> tuple[Vectors, Any]:
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    self._model = _load_wordllama()
+        return self._model
+
+
+def _load_wordllama() -> tuple[Vectors, Any]:
+    # Read from the wheel's files: importing wordllama resets the root logger, and its load() looks in a folder that
+    # its wheel does not have and then asks the network.
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")
+    home = Path(spec.submodule_search_locations[0])
+    try:
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        weights = load_file(home / WEIGHTS)["embedding.weight"]
+        tokenizer = Tokenizer.from_file(str(home / TOKENIZER))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise EmbedderError(
+            f"the embedded model cannot be read ({error}); reinstall wordllama or pass embedder="
+        ) from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return np.ascontiguousarray(weights, dtype=np.float32), tokenizer
+
+
+def unit_rows(vectors: Any) -> Vectors:
+    """(n, dim) float32 with every row of length 1; rows of zeros or of NaN become zeros."""
+    rows = np.nan_to_num(np.asarray(vectors, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.ascontiguousarray(rows / np.where(norms > 0, norms, 1.0), dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
+def default_embedder() -> Embedder:
+    """The one embedded model of this process; loads at its first text."""
+    return WordLlamaEmbedder()
+
+
+class CallableEmbedder:
+    """Two functions from texts to vectors, with the name that goes into the store's fingerprint."""
+
+    def __init__(
+        self,
+        documents: Callable[[list[str]], Any],
+        queries: Callable[[list[str]], Any] | None = None,
+        *,
+        name: str,
+        dim: int | None = None,
+    ) -> None:
+        self.name = name
+        self._documents = documents
+        self._queries = documents if queries is None else queries
+        self._dim = dim
+
+    @property
+    def dim(self) -> int:
+        """Asked of the model with one short text where it was not given."""
+        if self._dim is None:
+            self._dim = int(self.embed_documents(["dimension"]).shape[1])
+        return self._dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32 as the function gives them."""
+        return _as_matrix(self._documents(list(texts)), self.name)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32 as the function gives them."""
+        return _as_matrix(self._queries(list(texts)), self.name)
+
+
+def _as_matrix(vectors: Any, name: str) -> Vectors:
+    try:
+        matrix = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"embedder {name!r} returned something that is no list of vectors: {error}") from error
+    if matrix.ndim != 2:
+        raise EmbedderError(f"embedder {name!r} returned shape {matrix.shape}; expected (texts, dimension)")
+    return matrix
+
+
+def as_embedder(model: Any) -> Embedder:
+    """An Embedder from: None (the default), an Embedder, a LangChain `Embeddings`, a LlamaIndex embed model, a callable.
+
+    The fingerprint is the model's name where it states one, else its class or function name.
+
+    Raises:
+        ConfigError: If it is none of these.
+    """
+    if model is None:
+        return default_embedder()
+    if isinstance(model, Embedder):
+        return model
+    if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
+        return CallableEmbedder(
+            model.embed_documents, lambda texts: [model.embed_query(text) for text in texts], name=_name_of(model)
+        )
+    if hasattr(model, "get_text_embedding_batch"):
+        return CallableEmbedder(
+            model.get_text_embedding_batch,
+            lambda texts: [model.get_query_embedding(text) for text in texts],
+            name=_name_of(model),
+        )
+    if callable(model):
+        return CallableEmbedder(model, name=_name_of(model))
+    raise ConfigError(
+        f"embedder is {type(model).__name__}; expected an object with embed_documents and embed_queries, a LangChain "
+        "Embeddings, a LlamaIndex embed model, or a function from texts to vectors"
+    )
+
+
+def _name_of(model: Any) -> str:
+    for attribute in ("model_name", "model", "model_id", "name"):
+        stated = getattr(model, attribute, None)
+        if isinstance(stated, str) and stated not in ("", "unknown"):
+            return f"{type(model).__name__}/{stated}"
+    return str(getattr(model, "__qualname__", type(model).__qualname__))
+
+

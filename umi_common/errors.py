@@ -1,0 +1,143 @@
+"""Every error umi raises on purpose.
+
+    UmiError
+    ├── InputError (also ValueError)   the caller can fix it
+    │   ├── EmptyQuery
+    │   ├── QueryTooLong
+    │   ├── InvalidLimit
+    │   ├── InvalidTimeRange
+    │   ├── InvalidChunk               names the chunk
+    │   ├── DuplicateId                names the ids
+    │   ├── InvalidVector              shape, dimension, NaN or infinity
+    │   ├── FilterError                names the operator or key
+    │   ├── ConfigError                names the field
+    │   ├── DatasetError               an evaluation file; names file and line
+    │   └── BudgetError                a context cannot hold even a header
+    ├── StoreError                     the directory, the file or the lock
+    │   ├── StoreLocked                another writer holds it
+    │   ├── StoreClosed
+    │   ├── StoreForked                used in a child process after a fork
+    │   ├── StoreReadOnly
+    │   ├── StoreFull                  the disk refused the write
+    │   ├── NotAStore                  the directory holds something else
+    │   ├── LedgerDamaged              the one file that cannot be rebuilt
+    │   └── ReindexRequired            another embedder, dimension or analyzer
+    ├── EmbedderError                  its own error is the cause
+    ├── IndexUnavailable               one arm; searches go on without it
+    ├── SearchUnavailable              no arm can answer
+    ├── SystemFailed                   a compared system; names system, dataset and query
+    └── MissingExtra (also ImportError) names the pip line
+
+Errors of a backend are the `__cause__` of ours; they never reach the caller bare.
+"""
+
+
+class UmiError(Exception):
+    """Anything that umi raises on purpose."""
+
+
+class InputError(UmiError, ValueError):
+    """The call was wrong; the message says what was expected and how to fix it."""
+
+
+class EmptyQuery(InputError):
+    """The query is empty or only white space."""
+
+
+class QueryTooLong(InputError):
+    """The query has more UTF-8 bytes than a search takes."""
+
+
+class InvalidLimit(InputError):
+    """`limit` is outside 1..100."""
+
+
+class InvalidTimeRange(InputError):
+    """A naive datetime, or an end before its start."""
+
+
+class InvalidChunk(InputError):
+    """A chunk that cannot be stored; names it and the field."""
+
+
+class DuplicateId(InputError):
+    """One batch holds the same id twice."""
+
+
+class InvalidVector(InputError):
+    """Vectors of the wrong shape, type or dimension, or with NaN or infinity."""
+
+
+class FilterError(InputError):
+    """A metadata filter that has no meaning; names the operator or key."""
+
+
+class ConfigError(InputError):
+    """A setting out of range, unknown, or in conflict with another."""
+
+
+class DatasetError(InputError):
+    """An evaluation file is missing or malformed; names the file, the line and what was expected."""
+
+
+class BudgetError(InputError):
+    """A token budget in which nothing at all can be shown."""
+
+
+class StoreError(UmiError):
+    """Something about the store as a whole."""
+
+
+class StoreLocked(StoreError):
+    """Another process or object writes to this directory."""
+
+
+class StoreClosed(StoreError):
+    """The store was closed before this call."""
+
+
+class StoreForked(StoreError):
+    """The store was opened before a fork and used in the child."""
+
+
+class StoreReadOnly(StoreError):
+    """A write to a store that was opened for reading."""
+
+
+class StoreFull(StoreError):
+    """The disk or a file-size limit refused the write; what was stored before is intact."""
+
+
+class NotAStore(StoreError):
+    """The path exists and is not a umi store."""
+
+
+class LedgerDamaged(StoreError):
+    """`umi.db` fails its integrity check; nothing is answered from it."""
+
+
+class ReindexRequired(StoreError):
+    """The store was made with another embedder, dimension or analyzer; names the call that rebuilds it."""
+
+
+class EmbedderError(UmiError):
+    """The embedder failed or returned something unusable."""
+
+
+class IndexUnavailable(UmiError):
+    """One index cannot answer now."""
+
+
+class SearchUnavailable(UmiError):
+    """No arm of the search can answer."""
+
+
+class SystemFailed(UmiError):
+    """A system under comparison raised; its own error is the cause."""
+
+
+class MissingExtra(UmiError, ImportError):
+    """An optional package is not installed; names the pip line."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'umi-retrieval[{extra}]'")

@@ -1,0 +1,110 @@
+"""The candidates of one call as arrays: what flows from recall to shape.
+
+Rows are sorted by id, so a stable sort by falling score gives every tie to the smaller id.
+V is the number of query variations (the original is 0), n the number of candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.errors import SearchUnavailable
+from umi_common.types import Degradation
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Vectors = npt.NDArray[np.float32]
+
+NO_SOURCE = -1
+NO_POSITION = -1
+NOT_RANKED = 0
+"""In a rank array: the arm scored the row but does not have it among its own best."""
+FIRST_RANK = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """One frozen struct of arrays. No stage changes it."""
+
+    ids: tuple[str, ...]
+    """(n,) rising."""
+    lexical: Floats
+    """(V, n) raw BM25; 0 where no term matches."""
+    dense: Floats
+    """(V, n) cosine, -1..1; all 0 in mode "text"."""
+    lexical_rank: Ints
+    """(V, n) from FIRST_RANK in the arm's own list; NOT_RANKED outside it."""
+    dense_rank: Ints
+    """(V, n) likewise."""
+    lexical_bound: Floats
+    """(V,) the largest BM25 this query could reach: sum of its terms' largest impacts; 0: no term is known."""
+    coverage: Floats
+    """(V,) idf-weighted share of the query's terms that the corpus holds, 0..1."""
+    source_lexical: Floats
+    """(V, n) BM25 of the row's whole source as one document; 0 without a source."""
+    source_bound: Floats
+    """(V,) the largest BM25 a whole source could reach."""
+    source: Ints
+    """(n,) a code per source; NO_SOURCE."""
+    position: Ints
+    """(n,) order in the source: chunks side by side differ by exactly 1; NO_POSITION."""
+    length: Ints
+    """(n,) terms in the chunk."""
+    age_hours: Floats
+    """(n,) at `now`; negative in the future; NaN without a time."""
+    vectors: Vectors
+    """(n, dim) L2-normalised; a zero row where there is none."""
+    query_vectors: Vectors
+    """(V, dim) L2-normalised; (V, 0) in mode "text"."""
+    mode: str = "hybrid"
+    """"hybrid", "text" or "vector": the arms that answered."""
+    extra: Mapping[str, Floats] = field(default_factory=dict)
+    """Further arms by name, each (V, n); 0: not found by it."""
+    calibration: Mapping[str, float] = field(default_factory=dict)
+    """Numbers about the corpus, taken at indexing time without labels; empty: none yet."""
+    degraded: tuple[Degradation, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """For the trace: which engine answered, how many rows each gave, timings in ms."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def variations(self) -> int:
+        """V."""
+        return int(self.lexical.shape[0])
+
+    def only(self, strategy: str) -> Pool:
+        """The same rows with one arm silenced: "text" keeps the lexical arm, "vector" the dense one.
+
+        Raises:
+            SearchUnavailable: If the arm that is asked for did not answer.
+        """
+        if self.mode not in ("hybrid", strategy):
+            raise SearchUnavailable(f'strategy "{strategy}" needs an arm that could not answer; see the store\'s status')
+        keep = np.any((self.lexical if strategy == "text" else self.dense) > 0, axis=0)
+        silent = np.zeros_like(self.lexical)
+        unranked = np.zeros_like(self.lexical_rank)
+        arms = (
+            {"dense": silent, "dense_rank": unranked}
+            if strategy == "text"
+            else {"lexical": silent, "lexical_rank": unranked, "source_lexical": silent}
+        )
+        return replace(self, mode=strategy, **arms).rows(np.flatnonzero(keep))
+
+    def rows(self, which: Ints) -> Pool:
+        """The pool of these rows (rising indices)."""
+        per_row = {name: getattr(self, name)[which] for name in PER_ROW}
+        per_variation = {name: getattr(self, name)[:, which] for name in PER_VARIATION_AND_ROW}
+        extra = {name: scores[:, which] for name, scores in self.extra.items()}
+        ids = tuple(self.ids[row] for row in which)
+        return replace(self, ids=ids, extra=extra, **per_row, **per_variation)
+
+
+PER_ROW = ("source", "position", "length", "age_hours", "vectors")
+PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical")

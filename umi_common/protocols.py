@@ -1,0 +1,118 @@
+"""What umi's parts must mean, for those who bring their own.
+
+Each protocol states order, range, emptiness and errors; `tests/contracts` runs one suite over every implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, runtime_checkable
+
+from umi_common.config import DecayConfig, LexicalConfig
+from umi_common.filters import Filter
+from umi_common.pool import Pool, Vectors
+from umi_common.types import Chunk, TimeRange
+
+Clock = Callable[[], datetime]
+"""The present, as an aware datetime."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to vectors, for example a sentence encoder."""
+
+    name: str
+    """Identity of model and version; part of the store's fingerprint."""
+    dim: int
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32, row i for texts[i]; any length, normalised or not. Deterministic."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32, likewise; the same space as documents."""
+
+
+@runtime_checkable
+class Rewriter(Protocol):
+    """A language model: one prompt in, one reply out. May offer `acomplete` for async callers."""
+
+    def complete(self, prompt: str) -> str:
+        """The raw reply; any exception counts as a failed call and the search goes on without it."""
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores candidates against the query, for example a cross-encoder."""
+
+    def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """One finite score per text, larger is better, aligned with texts."""
+
+
+class TokenCounter(Protocol):
+    """Tokens of a text under some model's tokenizer."""
+
+    def count(self, text: str) -> int:
+        """>= 0; 0 for the empty text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One thing to look for: a query variation and, where the caller has it, its vector."""
+
+    text: str
+    vector: Vectors | None = None
+    """(dim,); None: the store's embedder makes it."""
+
+
+class LexicalIndex(Protocol):
+    """BM25 over rows 0..n-1, n growing; a row once removed is never used again."""
+
+    def add(self, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]) -> None:
+        """Index texts[i] as rows[i] (rising, unused so far) belonging to source code sources[i] (-1: none)."""
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Forget rows; scores are then as if they had never been there."""
+
+
+class Store(Protocol):
+    """Chunks and the two arms over them. Thread-safe."""
+
+    def recall(
+        self,
+        probes: Sequence[Probe],
+        *,
+        depth: int,
+        now: datetime,
+        where: Filter | None = None,
+        window: TimeRange | None = None,
+        lexical: LexicalConfig = ...,
+        decay: DecayConfig = ...,
+        around: int = 0,
+    ) -> Pool:
+        """Candidates of both arms for all probes in one call.
+
+        The pool holds, for each probe and arm, at least the best `depth` chunks that pass `where` and `window`
+        (fewer when fewer pass; chunks with a BM25 of 0 are not lexical hits), under decayed scores where decay is on,
+        and the chunks up to `around` beside them. Every row has a score from both arms.
+
+        Raises:
+            SearchUnavailable: If neither arm can answer; one arm missing is in `pool.degraded`.
+        """
+
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Aligned with ids; None where the store has no such chunk."""
+
+    def neighbours(self, ids: Sequence[str], *, reach: int) -> dict[str, list[Chunk]]:
+        """For each id, the chunks at most `reach` places from it in its source, in order, itself included."""
+
+    def add(self, chunks: Sequence[Chunk], *, show_progress: bool = False) -> None:
+        """Insert, or replace by id; durable when it returns, all or none."""
+
+    def delete(self, ids: Sequence[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
+        """Remove by id and/or filter; how many went."""
+
+    def __len__(self) -> int: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,108 @@
+"""One search as asked for, checked before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidLimit, InvalidTimeRange, InvalidVector, QueryTooLong
+from umi_common.filters import Filter, parse_filter
+from umi_common.pool import Vectors
+from umi_common.types import TimeRange, as_utc
+
+LIMIT_MAX = 100
+QUERY_BYTES_MAX = 10_000
+STRATEGIES = ("hybrid", "text", "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A valid search."""
+
+    query: str
+    limit: int
+    deep_search: bool
+    time_range: TimeRange | None
+    where: Filter | None
+    now: datetime
+    history: tuple[str, ...]
+    strategy: str
+    query_vector: Vectors | None
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        query: object,
+        limit: object,
+        deep_search: object,
+        time_range: object,
+        where: Filter | Mapping[str, Any] | None,
+        now: datetime,
+        history: Sequence[str],
+        strategy: object,
+        query_vector: object,
+    ) -> Request:
+        """A request from a caller's arguments.
+
+        Raises:
+            InputError: One of its kinds, by what is wrong.
+        """
+        if strategy not in STRATEGIES:
+            raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
+        if isinstance(history, str) or not all(isinstance(turn, str) for turn in history):
+            raise InputError("history: expected a list of strings, oldest first")
+        return cls(
+            query=_checked_query(query),
+            limit=checked_limit(limit),
+            deep_search=bool(deep_search),
+            time_range=_checked_range(time_range),
+            where=parse_filter(where),
+            now=as_utc(now, "now"),
+            history=tuple(history),
+            strategy=str(strategy),
+            query_vector=_checked_vector(query_vector),
+        )
+
+
+def checked_limit(limit: object, name: str = "limit") -> int:
+    """`limit` as an int in 1..100; raises InvalidLimit."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or not 1 <= limit <= LIMIT_MAX:
+        raise InvalidLimit(f"{name} {limit!r}: expected a whole number from 1 to {LIMIT_MAX}")
+    return int(limit)
+
+
+def _checked_query(query: object) -> str:
+    if not isinstance(query, str):
+        raise InputError(f"query is {type(query).__name__}; expected str")
+    if not query.strip():
+        raise EmptyQuery("query is empty; ask for something")
+    query = query.encode("utf-8", "replace").decode()  # lone surrogates cannot be searched
+    size = len(query.encode())
+    if size > QUERY_BYTES_MAX:
+        raise QueryTooLong(f"query has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are searched: shorten it")
+    return query
+
+
+def _checked_range(time_range: object) -> TimeRange | None:
+    if time_range is None or isinstance(time_range, TimeRange):
+        return time_range
+    if isinstance(time_range, (tuple, list)) and len(time_range) == 2:
+        return TimeRange(*time_range)
+    raise InvalidTimeRange(f"time_range {time_range!r:.80}: expected TimeRange(start, end) or a (start, end) pair")
+
+
+def _checked_vector(vector: object) -> Vectors | None:
+    if vector is None:
+        return None
+    try:
+        row = np.ascontiguousarray(vector, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidVector(f"query_vector is no list of numbers: {error}") from error
+    if row.ndim != 1 or not row.size or not np.isfinite(row).all():
+        raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,) finite numbers")
+    return row

@@ -1,0 +1,284 @@
+"""The values that cross umi's borders: frozen, framework-free, cheap to copy.
+
+Time is aware and becomes UTC on the way in; scores are Python floats; ids are non-empty strings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from types import MappingProxyType
+from typing import Any, Union
+
+from umi_common.errors import InvalidChunk, InvalidTimeRange
+
+Scalar = Union[str, int, float, bool, None]
+MetadataValue = Union[Scalar, tuple[Scalar, ...]]
+Metadata = Mapping[str, MetadataValue]
+
+ID_BYTES_MAX = 1024
+"""Longest id, in UTF-8 bytes."""
+
+
+def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRange) -> datetime:
+    """`moment` in UTC; raises `error` naming `what` if it carries no zone."""
+    if not isinstance(moment, datetime):
+        raise error(f"{what} is {type(moment).__name__}; expected an aware datetime")
+    if moment.tzinfo is None:
+        raise error(f"{what} {moment.isoformat()} has no time zone; add one, e.g. .replace(tzinfo=timezone.utc)")
+    return moment.astimezone(timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage with its place in the world.
+
+    Args:
+        id: Unique in a store, 1..1,024 UTF-8 bytes.
+        text: Not blank.
+        metadata: String keys; values str, int, float, bool, None, or a flat list of these.
+        source: What it was cut from: a file, a session, a page.
+        position: Its order in `source`; neighbours are the next lower and the next higher.
+        event_time: When it happened; aware, kept as UTC.
+
+    Raises:
+        InvalidChunk: Names the chunk, the field and what was expected.
+    """
+
+    id: str
+    text: str
+    metadata: Metadata = field(default_factory=dict, kw_only=True)
+    source: str | None = field(default=None, kw_only=True)
+    position: int | None = field(default=None, kw_only=True)
+    event_time: datetime | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise InvalidChunk(f"chunk id {self.id!r}: expected a non-empty string")
+        _check_text(self.id, self.id, "id")
+        if len(self.id.encode()) > ID_BYTES_MAX:
+            raise InvalidChunk(f"chunk id {self.id[:40]!r}... is longer than {ID_BYTES_MAX} bytes; use a hash of it")
+        _check_text(self.id, self.text, "text")
+        if not self.text.strip():
+            raise InvalidChunk(f"chunk {self.id!r}: text is empty; leave the chunk out")
+        if self.source is not None:
+            _check_text(self.id, self.source, "source")
+        if self.position is not None and (
+            isinstance(self.position, bool) or not isinstance(self.position, int) or abs(self.position) >= 2**62
+        ):
+            raise InvalidChunk(f"chunk {self.id!r}: position {self.position!r}: expected a whole number")
+        if self.event_time is not None:
+            moment = as_utc(self.event_time, f"chunk {self.id!r}: event_time", InvalidChunk)
+            object.__setattr__(self, "event_time", moment)
+        object.__setattr__(self, "metadata", _checked_metadata(self.id, self.metadata))
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.text))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mappingproxy cannot be copied or pickled; rebuild from plain values.
+        return (_rebuild, (self.id, self.text, dict(self.metadata), self.source, self.position, self.event_time))
+
+
+def _rebuild(
+    id: str, text: str, metadata: Metadata, source: str | None, position: int | None, event_time: datetime | None
+) -> Chunk:
+    return Chunk(id, text, metadata=metadata, source=source, position=position, event_time=event_time)
+
+
+def _check_text(chunk_id: object, value: object, name: str) -> None:
+    if not isinstance(value, str):
+        raise InvalidChunk(f"chunk {chunk_id!r}: {name} is {type(value).__name__}; expected str")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidChunk(
+            f"chunk {chunk_id!r}: {name} holds a lone surrogate at {error.start}; clean it with "
+            "text.encode('utf-8', 'replace').decode()"
+        ) from error
+
+
+def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
+    if not isinstance(metadata, Mapping):
+        raise InvalidChunk(f"chunk {chunk_id!r}: metadata is {type(metadata).__name__}; expected a dict")
+    clean: dict[str, MetadataValue] = {}
+    for key, value in metadata.items():
+        _check_text(chunk_id, key, "a metadata key")
+        if isinstance(value, (list, tuple)):
+            clean[key] = tuple(_checked_scalar(chunk_id, key, item) for item in value)
+        else:
+            clean[key] = _checked_scalar(chunk_id, key, value)
+    return MappingProxyType(clean)
+
+
+def _checked_scalar(chunk_id: str, key: str, value: object) -> Scalar:
+    if isinstance(value, str):
+        _check_text(chunk_id, value, f"metadata[{key!r}]")
+        return value
+    if value is None or isinstance(value, (bool, int)):
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise InvalidChunk(f"chunk {chunk_id!r}: metadata[{key!r}] does not fit 64 bits; store it as a string")
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    hint = "use event_time, or .isoformat()" if isinstance(value, datetime) else "flatten it or store a string"
+    raise InvalidChunk(
+        f"chunk {chunk_id!r}: metadata[{key!r}] is {value!r:.80} ({type(value).__name__}); "
+        f"expected str, int, finite float, bool, None or a flat list of these; {hint}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A half-open span of time, [start, end); None leaves a side open. Aware, kept as UTC."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            moment = getattr(self, name)
+            if moment is not None:
+                object.__setattr__(self, name, as_utc(moment, f"time_range {name}"))
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise InvalidTimeRange(f"time_range ends at {self.end} before it starts at {self.start}; swap them")
+
+    def __contains__(self, moment: datetime) -> bool:
+        return (self.start is None or moment >= self.start) and (self.end is None or moment < self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What one arm said of one chunk for one query variation."""
+
+    arm: str
+    """"lexical", "dense", or the name of an extra arm."""
+    variation: int
+    """0 is the original query; i is query_variations[i - 1]."""
+    rank: int | None
+    """From 1 in that arm's own list; None: scored by the arm but not in its list."""
+    score: float
+    """Raw: BM25 for lexical, cosine for dense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk in a result, with everything that made its score."""
+
+    chunk: Chunk
+    score: float
+    """Final; falls along the result. Compares within one result only."""
+    rank: int
+    """From 1."""
+    signals: tuple[Signal, ...] = ()
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Score after each stage that ran, in order: fused, neighbours, when, decay, rerank, mmr."""
+    terms: tuple[str, ...] = ()
+    """Words of the original query, analysed, that the chunk holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """A part that failed and what was done instead."""
+
+    part: str
+    """"rewriter", "embedder", "dense", "lexical", "reranker", "when", or an extra arm's name."""
+    reason: str
+    """One line, no query text."""
+    consequence: str = ""
+    """What the answer does without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A chunk that would have been a hit, and why it is not."""
+
+    id: str
+    reason: str
+    """"near-duplicate", "mmr", "below threshold", "beyond limit"."""
+    by: str | None = None
+    """The id of the hit that replaced it, where there is one."""
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of one call."""
+
+    name: str
+    milliseconds: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What it decided and on what evidence; plain values, no query text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The stages of one call in the order they ended."""
+
+    stages: tuple[Stage, ...] = ()
+    milliseconds: float = 0.0
+    """Wall time of the whole call."""
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self.stages)
+
+    def __getitem__(self, name: str) -> Stage:
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The answer to one search, and how it came about. Iterates and indexes as its hits."""
+
+    hits: tuple[Hit, ...]
+    """Best first; at most `limit`."""
+    query: str
+    query_variations: tuple[str, ...] = ()
+    """What the LLM proposed and was searched beside the query; empty without deep search."""
+    deep_search_used: bool = False
+    mode: str = "hybrid"
+    """"hybrid", "text" (lexical arm alone) or "vector" (dense arm alone)."""
+    degraded: tuple[Degradation, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+    trace: Trace = field(default_factory=Trace)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, index: int) -> Hit:
+        return self.hits[index]
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the hits, best first."""
+        return [hit.chunk.id for hit in self.hits]
+
+    def to_frame(self) -> Any:
+        """One row a hit as a pandas DataFrame (pandas comes with the notebooks extra)."""
+        from umi_common import explain  # explain draws results; results only offer the method
+
+        return explain.to_frame(self)
+
+    def explain(self, path: str | None = None) -> str:
+        """A standalone HTML page about this result; also written to `path` where one is given."""
+        from umi_common import explain
+
+        return explain.to_page(self, path)
+
+    def _repr_html_(self) -> str:
+        from umi_common import explain
+
+        return explain.to_html(self)
+
+    def __str__(self) -> str:
+        from umi_common import explain
+
+        return explain.to_text(self)
