@@ -10,15 +10,13 @@ from pydantic import BaseModel
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
+from umi_common.config import ENVIRONMENT_PREFIX
 from umi_common.errors import ConfigError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-ENVIRONMENT_PREFIX = "UMI_"
-
 
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
     """The file's tables overlaid, field by field, by `UMI_<STAGE>__<FIELD>`; validated by the caller.
@@ -54,7 +52,8 @@ def _defaults(model: type[BaseModel]) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tables
     except OSError as error:
         raise ConfigError(f"cannot read the settings file {path}: {error.strerror}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

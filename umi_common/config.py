@@ -66,7 +66,7 @@ class LexicalConfig(Frozen):
 class DenseConfig(Frozen):
     """Nearest neighbours by cosine."""
 
-    exact_up_to: Count = 20_000
+    exact_up_to: Count = 50_000
     """Chunks up to which an exact scan answers; the Chroma index above."""
     search_ef: int = Field(default=400, ge=10)
     """Chroma's candidate list; larger is more exact and slower."""
@@ -87,7 +87,7 @@ class RoutingConfig(Frozen):
     """When the LLM is asked."""
 
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
-    weakness: Share = 0.5
+    weakness: Share = 0.53
     """evidence: the LLM is asked when the evidence's weakness (0 strong .. 1 weak) is at least this."""
 
 
@@ -119,8 +119,10 @@ class WhenConfig(Frozen):
     """Time words in the query."""
 
     enabled: bool = True
-    boost: float = Field(default=0.3, ge=0.0, le=5.0)
+    boost: float = Field(default=1.0, ge=0.0, le=5.0)
     """A chunk inside a fuzzy phrase's range scores (1 + boost) times as much."""
+    dated_boost: float = Field(default=2.0, ge=0.0, le=5.0)
+    """The same where the phrase names its year, so that it means one thing only."""
 
 
 class FusionConfig(Frozen):
@@ -128,10 +130,10 @@ class FusionConfig(Frozen):
 
     method: Literal["convex", "rrf"] = "convex"
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
-    lexical_weight: float = Field(default=0.5, ge=0.0)
-    dense_weight: float = Field(default=0.5, ge=0.0)
+    lexical_weight: float = Field(default=0.45, ge=0.0)
+    dense_weight: float = Field(default=0.55, ge=0.0)
     adaptive: bool = True
-    """Let the weights follow the evidence of the query and the corpus."""
+    """convex: add up each arm's evidence instead of its normalised scores; the normaliser is then not used."""
     rrf_k: Positive = 60.0
     variation_weight: float = Field(default=1.0, ge=0.0)
     """Weight of each LLM variation; the original has 1."""
@@ -141,11 +143,13 @@ class NeighboursConfig(Frozen):
     """Context flows between chunks of one source."""
 
     enabled: bool = True
-    previous: float = Field(default=0.5, ge=0.0)
+    previous: float = Field(default=0.6, ge=0.0)
+    """What a chunk gains from the one before it."""
     following: float = Field(default=0.3, ge=0.0)
-    source: float = Field(default=0.2, ge=0.0)
+    source: float = Field(default=0.5, ge=0.0)
+    """What it gains from how well its whole source matches."""
     adaptive: bool = True
-    """Let the shares follow the material."""
+    """Let the shares follow the material: none where positions or sources carry nothing."""
 
 
 class DecayConfig(Frozen):

@@ -153,8 +153,8 @@ def as_embedder(model: Any) -> Embedder:
     """
     if model is None:
         return default_embedder()
-    if isinstance(model, Embedder):
-        return model
+    if all(hasattr(type(model), part) for part in ("embed_documents", "embed_queries")) and hasattr(model, "name"):
+        return model  # type: ignore[no-any-return]
     if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
         return CallableEmbedder(
             model.embed_documents, lambda texts: [model.embed_query(text) for text in texts], name=_name_of(model)

@@ -30,12 +30,13 @@ def reasons(hit: Hit) -> list[str]:
 
 
 def _stage_reasons(hit: Hit) -> list[str]:
+    """Where a stage moved the hit: `neighbours #12 -> #3`."""
     lines = []
-    before = None
-    for name, score in hit.stages.items():
-        if before and name in ("neighbours", "when", "decay", "rerank") and abs(score - before) > 0.005 * abs(before):
-            lines.append(f"{name} {(score - before) / abs(before):+.0%}")
-        before = score
+    before: int | None = None
+    for name, rank in hit.ranks.items():
+        if before is not None and rank != before:
+            lines.append(f"{name} #{before} → #{rank}")
+        before = rank
     return lines
 
 

@@ -61,6 +61,12 @@ class Pool:
     """(n, dim) L2-normalised; a zero row where there is none."""
     query_vectors: Vectors
     """(V, dim) L2-normalised; (V, 0) in mode "text"."""
+    dense_mean: Floats = field(default_factory=lambda: np.zeros(0))
+    """(V,) mean of each query's cosines over the corpus or a sample of it; (0,): not known."""
+    dense_deviation: Floats = field(default_factory=lambda: np.zeros(0))
+    """(V,) their standard deviation."""
+    dense_count: int = 0
+    """Chunks behind `dense_mean`."""
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
@@ -90,7 +96,7 @@ class Pool:
         keep = np.any((self.lexical if strategy == "text" else self.dense) > 0, axis=0)
         silent = np.zeros_like(self.lexical)
         unranked = np.zeros_like(self.lexical_rank)
-        arms = (
+        arms: dict[str, Any] = (
             {"dense": silent, "dense_rank": unranked}
             if strategy == "text"
             else {"lexical": silent, "lexical_rank": unranked, "source_lexical": silent}
@@ -99,8 +105,8 @@ class Pool:
 
     def rows(self, which: Ints) -> Pool:
         """The pool of these rows (rising indices)."""
-        per_row = {name: getattr(self, name)[which] for name in PER_ROW}
-        per_variation = {name: getattr(self, name)[:, which] for name in PER_VARIATION_AND_ROW}
+        per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in PER_ROW}
+        per_variation: dict[str, Any] = {name: getattr(self, name)[:, which] for name in PER_VARIATION_AND_ROW}
         extra = {name: scores[:, which] for name, scores in self.extra.items()}
         ids = tuple(self.ids[row] for row in which)
         return replace(self, ids=ids, extra=extra, **per_row, **per_variation)

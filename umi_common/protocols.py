@@ -23,9 +23,13 @@ Clock = Callable[[], datetime]
 class Embedder(Protocol):
     """Texts to vectors, for example a sentence encoder."""
 
-    name: str
-    """Identity of model and version; part of the store's fingerprint."""
-    dim: int
+    @property
+    def name(self) -> str:
+        """Identity of model and version; part of the store's fingerprint."""
+
+    @property
+    def dim(self) -> int:
+        """Numbers in a vector."""
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, row i for texts[i]; any length, normalised or not. Deterministic."""
@@ -87,8 +91,8 @@ class Store(Protocol):
         now: datetime,
         where: Filter | None = None,
         window: TimeRange | None = None,
-        lexical: LexicalConfig = ...,
-        decay: DecayConfig = ...,
+        lexical: LexicalConfig | None = None,
+        decay: DecayConfig | None = None,
         around: int = 0,
     ) -> Pool:
         """Candidates of both arms for all probes in one call.

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from types import MappingProxyType
-from typing import Any, Union
+from typing import Any
 
 from umi_common.errors import InvalidChunk, InvalidTimeRange
 
-Scalar = Union[str, int, float, bool, None]
-MetadataValue = Union[Scalar, tuple[Scalar, ...]]
+Scalar = str | int | float | bool | None
+MetadataValue = Scalar | tuple[Scalar, ...]
 Metadata = Mapping[str, MetadataValue]
 
 ID_BYTES_MAX = 1024
@@ -174,7 +174,9 @@ class Hit:
     """From 1."""
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
-    """Score after each stage that ran, in order: fused, neighbours, when, decay, rerank, mmr."""
+    """Score after each stage that ran, in order: fused, neighbours, when, decay, rerank. Scales differ by stage."""
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """Rank among the candidates after the same stages, from 1."""
     terms: tuple[str, ...] = ()
     """Words of the original query, analysed, that the chunk holds."""
 
@@ -197,7 +199,7 @@ class Suppressed:
 
     id: str
     reason: str
-    """"near-duplicate", "mmr", "below threshold", "beyond limit"."""
+    """"near-duplicate" or "mmr"."""
     by: str | None = None
     """The id of the hit that replaced it, where there is one."""
     score: float | None = None

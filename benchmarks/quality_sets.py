@@ -1,0 +1,91 @@
+"""The collections that quality is measured on, and the encoders' vectors for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from umi_common.embedders import default_embedder
+from umi_common.evaluation import Dataset, load_beir, load_conversations, load_haystacks, load_vectors
+from umi_common.protocols import Embedder
+from umi_common.sim import CassetteLLM
+
+MINILM = "minilm"
+DEFAULT = "default"
+POSITIONED = ("locomo", "qmsum")
+"""Sets in which shuffling positions is worth a run."""
+LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ro", "ru", "th", "tr", "vi", "zh")
+
+LOADERS: dict[str, Callable[[Path], list[Dataset]]] = {
+    "locomo": load_conversations,
+    "longmemeval_s": load_haystacks,
+    "qmsum": load_conversations,
+    "scifact": lambda folder: [load_beir(folder)],
+    "cranfield": lambda folder: [load_beir(folder)],
+    "mtrag_pool": lambda folder: [load_beir(folder)],
+    "cosqa": lambda folder: [load_beir(folder)],
+    "xquad": lambda folder: [load_beir(folder / language, name=f"xquad {language}") for language in LANGUAGES],
+}
+STANDARD = tuple(name for name in LOADERS if name != "xquad")
+"""What a run without --sets takes; xquad has no vectors and is about analyzers."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One set under one encoder."""
+
+    name: str
+    encoder: str
+    datasets: list[Dataset]
+    embedder: Callable[[Dataset], Embedder]
+
+    @property
+    def title(self) -> str:
+        """The name of its datasets: set/encoder, and what was done to it."""
+        return self.datasets[0].name
+
+    def called(self, what: str) -> Collection:
+        """The same under another title."""
+        return replace(self, datasets=[replace(part, name=f"{part.name}/{what}") for part in self.datasets])
+
+
+def load_collection(data: Path, name: str, encoder: str) -> Collection | None:
+    """The set with this encoder's vectors; None where the data or every vector file is absent."""
+    if not (data / name).is_dir():
+        return None
+    datasets = LOADERS[name](data / name)
+    if encoder == DEFAULT:
+        return Collection(name, encoder, _renamed(datasets, encoder), lambda dataset: default_embedder())
+    files = {dataset.group: _vector_file(data, encoder, name, dataset) for dataset in datasets}
+    kept = [dataset for dataset in datasets if files[dataset.group].exists()]
+    if not kept:
+        return None
+    return Collection(
+        name, encoder, _renamed(kept, encoder), lambda dataset: load_vectors(files[dataset.group], dataset)
+    )
+
+
+def shuffled(collection: Collection, *, across_sources: bool = False) -> Collection:
+    """The same set with positions, and across sources also sources, that carry nothing."""
+    dealt = [dataset.with_shuffled_positions(1, across_sources=across_sources) for dataset in collection.datasets]
+    return replace(collection, datasets=dealt).called("shuffled across" if across_sources else "shuffled")
+
+
+def recorded_rewriter(data: Path, name: str) -> CassetteLLM | None:
+    """An LLM that answers from the recorded rewrites of a set; None where there are none."""
+    path = data / "rewrites" / f"{name}.jsonl"
+    if not path.exists():
+        return None
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return CassetteLLM.from_pairs({record["q"]: record["v"] for record in records})
+
+
+def _renamed(datasets: list[Dataset], encoder: str) -> list[Dataset]:
+    return [replace(dataset, name=f"{dataset.name}/{encoder}") for dataset in datasets]
+
+
+def _vector_file(data: Path, encoder: str, name: str, dataset: Dataset) -> Path:
+    folder = data / "vectors" / encoder
+    return folder / f"{name}.npz" if dataset.group == name else folder / name / f"{dataset.group}.npz"

@@ -1,0 +1,278 @@
+"""Assembly by hand: what goes in, in which order, and what the account says."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from context_toys import MAY, Words, hit, hits, shown
+
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.errors import BudgetError, ConfigError, InputError
+from umi_common.types import Chunk
+
+BARE = AssemblyPolicy(format="{text}", citation="", separator="\n")
+"""Only the texts, a line each: tokens are their words."""
+
+
+def bare(found, total, policy=BARE, **caps):
+    return assemble(found, budget=TokenBudget(max_total=total, **caps), policy=policy, counter=Words())
+
+
+def test_everything_fits_in_score_order_and_every_token_is_counted():
+    context = assemble(hits("one two", "three four five"), budget=TokenBudget(), counter=Words())
+    assert context.text == "[1] one two\n\n[2] three four five\n\nSources:\n[1] s0\n[2] s1"
+    assert context.stats.tokens == 3 + 4 + 1 + 2 + 2
+    assert [part.tokens for part in context] == [2, 3]
+    assert str(context) == context.text
+    assert context.stats.dropped == ()
+
+
+def test_what_does_not_fit_is_skipped_and_the_next_one_tried():
+    found = hits("a a a", "b b b b", "c c")
+    context = bare(found, 5)
+    assert context.ids == ["a", "c"]
+    assert [(drop.id, drop.reason) for drop in context.stats.dropped] == [("b", "total")]
+
+
+def test_the_source_cap_stops_one_source_and_not_the_others():
+    found = [hit("a", "a a a", 0.9, 1, source="x", position=1), hit("b", "b b b", 0.8, 2, source="x", position=9)]
+    found.append(hit("c", "c c c", 0.7, 3, source="y"))
+    context = bare(found, 100, per_source_max=5)
+    assert context.ids == ["a", "c"]
+    assert [(drop.id, drop.reason) for drop in context.stats.dropped] == [("b", "source")]
+
+
+def test_chunks_without_a_source_are_sources_of_their_own():
+    found = [hit("a", "a a a", 0.9), hit("b", "b b b", 0.8)]
+    assert bare(found, 100, per_source_max=4).ids == ["a", "b"]
+
+
+def test_a_chunk_over_its_cap_is_cut_after_a_sentence():
+    context = bare(hits("One two three. Four five six seven."), 100, per_chunk_max=5)
+    assert context.text == "One two three."
+    assert context.parts[0].trimmed
+    assert context.parts[0].spans[0][:3] == ("a", 0, 14)
+
+
+def test_room_that_is_left_goes_to_the_best_hit_that_was_skipped():
+    long = "Word here now. " * 30
+    context = bare([hit("a", "short one", 0.9, 1), hit("b", long, 0.8, 2)], 42)
+    assert context.ids == ["a", "b"]
+    assert context.parts[1].text.endswith("now.")
+    assert context.stats.tokens == 2 + 39
+
+
+def test_too_little_room_for_a_readable_beginning_is_left_empty():
+    context = bare([hit("a", "short one", 0.9, 1), hit("b", "Word here now. " * 30, 0.8, 2)], 12)
+    assert context.ids == ["a"]
+
+
+def test_one_part_is_always_there_even_if_only_a_word_of_it_fits():
+    context = bare(hits("alpha beta gamma delta epsilon"), 1)
+    assert context.text == "alpha"
+    assert context.parts[0].trimmed
+
+
+def test_a_budget_below_the_frame_is_an_error_that_says_so():
+    with pytest.raises(BudgetError, match=r"4 tokens .* frame and one character"):
+        assemble(hits("alpha beta"), budget=TokenBudget(max_total=4), counter=Words())
+
+
+def test_a_smaller_hit_goes_in_where_the_best_has_a_longer_frame_than_the_budget():
+    found = [
+        hit("a", "alpha", 0.9, 1, source="a very long name of a source indeed"),
+        hit("b", "beta", 0.8, 2, source="s"),
+    ]
+    assert assemble(found, budget=TokenBudget(max_total=5), counter=Words()).ids == ["b"]
+
+
+def test_no_hits_give_an_empty_context():
+    context = bare([], 10)
+    assert (context.text, context.parts, context.stats.tokens) == ("", (), 0)
+
+
+def test_reserves_come_off_the_total():
+    context = bare(hits("a a a", "b b b"), 10, reserves={"system": 3, "answer": 2})
+    assert context.ids == ["a"]
+    assert context.stats.budget == 5
+
+
+def test_a_kind_with_tokens_of_its_own_is_served_first():
+    found = [hit("a", "a a a", 0.9, 1), hit("b", "b b b", 0.8, 2), hit("c", "c c c", 0.1, 3, kind="code")]
+    assert bare(found, 6).ids == ["a", "b"]
+    context = bare(found, 6, kinds={"code": 3})
+    assert set(context.ids) == {"a", "c"}
+    assert context.stats.coverage == {"code": (1, 1), "text": (1, 2)}
+
+
+def test_only_the_wanted_kinds_come_in():
+    found = [hit("a", "a a a", 0.9, 1), hit("c", "c c c", 0.1, 3, kind="code")]
+    context = bare(found, 100, AssemblyPolicy(kinds=("code",)))
+    assert context.ids == ["c"]
+    assert [(drop.id, drop.reason) for drop in context.stats.dropped] == [("a", "kind")]
+    assert bare(found, 100, AssemblyPolicy(kinds=())).parts == ()
+
+
+class TestDuplicates:
+    def test_the_same_text_is_shown_once_and_the_better_hit_stays(self):
+        context = bare([hit("a", "to be or  not", 0.1, 2), hit("b", "to be or not", 0.9, 1)], 100)
+        assert context.ids == ["b"]
+        assert [(d.id, d.reason, d.by) for d in context.stats.dropped] == [("a", "same text", "b")]
+        assert context.stats.duplication_ratio == pytest.approx(13 / 25)
+
+    def test_nearly_the_same_words_are_shown_once(self):
+        words = "the quick brown fox jumps over that lazy old dog near our river bank"
+        context = bare(
+            [hit("a", words, 0.9, 1), hit("b", words + "!", 0.8, 2), hit("c", words + " twice", 0.7, 3)], 100
+        )
+        assert context.ids == ["a"]
+        assert {drop.reason for drop in context.stats.dropped} == {"near-duplicate"}
+
+    def test_two_amounts_are_two_facts_however_many_words_they_share(self):
+        words = "we paid {} for the boiler that the firm in the old harbour put in last month before winter came"
+        found = [hit("a", words.format(300), 0.9, 1), hit("b", words.format(400), 0.8, 2)]
+        assert bare(found, 100).ids == ["a", "b"]
+
+    def test_vectors_tell_where_both_chunks_have_one(self):
+        found = hits("alpha beta", "gamma delta", "epsilon zeta")
+        vectors = {"a": np.array([1.0, 0.0]), "b": np.array([2.0, 0.1]), "c": np.array([0.0, 1.0])}
+        context = assemble(found, budget=TokenBudget(), policy=BARE, counter=Words(), vectors=vectors)
+        assert context.ids == ["a", "c"]
+        assert context.stats.dropped[0].by == "a"
+
+    def test_an_id_given_twice_counts_once_with_its_better_score(self):
+        found = [hit("a", "alpha", 0.2, 5), hit("b", "beta", 0.5, 2), hit("a", "alpha", 0.9, 1)]
+        context = bare(found, 100)
+        assert context.ids == ["a", "b"]
+        assert context.parts[0].score == 0.9
+
+
+class TestOrder:
+    found = (
+        hit("a", "aa", 0.9, 1, source="x", position=5, time=MAY + timedelta(days=3)),
+        hit("b", "bb", 0.8, 2, source="y", position=1, time=MAY),
+        hit("c", "cc", 0.7, 3, source="x", position=1, time=MAY + timedelta(days=2)),
+        hit("d", "dd", 0.6, 4, source="z"),
+        hit("e", "ee", 0.5, 5, source="y", position=7, time=MAY + timedelta(days=1)),
+    )
+
+    @pytest.mark.parametrize(
+        "order, ids",
+        [("score", "abcde"), ("source", "cabed"), ("chronological", "becad"), ("edges-first", "acedb")],
+    )
+    def test_parts_stand_in_the_order_asked_for(self, order, ids):
+        policy = AssemblyPolicy(order=order, format="{text}", citation="", separator="\n")
+        assert "".join(bare(self.found, 100, policy).ids) == ids
+
+    def test_the_order_never_changes_what_is_chosen(self):
+        chosen = {
+            frozenset(bare(self.found, 3, AssemblyPolicy(order=o, format="{text}", citation="")).ids)
+            for o in ("score", "source", "chronological", "edges-first")
+        }
+        assert chosen == {frozenset("abc")}
+
+
+class TestNeighbours:
+    turns = tuple(Chunk(f"t{i}", f"turn {i} says", source="talk", position=i) for i in range(6))
+    strong = (hit("t2", "turn 2 says", 0.9, 1, source="talk", position=2), hit("z", "other", 0.1, 2, source="z"))
+
+    def around(self, reach):
+        return {"t2": self.turns[max(0, 2 - reach) : 3 + reach]}
+
+    def test_they_join_their_hit_in_the_order_of_the_source(self):
+        policy = AssemblyPolicy(neighbours=1, format="{text}", citation="")
+        budget = TokenBudget(max_total=100)
+        context = assemble(self.strong, budget=budget, policy=policy, counter=Words(), around=self.around(1))
+        assert context.parts[0].text == "turn 1 says\nturn 2 says\nturn 3 says"
+        assert context.parts[0].ids == ("t1", "t2", "t3")
+        assert context.parts[0].score == 0.9
+        assert shown(context.parts[0], {chunk.id: chunk for chunk in self.turns})
+
+    def test_the_policy_limits_how_far_they_reach(self):
+        policy = AssemblyPolicy(neighbours=1, format="{text}", citation="")
+        context = assemble(self.strong, budget=TokenBudget(), policy=policy, counter=Words(), around=self.around(2))
+        assert context.parts[0].ids == ("t1", "t2", "t3")
+
+    def test_they_stay_away_where_the_budget_has_no_room(self):
+        policy = AssemblyPolicy(neighbours=1, format="{text}", citation="")
+        context = assemble(
+            self.strong, budget=TokenBudget(max_total=7), policy=policy, counter=Words(), around=self.around(1)
+        )
+        assert context.ids == ["t1", "t2", "z"]
+
+    def test_a_weak_hit_brings_none(self):
+        weak = [hit("a", "best", 0.9, 1), hit("t2", "turn 2 says", 0.1, 2, source="talk", position=2)]
+        policy = AssemblyPolicy(neighbours=1)
+        context = assemble(weak, budget=TokenBudget(), policy=policy, counter=Words(), around=self.around(1))
+        assert context.ids == ["a", "t2"]
+
+    def test_a_neighbour_never_comes_without_its_hit(self):
+        long = hit("t2", "turn 2 says " * 40, 0.9, 1, source="talk", position=2)
+        beside = {"t2": (self.turns[1], long.chunk, self.turns[3])}
+        policy = AssemblyPolicy(neighbours=1, format="{text}", citation="")
+        context = assemble(
+            [long, self.strong[1]], budget=TokenBudget(max_total=20), policy=policy, counter=Words(), around=beside
+        )
+        assert context.ids == ["z"]
+
+
+def test_a_part_tells_which_arms_found_it_and_at_which_rank():
+    signals = [("dense", 0, 4, 0.5), ("lexical", 0, 2, 9.0), ("dense", 1, 7, 0.4), ("extra", 0, None, 0.1)]
+    (part,) = bare([hit("a", "alpha", 0.9, 1, signals=signals)], 10).parts
+    assert part.arm == "lexical+dense"
+    assert part.reason == "rank 1, lexical rank 2, dense rank 4"
+
+
+def test_density_prefers_more_score_for_a_token():
+    found = [hit("a", "a a a a", 0.9, 1), hit("b", "b b", 0.8, 2), hit("c", "c c", 0.7, 3), hit("z", "z", 0.0, 4)]
+    assert bare(found, 4).ids == ["a"]
+    policy = AssemblyPolicy(pack="density", format="{text}", citation="", separator="\n")
+    assert bare(found, 4, policy).ids == ["b", "c"]
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_is_refused_and_the_hit_named(score):
+    with pytest.raises(InputError, match="hit 'a': score is"):
+        bare([hit("a", "alpha", score)], 10)
+
+
+@pytest.mark.parametrize("answer", [-1, 1.5, None, "12", True])
+def test_a_counter_that_gives_no_number_is_refused_and_named(answer):
+    with pytest.raises(ConfigError, match="token counter"):
+        assemble(hits("alpha"), budget=TokenBudget(), counter=lambda text: answer)
+
+
+@pytest.mark.parametrize(
+    "caps", [{"max_total": 0}, {"per_source_max": -1}, {"per_chunk_max": 1.5}, {"reserves": {"a": -1}}]
+)
+def test_a_budget_that_makes_no_sense_is_refused_and_the_field_named(caps):
+    with pytest.raises(ConfigError, match=next(iter(caps))):
+        TokenBudget(**caps)
+
+
+def test_reserves_that_leave_nothing_are_an_error():
+    with pytest.raises(BudgetError, match="take 10 of max_total=10"):
+        TokenBudget(max_total=10, reserves={"system": 10})
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"order": "random"},
+        {"format": "markdown"},
+        {"format": "{text} {nonsense}"},
+        {"citation": "{text}"},
+        {"neighbours": 11},
+        {"duplicate_words": 0.1},
+        {"kinds": "code"},
+        {"pack": "luck"},
+        {"header": "x", "format": "xml"},
+        {"separator": 3},
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused_and_the_field_named(field):
+    with pytest.raises(ConfigError, match=next(iter(field))):
+        AssemblyPolicy(**field)

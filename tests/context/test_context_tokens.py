@@ -1,0 +1,278 @@
+"""Whatever counts tokens can be given; what cannot be had offline is estimated, and says so."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+from context_toys import hits
+
+from umi_common.context import encodings, tokens
+from umi_common.context.approximate import approximate_tokens
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import TokenBudget
+from umi_common.context.tokens import CACHE_SIZE, Counter, counter_for
+from umi_common.errors import ConfigError
+
+NOWHERE = (Path("/nonexistent-folder"),)
+ENGLISH = "Mira's cousin started in accounting at Acme; she might help with 3 mortgage papers before 12,500 is due."
+
+
+@pytest.fixture
+def encoding():
+    if counter_for("cl100k_base").approximate:
+        pytest.skip("no file of cl100k_base on this machine")
+    return encodings.load_encoding("cl100k_base")
+
+
+@pytest.fixture
+def no_files(monkeypatch):
+    """A machine without any encoding file and without a network."""
+
+    def blocked(*args, **kwargs):
+        raise AssertionError("the network was asked")
+
+    from tiktoken import registry
+
+    monkeypatch.setattr(encodings, "_places", lambda: NOWHERE)
+    monkeypatch.setattr(registry, "ENCODINGS", {})
+    monkeypatch.setattr(socket, "socket", blocked)
+    monkeypatch.setattr(socket, "create_connection", blocked)
+    monkeypatch.setattr(tokens, "_warned", set())
+    tokens._exact.cache_clear()
+    yield
+    tokens._exact.cache_clear()
+
+
+class TestOffline:
+    def test_without_files_and_network_it_estimates_and_says_so_once(self, no_files):
+        with pytest.warns(UserWarning, match="estimated, not counted"):
+            counter = counter_for("gpt-4o")
+        assert counter.approximate
+        assert counter.name == "approximation of gpt-4o"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            counter_for("gpt-4o")
+
+    def test_a_context_says_that_its_tokens_are_estimates(self, no_files):
+        with pytest.warns(UserWarning):
+            stats = assemble(hits("alpha beta", "gamma"), budget=TokenBudget()).stats
+        assert stats.approximate
+        assert stats.counter == "approximation of cl100k_base"
+
+    def test_a_refused_download_ends_in_an_estimate(self, no_files, monkeypatch):
+        def refused(url, timeout):
+            assert timeout == 0.5
+            raise TimeoutError
+
+        monkeypatch.setattr("urllib.request.urlopen", refused)
+        with pytest.warns(UserWarning, match="download failed with TimeoutError"):
+            assert counter_for("cl100k_base", allow_download=True, timeout_seconds=0.5).approximate
+
+    def test_a_download_with_other_content_is_not_used(self, no_files, monkeypatch):
+        class Reply:
+            blocks = [b"not an encoding", b""]  # noqa: RUF012
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *exc_info):
+                pass
+
+            def read(self, size):
+                return self.blocks.pop(0)
+
+        monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: Reply())
+        with pytest.warns(UserWarning, match="does not have the content"):
+            assert counter_for("cl100k_base", allow_download=True).approximate
+
+    def test_a_fresh_process_with_its_cache_elsewhere_opens_no_socket_and_keeps_its_environment(self, tmp_path):
+        code = (
+            "import socket, os, sys, warnings\n"
+            "def no(*a, **k): raise SystemExit('network')\n"
+            "socket.socket.connect = socket.create_connection = socket.getaddrinfo = no\n"
+            "warnings.simplefilter('ignore')\n"
+            "before = dict(os.environ)\n"
+            "from umi_common.context.tokens import counter_for\n"
+            "c = counter_for('o200k_base'); assert c.count('hello world') == 2, c\n"
+            "assert dict(os.environ) == before\n"
+            "assert 'llama_index' not in sys.modules\n"
+            "print(c.name)"
+        )
+        env = {**os.environ, "TIKTOKEN_CACHE_DIR": str(tmp_path / "empty")}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() in ("tiktoken:o200k_base", "approximation of o200k_base")
+        assert not (tmp_path / "empty").exists()
+
+
+class TestFiles:
+    def test_a_damaged_file_is_neither_used_nor_deleted(self, encoding, tmp_path, monkeypatch):
+        url = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
+        damaged = tmp_path / encodings.cache_key(url)
+        damaged.write_bytes(b"damaged")
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(encodings, "_bundled", lambda: iter(()))
+        from tiktoken import registry
+
+        monkeypatch.setattr(registry, "ENCODINGS", {})
+        with pytest.raises(encodings.EncodingUnavailable):
+            encodings.load_encoding("cl100k_base")
+        assert damaged.read_bytes() == b"damaged"
+
+    def test_a_copy_in_tiktokens_cache_folder_is_found(self, encoding, tmp_path, monkeypatch):
+        bundle = next(iter(encodings._bundled()), None)
+        if bundle is None or not bundle.is_dir():
+            pytest.skip("llama-index-core, whose copies this test needs, is not installed")
+        shutil.copytree(bundle, tmp_path / "cache")
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "cache"))
+        monkeypatch.setattr(encodings, "_bundled", lambda: iter(()))
+        found = encodings._built("o200k_base", encodings._places(), None)
+        assert len(found.encode_ordinary("hello world")) == 2
+
+    def test_what_is_built_is_tiktokens_own_encoding(self, encoding):
+        import tiktoken
+
+        assert encoding.name == "cl100k_base"
+        assert encoding.encode("<|endoftext|>", allowed_special="all") == [100257]
+        assert isinstance(encoding, tiktoken.Encoding)
+        assert encoding.decode(encoding.encode_ordinary(ENGLISH)) == ENGLISH
+
+
+class TestSpecs:
+    def test_a_model_name_means_its_encoding(self, encoding):
+        assert counter_for("gpt-4").name == "tiktoken:cl100k_base"
+        assert counter_for("gpt-4") is counter_for("cl100k_base") is counter_for(None)
+
+    def test_an_unknown_model_is_an_error_that_says_what_to_give(self):
+        with pytest.raises(ConfigError, match="no such model or encoding; give the model's tokenizer"):
+            counter_for("llama-77b")
+
+    def test_special_tokens_in_a_text_are_plain_text(self, encoding):
+        assert counter_for("cl100k_base").count("<|endoftext|>") == 7
+        assert counter_for(encoding).count("<|endoftext|>") == 7
+
+    def test_an_object_with_count(self):
+        class Mine:
+            name = "mine"
+
+            def count(self, text):
+                return len(text)
+
+        counter = counter_for(Mine())
+        assert (counter.name, counter.count("abc"), counter.approximate) == ("mine", 3, False)
+
+    def test_a_function_to_a_number_and_one_to_a_list(self):
+        assert counter_for(len).count("abcd") == 4
+        assert counter_for(str.split).count("two words") == 2
+
+    def test_a_langchain_model(self):
+        fake = pytest.importorskip("langchain_core.language_models.fake")
+
+        class Model(fake.FakeListLLM):
+            def get_num_tokens(self, text):
+                return len(text.split()) + 1
+
+        model = Model(responses=["x"])
+        assert counter_for(model).count("a b") == 3
+        assert counter_for(model.get_num_tokens).count("a b") == 3
+
+    def test_llamaindexs_tokenizer(self):
+        llama_utils = pytest.importorskip("llama_index.core.utils")
+        assert counter_for(llama_utils.get_tokenizer()).count("hello world") == 2
+
+    def test_a_tokenizer_that_is_set_to_cut_still_counts_everything(self):
+        tokenizers = pytest.importorskip("tokenizers")
+        own = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+        own.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+        own.enable_truncation(max_length=3)
+        assert counter_for(own).count("a b c d e") == 5
+        assert own.truncation is not None, "the caller's tokenizer was changed"
+
+    def test_a_transformers_tokenizer_without_the_special_tokens_it_adds(self):
+        class Fast:
+            name_or_path = "some/model"
+
+            def encode(self, text, add_special_tokens=True):
+                return [0] * (len(text.split()) + 2 * add_special_tokens)
+
+        counter = counter_for(Fast())
+        assert (counter.name, counter.count("a b c")) == ("some/model", 3)
+
+    def test_a_transformers_call_gives_input_ids(self):
+        assert counter_for(lambda text: {"input_ids": [1, 2, 3], "attention_mask": [1, 1, 1]}).count("x") == 3
+
+    @pytest.mark.parametrize("spec", [3, [], object()])
+    def test_anything_else_is_refused(self, spec):
+        with pytest.raises(ConfigError, match="a token counter of type"):
+            counter_for(spec)
+
+
+class TestCounts:
+    def test_a_text_is_counted_once(self):
+        asked = []
+        counter = Counter(lambda text: asked.append(text) or len(text), "mine")
+        assert [counter.count("abc") for _ in range(5)] == [3] * 5
+        assert asked == ["abc"]
+
+    def test_the_memory_of_counts_is_bounded(self):
+        counter = Counter(len, "mine")
+        for i in range(CACHE_SIZE + 100):
+            counter.count(str(i))
+        assert len(counter._counts) == CACHE_SIZE
+        assert counter.count("0") == 1
+
+    def test_threads_may_share_a_counter(self):
+        counter = Counter(len, "mine")
+        words = [str(random.Random(i).random()) for i in range(3_000)]
+        wrong = []
+
+        def work():
+            wrong.extend(word for word in words if counter.count(word) != len(word))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+    def test_the_quick_bound_never_says_more_than_there_is(self, encoding):
+        counter = counter_for("cl100k_base")
+        for text in (ENGLISH, " a  b\n\nc ", "x" * 50, "👍 👍", "", " " * 40):
+            for limit in range(60):
+                assert not counter.surely_exceeds(text, limit) or counter.count(text) > limit
+
+
+class TestApproximation:
+    def test_it_adds_up_as_its_docstring_says(self):
+        # Mira | ' | s | cousin | starte d | in | accoun ting | at | Acme | ;
+        assert approximate_tokens("Mira's cousin started in accounting at Acme;") == 12
+        assert approximate_tokens("12,500") == 3
+        assert approximate_tokens("a\n\nb    c") == 5
+        assert approximate_tokens("") == 0
+
+    def test_english_is_not_undercounted(self, encoding):
+        assert 1.0 <= approximate_tokens(ENGLISH) / len(encoding.encode_ordinary(ENGLISH)) <= 1.4
+
+    @pytest.mark.parametrize("text", ["Да, конечно.", "今天天气很好。", "สวัสดีชาวโลก", "नमस्ते दुनिया", "👍🏽 👩‍👩‍👧‍👦"])
+    def test_other_scripts_are_not_undercounted_by_much(self, encoding, text):
+        assert approximate_tokens(text) >= 0.85 * len(encoding.encode_ordinary(text))
+
+    def test_lone_surrogates_do_not_break_it(self):
+        assert approximate_tokens("a\ud800b") >= 2
+
+
+def test_counts_are_kept_by_a_hash_and_not_by_the_text():
+    counter = Counter(len, "mine")
+    counter.count("abc")
+    assert list(counter._counts) == [hashlib.blake2b(b"abc", digest_size=16).digest()]

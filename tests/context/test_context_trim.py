@@ -1,0 +1,100 @@
+"""A text that is too long is cut where it hurts least, and always fits."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umi_common.context.tokens import counter_for
+from umi_common.context.trim import cut_to_fit
+
+WORDS = lambda text: len(text.split())  # noqa: E731
+FAMILY = "👩‍👩‍👧‍👦"
+
+
+@pytest.mark.parametrize(
+    "text, limit, kept",
+    [
+        ("One two three. Four five six.", 5, "One two three."),
+        ("One. Two three four five six seven eight.", 6, "One. Two three four five six"),
+        ("He said “no.” Then left the house.", 5, "He said “no.”"),
+        ("first line\nsecond line is longer", 3, "first line\n"),
+        ("short", 5, "short"),
+        ("Is it so? Yes it is.", 5, "Is it so?"),
+    ],
+)
+def test_the_cut_is_after_a_sentence_if_that_keeps_half_else_after_a_word(text, limit, kept):
+    assert text[: cut_to_fit(text, limit, WORDS)] == kept
+
+
+def test_chinese_sentences_end_without_a_space():
+    text = "今天天气很好。我们去公园吧！然后回家。"
+    assert text[: cut_to_fit(text, 9, len)] == "今天天气很好。"
+
+
+@pytest.mark.parametrize(
+    "text, limit, kept",
+    [
+        (FAMILY + FAMILY, len(FAMILY) + 3, FAMILY),
+        ("👍🏽👍🏽", 3, "👍🏽"),
+        ("🇩🇪🇫🇷", 3, "🇩🇪"),
+        ("e\u0301e\u0301", 3, "e\u0301"),
+        ("ab\u200dcd", 3, "a"),
+    ],
+)
+def test_no_cut_goes_through_what_reads_as_one_character(text, limit, kept):
+    assert text[: cut_to_fit(text, limit, len)] == kept
+
+
+def test_a_text_of_nothing_but_marks_still_gives_something():
+    assert cut_to_fit("\u0301" * 50, 10, len) == 10
+
+
+def test_nothing_fits_in_nothing():
+    assert cut_to_fit("alpha", 0, len) == 0
+    assert cut_to_fit("alpha", 3, lambda text: 4) == 0
+
+
+@given(
+    st.text(max_size=200),
+    st.integers(0, 60),
+    st.sampled_from([len, WORDS, lambda t: len(t.encode()), lambda t: len(t) ** 2]),
+)
+def test_what_is_kept_fits(text, limit, size):
+    end = cut_to_fit(text, limit, size)
+    assert 0 <= end <= len(text)
+    assert size(text[:end]) <= limit or end == 0
+
+
+@given(st.text(min_size=1, max_size=200), st.integers(1, 60))
+def test_something_is_kept_where_a_character_fits(text, limit):
+    assert cut_to_fit(text, limit, len) >= 1
+
+
+@given(st.text(alphabet="ab .", min_size=1, max_size=200), st.integers(2, 60))
+def test_a_readable_end_costs_at_most_half_of_what_fits(text, limit):
+    assert cut_to_fit(text, limit, len) >= min(limit, len(text)) / 2
+
+
+def test_a_line_of_100_kb_is_measured_only_at_its_beginning():
+    measured = []
+
+    def size(text):
+        measured.append(len(text))
+        return len(text) // 4
+
+    assert cut_to_fit("word " * 20_000, 100, size) > 300
+    assert max(measured) < 2_000
+    assert len(measured) < 30
+
+
+@pytest.mark.parametrize("text", ["a" * 100_000, "\u0301" * 100_000, "🇩" * 100_000, "\n" * 100_000, ". " * 50_000])
+def test_hostile_texts_take_no_time(text):
+    counter = counter_for()
+    started = time.perf_counter()
+    end = cut_to_fit(text, 1_000, counter.measure)
+    assert time.perf_counter() - started < 2.0
+    assert counter.measure(text[:end]) <= 1_000

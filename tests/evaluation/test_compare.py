@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluation_toys import by_words, toy
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever as LangChainRetriever
+from llama_index.core.retrievers import BaseRetriever as LlamaIndexRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from umi_common.errors import ConfigError, DatasetError, SystemFailed
+from umi_common.evaluation import Answer, compare
+
+
+class FromLangChain(LangChainRetriever):
+    """Documents that share a word with the query."""
+
+    documents: list[Document]
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [d for d in self.documents if set(query.split()) & set(d.page_content.split())]
+
+
+class FromLlamaIndex(LlamaIndexRetriever):
+    """Nodes that share a word with the query."""
+
+    def __init__(self, nodes: list[TextNode]) -> None:
+        super().__init__()
+        self.nodes = nodes
+
+    def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
+        words = set(query_bundle.query_str.split())
+        return [NodeWithScore(node=node, score=1.0) for node in self.nodes if words & set(node.text.split())]
+
+
+def langchain(dataset):
+    return FromLangChain(documents=[Document(id=c.id, page_content=c.text) for c in dataset.chunks])
+
+
+def langchain_metadata(dataset):
+    return FromLangChain(documents=[Document(c.text, metadata={"doc_id": c.id}) for c in dataset.chunks])
+
+
+def llama_index(dataset):
+    return FromLlamaIndex([TextNode(id_=c.id, text=c.text) for c in dataset.chunks])
+
+
+def nothing(dataset):
+    return lambda query, k: []
+
+
+@pytest.fixture
+def run(letters):
+    def run(systems, datasets=None, **options):
+        datasets = toy() if datasets is None else datasets
+        return compare(systems, datasets, embedder=letters, show_progress=False, **options)
+
+    return run
+
+
+def test_a_function_langchain_and_llama_index_with_the_same_order_score_the_same(run):
+    comparison = run(
+        {"mine": by_words, "lc": langchain, "lc metadata": langchain_metadata, "li": llama_index}, ks=(1, 5)
+    )
+    # q1: a, b of {a, b}; q2: c, d of {d}
+    assert comparison.value("mine", "recall@1") == pytest.approx((1 / 2 + 0) / 2)
+    assert comparison.value("mine", "mrr@5") == pytest.approx((1 + 1 / 2) / 2)
+    for other in ("lc", "lc metadata", "li"):
+        assert comparison.row(other).metrics == comparison.row("mine").metrics
+
+
+def test_a_system_may_be_built_with_the_embedder_of_the_dataset(run, letters):
+    seen = []
+    run({"mine": lambda dataset, embedder: seen.append(embedder) or nothing(dataset)})
+    assert seen == [letters]
+
+
+def test_what_a_system_says_of_llm_calls_and_arms_is_kept(run):
+    answer = Answer(("x", "b"), llm_calls=2, arms={"b": {"lexical": 7, "dense": None}})
+    comparison = run({"mine": lambda dataset: lambda query, k: answer, "silent": nothing}, ks=(1,), depth=5)
+    assert comparison.row("mine").llm_calls == 2.0
+    assert comparison.row("silent").llm_calls is None
+    missed = {failure.id: failure for failure in comparison.failures("mine")}
+    assert missed["b"].rank == 2
+    assert missed["b"].arms == {"lexical": 7, "dense": None}
+
+
+def test_failures_name_what_was_missed_and_where_others_have_it(run):
+    missed = run({"mine": by_words, "none": nothing}, ks=(1,), depth=5).failures("mine")
+    assert [(f.query.id, f.id, f.rank, f.elsewhere) for f in missed] == [
+        ("q1", "b", 2, {"none": None}),
+        ("q2", "d", 2, {"none": None}),
+    ]
+    assert missed[0].text == "ships sink"
+
+
+def test_a_document_twice_counts_once_at_its_better_rank(run):
+    comparison = run({"echo": lambda dataset: lambda query, k: ["x", "x", "b"]}, ks=(2,))
+    assert comparison.value("echo", "mrr@2") == pytest.approx((1 / 2 + 0) / 2)
+
+
+def test_a_list_longer_than_asked_for_is_cut_to_the_depth(run):
+    comparison = run({"long": lambda dataset: lambda query, k: list("edcba")}, ks=(2,))
+    assert comparison.value("long", "recall@2") == pytest.approx((0 + 1) / 2)
+
+
+def test_groups_of_one_set_make_one_row_and_are_what_is_resampled(run):
+    comparison = run({"mine": by_words, "none": nothing}, [toy("one"), toy("two"), toy("x", name="other")])
+    assert comparison.sets == ("toy", "other")
+    assert comparison.row("mine", "toy").metrics["ndcg@10"].groups == 2
+    assert comparison.row("mine", "toy").metrics["ndcg@10"].queries == 4
+    assert comparison.row("mine", "other").metrics["ndcg@10"].groups == 2  # one group: its queries
+    assert set(comparison.values("mine", "mrr@10", "toy")) == {"toy/one/q1", "toy/one/q2", "toy/two/q1", "toy/two/q2"}
+
+
+def test_versus_compares_the_same_queries(run):
+    difference = run({"mine": by_words, "none": nothing}).versus("none", "recall@10")["mine"]
+    assert (difference.mean, difference.better, difference.worse) == (1.0, 2, 0)
+    assert difference.p_value == pytest.approx(0.5, abs=0.03)  # two queries: half of all sign vectors
+
+
+def test_categories_split_the_queries(run):
+    kinds = run({"mine": by_words}).by_category("mine", "mrr@10")
+    assert {kind: estimate.mean for kind, estimate in kinds.items()} == {"1": 1.0, "2": 0.5}
+
+
+def test_diversity_and_duplication_come_from_the_vectors_of_the_hits(run):
+    comparison = run({"mine": by_words, "none": nothing})
+    assert 0.0 < comparison.value("mine", "diversity") < 1.0
+    assert comparison.value("mine", "duplication") == 0.0
+    assert "diversity" not in comparison.row("none").metrics
+
+
+def test_json_is_json_and_names_every_row(run, tmp_path):
+    text = run({"mine": by_words, "none": nothing}).to_json(tmp_path / "out.json")
+    body = json.loads((tmp_path / "out.json").read_text(), parse_constant=pytest.fail)
+    assert body == json.loads(text)
+    assert [(row["system"], row["set"]) for row in body["rows"]] == [("mine", "toy"), ("none", "toy")]
+    assert body["rows"][0]["metrics"]["recall@5"]["mean"] == 1.0
+
+
+def test_tables_in_three_formats_hold_the_same_figures(run):
+    from rich.console import Console
+
+    comparison = run({"mine": by_words}, ks=(1,))
+    text, markdown = comparison.table(metrics=["mrr@1"]), comparison.table("markdown", ["mrr@1"])
+    assert text.splitlines()[0] == "toy: 2 queries, 1 group"
+    assert text.splitlines()[2].split()[:2] == ["mine", "0.500"]
+    assert "| system | mrr@1 | p50 ms | LLM calls |" in markdown
+    assert markdown.splitlines()[-1].startswith("| mine | 0.500 |")
+    console = Console(record=True, width=80, file=None, quiet=True)
+    console.quiet = False
+    with console.capture() as capture:
+        console.print(comparison.table("rich", ["mrr@1"]))
+    assert "0.500" in capture.get()
+    assert str(comparison).startswith("toy: 2 queries")
+    with pytest.raises(ConfigError, match="expected one of text, markdown, rich"):
+        comparison.table("html")  # type: ignore[arg-type]
+
+
+def test_a_frame_has_one_row_a_system_and_set(run):
+    pytest.importorskip("pandas")
+    frame = run({"mine": by_words, "none": nothing}).to_frame()
+    assert list(frame["system"]) == ["mine", "none"]
+    assert frame.loc[0, "recall@10"] == 1.0
+
+
+@dataclass
+class Flaky:
+    """A retriever that counts its queries and breaks at one of them."""
+
+    break_at: int
+    asked: int = 0
+
+    def __call__(self, dataset):
+        def search(query, k):
+            self.asked += 1
+            if self.asked == self.break_at:
+                raise KeyboardInterrupt
+            return by_words(dataset)(query, k)
+
+        return search
+
+
+def test_an_interrupted_comparison_goes_on_where_it_was(run, tmp_path):
+    datasets, path = [toy("one"), toy("two")], tmp_path / "runs.jsonl"
+    flaky = Flaky(break_at=4)
+    with pytest.raises(KeyboardInterrupt):
+        run({"mine": flaky}, datasets, resume=path)
+    resumed = run({"mine": flaky}, datasets, resume=path)
+    assert flaky.asked == 4 + 2  # group one was not asked again
+    fresh = run({"mine": by_words}, datasets)
+    assert resumed.row("mine").metrics == fresh.row("mine").metrics
+    again = run({"mine": flaky}, datasets, resume=path)
+    assert flaky.asked == 6
+    assert again.rows == resumed.rows
+
+
+def test_a_line_torn_by_a_kill_is_run_again(run, tmp_path):
+    path, flaky = tmp_path / "runs.jsonl", Flaky(break_at=0)
+    run({"mine": flaky}, [toy("one"), toy("two")], resume=path)
+    path.write_text(path.read_text()[:-30])
+    run({"mine": flaky}, [toy("one"), toy("two")], resume=path)
+    assert flaky.asked == 4 + 2
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_a_changed_dataset_name_or_depth_is_run_again(run, tmp_path):
+    path, flaky = tmp_path / "runs.jsonl", Flaky(break_at=0)
+    run({"mine": flaky}, resume=path)
+    run({"mine": flaky}, toy().with_shuffled_positions(1), resume=path)
+    run({"other name": flaky}, resume=path)
+    run({"mine": flaky}, resume=path, depth=50)
+    assert flaky.asked == 8
+
+
+@pytest.mark.parametrize("content", ["# my notes", "my notes\n", '{"key": "k", "foo": 1}\n', "[]\n"])
+def test_a_file_of_something_else_is_refused_and_left_alone(run, tmp_path, content):
+    path: Path = tmp_path / "notes.md"
+    path.write_text(content)
+    with pytest.raises(DatasetError, match="notes"):
+        run({"mine": by_words}, resume=path)
+    assert path.read_text() == content
+
+
+def test_a_system_that_raises_is_named_with_dataset_and_query(run):
+    def broken(dataset):
+        def search(query, k):
+            raise RuntimeError("no index")
+
+        return search
+
+    with pytest.raises(SystemFailed, match="'mine' failed on query 'q1' of toy/one: RuntimeError: no index") as caught:
+        run({"mine": broken})
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("systems", "options", "complaint"),
+    [
+        ({}, {}, "no system"),
+        ({"mine": 3}, {}, "'mine' is int"),
+        ({"mine": lambda dataset: 3}, {}, "'mine' built a int"),
+        ({"mine": by_words}, {"ks": ()}, "at least one cut-off"),
+        ({"mine": by_words}, {"ks": (0,)}, "at least one cut-off"),
+        ({"mine": by_words}, {"ks": (101,)}, r"1\.\.100"),
+        ({"mine": by_words}, {"ks": (10,), "depth": 5}, "expected 10 .* to 100"),
+        ({"mine": by_words}, {"datasets": []}, "no query of the datasets"),
+        ({"mine": by_words}, {"datasets": [toy().with_queries(["q3"])]}, "no query of the datasets"),
+        ({"mine": by_words}, {"datasets": [toy(), toy()]}, "same name and group"),
+    ],
+)
+def test_a_wrong_call_says_what_was_expected(run, systems, options, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        run(systems, **options)
+
+
+def test_a_document_without_an_id_is_named_as_the_systems_fault(run):
+    anonymous = lambda dataset: FromLangChain(documents=[Document("ships planes")])  # noqa: E731
+    with pytest.raises(SystemFailed, match="without metadata id"):
+        run({"anonymous": anonymous})
+
+
+def test_asking_for_what_was_not_measured_lists_what_was(run):
+    comparison = run({"mine": by_words}, [toy(), toy("x", name="other")])
+    with pytest.raises(ConfigError, match="name one of the sets"):
+        comparison.row("mine")
+    with pytest.raises(ConfigError, match=r"systems: .*mine"):
+        comparison.row("yours", "toy")
+    with pytest.raises(ConfigError, match="'ndcg@7' was not measured; there is recall@5"):
+        comparison.value("mine", "ndcg@7", "toy")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+from evaluation_toys import by_words, toy
+
+from umi_common import UmiConfig
+from umi_common.errors import ConfigError, MissingExtra
+from umi_common.evaluation import Answer, Between, Trial, Tuning, compare
+from umi_common.evaluation.plots import plot_latency, plot_llm_calls, plot_precision_recall
+
+PNG = b"\x89PNG"
+
+
+@pytest.fixture
+def comparison(letters):
+    datasets = [toy("one"), toy("two"), toy("x", name="other")]
+    systems = {"words": by_words, "asks": lambda dataset: lambda query, k: Answer(("b", "d"), llm_calls=1)}
+    return compare(systems, datasets, embedder=letters, show_progress=False)
+
+
+def tuning(**space):
+    trials = [
+        Trial({"lexical.k1": k1, "lexical.b": b}, k1 * b / 4, {"toy": 0.5}) for k1 in (1.0, 2.0) for b in (0.5, 0.75)
+    ]
+    return Tuning(
+        UmiConfig(),
+        trials[-1].settings,
+        "ndcg@10",
+        (Trial({}, 0.3, {"toy": 0.3}), *trials),
+        0.4,
+        0.3,
+        space={"lexical.k1": [1.0, 2.0], "lexical.b": [0.5, 0.75], **space},
+    )
+
+
+def test_bars_stand_at_the_means_with_their_intervals(comparison, tmp_path):
+    figure = comparison.plot(tmp_path / "out.png", "mrr@10")
+    assert (tmp_path / "out.png").read_bytes().startswith(PNG)
+    heights = [[patch.get_height() for patch in bars] for bars in figure.axes[0].containers if hasattr(bars, "patches")]
+    assert heights == [
+        [comparison.value(system, "mrr@10", name) for name in comparison.sets] for system in comparison.systems
+    ]
+    assert figure.axes[0].get_ylabel() == "mrr@10 (0..1)"
+
+
+def test_the_curve_has_a_point_a_cut_off(comparison):
+    figure = plot_precision_recall(comparison, "toy")
+    recall, precision = figure.axes[0].lines[0].get_data()
+    assert len(recall) == comparison.depth
+    # words: q1 finds a (of 2) first, q2 finds c first
+    assert (recall[0], precision[0]) == (pytest.approx(0.25), pytest.approx(0.5))
+    assert list(recall) == sorted(recall)
+
+
+def test_latency_is_in_milliseconds(comparison):
+    assert "milliseconds" in plot_latency(comparison).axes[0].get_xlabel()
+
+
+def test_llm_calls_show_only_systems_that_say(comparison):
+    figure = plot_llm_calls(comparison)
+    assert figure.axes[0].get_legend_handles_labels()[1] == ["asks"]
+    assert figure.axes[0].get_xlabel() == "LLM calls a query"
+
+
+def test_two_settings_make_a_map_and_more_make_a_plot_each():
+    assert tuning().plot().axes[0].images[0].get_array().tolist() == [[0.125, 0.25], [0.1875, 0.375]]
+    spans = replace(tuning(), space={"lexical.k1": Between(0.5, 2.5), "lexical.b": [0.5, 0.75]})
+    assert [axes.get_xlabel() for axes in spans.plot().axes] == ["lexical.k1", "lexical.b"]
+    with pytest.raises(ConfigError, match="space"):
+        replace(tuning(), space={}).plot()
+
+
+def test_a_figure_shows_itself_in_a_notebook_and_leaves_pyplot_alone(comparison):
+    figure = comparison.plot()
+    assert figure._repr_png_().startswith(PNG)
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_a_metric_or_set_that_is_not_there_is_named(comparison):
+    with pytest.raises(ConfigError, match="there is recall@5"):
+        comparison.plot(metric="ndcg@3")
+    with pytest.raises(ConfigError, match="sets:"):
+        plot_precision_recall(comparison, "absent")
+
+
+def test_without_matplotlib_the_pip_line_is_named(comparison, monkeypatch):
+    monkeypatch.delitem(sys.modules, "umi_common.evaluation._figure", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'umi-retrieval\[eval\]'"):
+        comparison.plot()
+
+
+def test_without_ir_measures_the_pip_line_is_named(monkeypatch, letters):
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'umi-retrieval\[eval\]'"):
+        compare({"words": by_words}, toy(), embedder=letters, show_progress=False)

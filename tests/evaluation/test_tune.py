@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+from evaluation_toys import toy
+
+from umi_common import UmiConfig
+from umi_common.errors import ConfigError
+from umi_common.evaluation import Between, tune
+from umi_common.evaluation.settings import changed, write_toml
+from umi_common.evaluation.splits import split_by_group
+from umi_common.evaluation.tune import _candidates
+
+GROUPS = [toy(f"g{i}") for i in range(10)]
+
+
+def groups(datasets):
+    return [dataset.group for dataset in datasets]
+
+
+def test_no_group_is_on_both_sides_and_none_is_lost():
+    split = split_by_group(GROUPS, test_share=0.3)
+    assert (len(split.train), len(split.test)) == (7, 3)
+    assert sorted(groups(split.train) + groups(split.test)) == groups(GROUPS)
+
+
+def test_the_seed_decides_the_split():
+    assert groups(split_by_group(GROUPS, seed=1).test) == groups(split_by_group(GROUPS, seed=1).test)
+    assert len({tuple(groups(split_by_group(GROUPS, seed=seed).test)) for seed in range(5)}) > 1
+
+
+def test_a_set_of_one_group_has_its_queries_dealt():
+    split = split_by_group([toy()], test_share=0.5)
+    assert [len(part.queries) for part in (*split.train, *split.test)] == [1, 1]
+    assert split.train[0].chunks is split.test[0].chunks  # so one store serves both
+
+
+def test_each_set_is_split_by_itself():
+    alone = split_by_group(GROUPS, seed=4)
+    beside = split_by_group([toy("x", name="other"), *GROUPS], seed=4)
+    assert groups(alone.test) == [dataset.group for dataset in beside.test if dataset.name == "toy"]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1])
+def test_both_sides_need_a_share(share):
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        split_by_group(GROUPS, test_share=share)
+
+
+def test_a_grid_is_every_combination_in_order():
+    space = {"lexical.k1": [1.0, 2.0], "lexical.b": [0.5, 0.75]}
+    assert [tuple(settings.values()) for settings in _candidates(space, "grid", None, 0)] == [
+        (1.0, 0.5),
+        (1.0, 0.75),
+        (2.0, 0.5),
+        (2.0, 0.75),
+    ]
+    assert len(list(_candidates(space, "grid", 3, 0))) == 3
+
+
+def test_random_draws_are_seeded_and_stay_inside():
+    space = {"lexical.k1": Between(1.0, 2.0), "fusion.method": ["rrf", "convex"]}
+    draws = list(_candidates(space, "random", 20, 7))
+    assert draws == list(_candidates(space, "random", 20, 7)) != list(_candidates(space, "random", 20, 8))
+    assert all(1.0 <= settings["lexical.k1"] <= 2.0 for settings in draws)
+
+
+@pytest.mark.parametrize(
+    ("space", "method", "complaint"),
+    [
+        ({}, "grid", "the space is empty"),
+        ({"lexical.k1": []}, "grid", "nothing to choose from: lexical.k1"),
+        ({"lexical.k1": Between(0, 1)}, "grid", "grid search needs lists"),
+        ({"lexical.k1": [1.0]}, "bayes", "expected 'grid' or 'random'"),
+        ({"k1": [1.0]}, "grid", "expected stage.field"),
+        ({"bm25.k1": [1.0]}, "grid", "expected stage.field"),
+        ({"lexical.k9": [1.0]}, "grid", "k9"),
+        ({"lexical.b": [1.5]}, "grid", "lexical.b"),
+    ],
+)
+def test_a_wrong_space_is_refused_before_anything_is_searched(space, method, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        tune(GROUPS, space, method=method, show_progress=False)
+
+
+def test_a_span_runs_upwards():
+    with pytest.raises(ConfigError, match="below the high"):
+        Between(2.0, 1.0)
+
+
+def test_changed_settings_keep_the_rest():
+    config = changed(UmiConfig(), {"lexical.k1": 2.0, "fusion.method": "rrf"})
+    assert (config.lexical.k1, config.fusion.method) == (2.0, "rrf")
+    assert config.replaced(lexical={"k1": UmiConfig().lexical.k1}, fusion={"method": "convex"}) == UmiConfig()
+
+
+def test_a_written_file_loads_as_the_same_configuration(tmp_path):
+    config = UmiConfig().replaced(
+        lexical={"k1": 0.9, "variant": "plus"},
+        neighbours={"enabled": False},
+        decay={"half_life_hours": 12.5},
+        analyzer={"stop_words": frozenset({"the", 'quo"te', "tab\t"})},
+        rewrite={"template": 'Say "{query}"\nagain \\ and \x7f ünïcode'},
+        recall={"depth": 50},
+    )
+    write_toml(config, tmp_path / "umi.toml", "a note")
+    assert UmiConfig.load(tmp_path / "umi.toml") == config
+
+
+def test_a_default_configuration_writes_no_table(tmp_path):
+    write_toml(UmiConfig(), tmp_path / "umi.toml", "a note")
+    assert (tmp_path / "umi.toml").read_text() == "# a note\n"

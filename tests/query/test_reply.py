@@ -1,0 +1,217 @@
+"""What comes out of an LLM's reply: the right strings from helpful ones, nothing from the rest, never an exception."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
+from umi_common.errors import InputError
+from umi_common.query.reply import REPLY_CHARS_MAX, parse_reply, read_reply
+from umi_common.sim import FAULTS, FaultyLLM
+
+QUERY = "Who do I know at Acme?"
+# ADR-009, "Query Rewriting": Output: ["Acme", "works at Acme", "Acme Corp employee"]
+ADR_REPLY = '["Acme", "works at Acme", "Acme Corp employee"]'
+ADR_VARIATIONS = ("Acme", "works at Acme", "Acme Corp employee")
+
+
+def test_the_reply_of_adr_009_gives_its_three_variations():
+    assert parse_reply(ADR_REPLY, query=QUERY) == ADR_VARIATIONS
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"```json\n{ADR_REPLY}\n```",
+        f"```\n{ADR_REPLY}\n```",
+        f"<think>The user wants [several] {{things}}.</think>\n{ADR_REPLY}",
+        f"no opening tag, as some servers send it</think>{ADR_REPLY}",
+        f"Sure! Here are the variations:\n\n{ADR_REPLY}\n\nLet me know if you need more.",
+        f'{{"variations": {ADR_REPLY}}}',
+        f'{{"filter": {{"user": "*"}}, "limit": 10000, "queries": {ADR_REPLY}}}',
+        '[{"query": "Acme"}, {"query": "works at Acme"}, {"query": "Acme Corp employee"}]',
+        '["Acme", 7, null, "works at Acme", {"a": 1, "b": 2}, true, "Acme Corp employee"]',
+        "[“Acme”, “works at Acme”, “Acme Corp employee”]",
+        "['Acme', 'works at Acme', 'Acme Corp employee']",
+        '["Acme", "works at Acme", "Acme Corp employee",]',
+        '["Acme", "works at Acme", "Acme Corp employee", "cut sho',
+        "1. Acme\n2. works at Acme\n3. Acme Corp employee",
+        '1) "Acme"\n2) "works at Acme"\n3) "Acme Corp employee"',
+        "Here are three variations:\n\n- Acme\n- works at Acme\n- Acme Corp employee\n\nHope this helps!",
+        "* **Acme**\n* **works at Acme**\n* **Acme Corp employee**",
+        "• Acme\n• works at Acme\n• Acme Corp employee",
+        "(a) Acme\n(b) works at Acme\n(c) Acme Corp employee",
+        "Variations:\nAcme\nworks at Acme\nAcme Corp employee",
+        f"{REWRITE_TEMPLATE.replace('{query}', QUERY)}\n{ADR_REPLY}",
+        '\ufeff["Acme", "works\\nat\\tAcme", " Acme  Corp employee "]',
+        '["Acme", "works at Acme", "who do i know at ACME", "Acme Corp employee"]',
+    ],
+)
+def test_what_models_really_send_is_understood(reply: str):
+    assert parse_reply(reply, query=QUERY) == ADR_VARIATIONS
+
+
+def test_an_apostrophe_inside_single_quotes_does_not_end_the_string():
+    assert parse_reply("['Ann's job', 'where Ann works']", query=QUERY) == ("Ann's job", "where Ann works")
+
+
+@pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"raises", "hangs", "not text"}))
+def test_no_fault_gives_a_variation(fault: str):
+    prompt = REWRITE_TEMPLATE.replace("{query}", QUERY)
+    reply = read_reply(FaultyLLM(fault).complete(prompt), query=QUERY)
+    assert reply.variations == ()
+    assert reply.fault
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        ("", "empty reply"),
+        ("I cannot help with that.", "refusal"),
+        ("I’m sorry, I can’t do that.", "refusal"),
+        ("Sorry!", "refusal"),
+        ("As an AI model, I have no memories.", "refusal"),
+        ('["I am sorry, but I cannot help with that"]', "no usable string in the reply"),
+        ("[]", "no usable string in the reply"),
+        ("{}", "no list of strings in the reply"),
+        ("null", "no list of strings in the reply"),
+        ("42", "no list of strings in the reply"),
+        ("NaN", "no list of strings in the reply"),
+        ('"Acme"', "no list of strings in the reply"),
+        ("9" * 10_000, "no list of strings in the reply"),
+        ("[" * 30_000, "no list of strings in the reply"),
+        ("[]" * 30_000, "no usable string in the reply"),
+        ("{" * 30_000, "no list of strings in the reply"),
+        ('["variation 1", "variation 2", "variation 3"]', "no usable string in the reply"),
+        ("[" + ",".join(f'"{number}"' for number in range(1_000)) + "]", "list of more than 50 strings"),
+        ('["' + "x" * 70_000 + '"]', f"reply of more than {REPLY_CHARS_MAX:,} characters"),
+        ('["' + "x" * 2_000 + '"]', "no usable string in the reply"),
+        ('["...", "—", "   ", "?!"]', "no usable string in the reply"),
+        (REWRITE_TEMPLATE, "reply repeats the prompt"),
+    ],
+)
+def test_a_useless_reply_says_why(reply: str, fault: str):
+    assert read_reply(reply, query=QUERY).fault == fault
+
+
+def test_a_list_of_refusals_and_answers_keeps_the_answers():
+    reply = '["I cannot help with that", "sorry I missed your birthday"]'
+    assert parse_reply(reply, query=QUERY) == ("sorry I missed your birthday",)
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ("Who do I know at Acme?", "who do i know at acme"),
+        ("Ann's books", "Ann books"),
+        ("painted walls", "painting wall"),
+        ("Café  menu", "CAFÉ menu!"),
+        ("ﬁle names", "file names"),
+    ],
+)
+def test_a_variation_that_says_the_same_is_dropped(query: str, same: str):
+    assert parse_reply(json.dumps([same, "something else"]), query=query) == ("something else",)
+
+
+def test_at_most_three_are_kept_in_the_order_of_the_reply():
+    assert parse_reply('["d", "c", "b", "a"]', query=QUERY) == ("d", "c", "b")
+    assert parse_reply('["d", "c", "b", "a"]', query=QUERY, config=RewriteConfig(variations_max=1)) == ("d",)
+
+
+def test_bytes_are_counted_not_characters():
+    config = RewriteConfig(variation_bytes_max=10)
+    assert parse_reply('["ééééé", "éééééé"]', query=QUERY, config=config) == ("ééééé",)
+
+
+def test_what_is_kept_is_one_printable_line():
+    reply = json.dumps(["a\u202eb\x1b[31mc\nd\u200b", "می\u200cخواهم"])
+    assert parse_reply(reply, query=QUERY) == ("ab [31mc d", "می\u200cخواهم")
+
+
+def test_damaged_strings_are_dropped_and_others_kept():
+    assert parse_reply('["\\ud800", "nul\\u0000", "fine", "pair \\ud83d\\ude00"]', query=QUERY) == ("fine", "pair 😀")
+
+
+def test_a_reply_that_is_no_text_is_a_typed_error():
+    with pytest.raises(InputError, match="NoneType"):
+        parse_reply(None, query=QUERY)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "piece", ["[", "]", "[]", '["', "['", "{", "1. a\n", "- \n", "<think>", "```\n", '"', "[{}", " ", "\\"]
+)
+def test_the_largest_reply_is_read_in_no_time(piece: str):
+    reply = (piece * REPLY_CHARS_MAX)[:REPLY_CHARS_MAX]
+    begun = time.perf_counter()
+    parse_reply(reply, query=QUERY)
+    assert time.perf_counter() - begun < 1.0
+
+
+MARKS = [
+    "[",
+    "]",
+    "{",
+    "}",
+    '"',
+    "'",
+    ",",
+    ":",
+    "\\",
+    "\n",
+    "```",
+    "```json\n",
+    "<think>",
+    "</think>",
+    "1. ",
+    "- ",
+    "“",
+    "”",
+]
+DAMAGE = [
+    "\ud800",
+    "\0",
+    "\u202e",
+    "\\u0000",
+    "\\ud800",
+    "1e999",
+    "null",
+    "I can't",
+    "Sorry",
+    REWRITE_TEMPLATE,
+    ADR_REPLY,
+]
+PIECES = st.sampled_from([*MARKS, *DAMAGE])
+FUZZ_EXAMPLES = int(os.environ.get("UMI_FUZZ_EXAMPLES", "1500"))
+"""About ten seconds; UMI_FUZZ_EXAMPLES=60000 for five minutes."""
+
+
+@given(
+    st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=40).map("".join)),
+    st.text(max_size=20),
+)
+@settings(max_examples=FUZZ_EXAMPLES, deadline=None, derandomize=True)
+def test_no_reply_gives_more_than_a_few_short_clean_strings(text: str, query: str):
+    config = RewriteConfig(variations_max=2, variation_bytes_max=40)
+    variations = parse_reply(text, query=query, config=config)
+    assert isinstance(variations, tuple)
+    assert len(variations) <= 2
+    for variation in variations:
+        assert 1 <= len(variation.encode()) <= 40
+        assert variation == " ".join(variation.split())
+        assert variation.isprintable() or "\u200c" in variation or "\u200d" in variation or not variation.isascii()
+        assert "\0" not in variation
+
+
+@given(st.lists(st.text(alphabet="abcdefgh ", min_size=1, max_size=20), min_size=1, max_size=6))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_plain_json_array_keeps_its_order(strings: list[str]):
+    variations = parse_reply(json.dumps(strings), query="zzz")
+    cleaned = [" ".join(string.split()) for string in strings]
+    places = [cleaned.index(variation) for variation in variations]
+    assert places == sorted(places)

@@ -1,0 +1,137 @@
+"""The golden table of time phrases, written by hand: change tests/golden/when.jsonl on purpose or not at all."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from umi_common.errors import InvalidTimeRange
+from umi_common.query.when import find_time
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "when.jsonl"
+ROWS: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
+TIMED = [row for row in ROWS if row["kind"] is not None]
+TIMELESS = [row for row in ROWS if row["kind"] is None]
+NOW = datetime(2023, 6, 14, 15, 0, tzinfo=timezone.utc)  # a Wednesday
+
+
+def moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def test_the_table_is_large_enough():
+    assert len(TIMED) >= 120
+    assert len(TIMELESS) >= 60
+
+
+@pytest.mark.parametrize("row", TIMED, ids=lambda row: row["query"])
+def test_a_phrase_means_the_range_in_the_table(row: dict[str, Any]):
+    when = find_time(row["query"], datetime.fromisoformat(row["now"]))
+    assert when is not None
+    assert (when.range.start, when.range.end) == (moment(row["start"]), moment(row["end"]))
+    assert when.kind == row["kind"]
+    assert row["query"][slice(*when.span)] == when.phrase
+
+
+@pytest.mark.parametrize("row", TIMELESS, ids=lambda row: row["query"])
+def test_a_sentence_without_a_time_has_none(row: dict[str, Any]):
+    assert find_time(row["query"], NOW) is None
+
+
+def test_a_clock_without_a_zone_is_refused():
+    with pytest.raises(InvalidTimeRange, match="no time zone"):
+        find_time("yesterday", NOW.replace(tzinfo=None))
+
+
+def test_upper_case_changes_nothing():
+    for row in TIMED:
+        now = datetime.fromisoformat(row["now"])
+        upper, plain = find_time(row["query"].title(), now), find_time(row["query"], now)
+        if upper is not None and plain is not None:
+            assert upper.range == plain.range, row["query"]
+
+
+def test_a_year_in_the_phrase_makes_it_dated():
+    dated, relative = find_time("in March 2023", NOW), find_time("in March", NOW)
+    assert dated is not None
+    assert dated.dated
+    assert relative is not None
+    assert not relative.dated
+
+
+def test_a_day_has_twenty_three_hours_where_clocks_go_forward():
+    zoneinfo = pytest.importorskip("zoneinfo")
+    try:
+        berlin = zoneinfo.ZoneInfo("Europe/Berlin")
+    except zoneinfo.ZoneInfoNotFoundError:
+        pytest.skip("no time zone database on this machine")
+    when = find_time("yesterday", datetime(2023, 3, 27, 9, 0, tzinfo=berlin))
+    assert when is not None
+    assert when.range.start is not None
+    assert when.range.end is not None
+    assert when.range.end - when.range.start == timedelta(hours=23)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_no_text_breaks_it(text: str):
+    when = find_time(text, NOW)
+    assert when is None or text[slice(*when.span)] == when.phrase
+
+
+WORDS = sorted({word for row in ROWS for word in row["query"].split()})
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_no_order_of_time_words_breaks_it(words: list[str]):
+    query = " ".join(words)
+    when = find_time(query, NOW)
+    assert when is None or query[slice(*when.span)] == when.phrase
+
+
+@given(st.sampled_from(TIMED), st.datetimes(min_value=datetime(1, 1, 1), max_value=datetime(9999, 12, 31)))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_no_anchor_breaks_it(row: dict[str, Any], now: datetime):
+    find_time(row["query"], now.replace(tzinfo=timezone.utc))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["last ", "may ", "1 ", "the ", "2 weeks ago ", "between ", " ", "20", "in the ", "a few ", "May 5 2023 and "],
+)
+def test_ten_thousand_bytes_of_near_misses_are_read_in_linear_time(piece: str):
+    query = (piece * 10_000)[:9_990] + " may 2023"
+    begun = time.perf_counter()
+    find_time(query, NOW)
+    assert time.perf_counter() - begun < 0.5  # milliseconds on a quiet machine; exponential patterns never end
+
+
+def test_a_query_without_time_words_costs_microseconds():
+    query = "What is the name of my cat and where did I buy her food?"
+    times = []
+    for _ in range(50):
+        begun = time.perf_counter()
+        find_time(query, NOW)
+        times.append(time.perf_counter() - begun)
+    assert min(times) < 50e-6
+
+
+def test_dateparser_is_imported_only_for_a_numeric_date():
+    code = (
+        "import sys; from datetime import datetime, timezone; from umi_common.query.when import find_time\n"
+        "now = datetime(2023, 6, 14, tzinfo=timezone.utc)\n"
+        "for query in ('we', 'Sun', '8080', 'last week', 'on 7 May 2023', '2023-05-08'): find_time(query, now)\n"
+        "assert 'dateparser' not in sys.modules\n"
+        "assert find_time('on 5/8/2023', now) is not None and 'dateparser' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
+
+from umi_common.errors import ConfigError
+from umi_common.ranking.decay import decay, decay_factors, rate_of
+
+AGES = st.one_of(st.floats(-1e5, 1e6), st.just(math.nan))
+
+
+def test_after_one_half_life_the_factor_is_halfway_to_the_floor():
+    factors = decay_factors(np.array([0.0, 24.0, 48.0]), rate=rate_of(24.0), floor=0.2)
+    assert factors.tolist() == approx([1.0, 0.2 + 0.8 * 0.5, 0.2 + 0.8 * 0.25])
+
+
+def test_a_missing_time_is_neutral_and_the_future_is_now():
+    assert decay_factors(np.array([math.nan, -5.0]), rate=1.0, floor=0.0).tolist() == [1.0, 1.0]
+
+
+def test_the_oldest_keeps_the_floor():
+    assert decay_factors(np.array([1e9]), rate=1.0, floor=0.5).tolist() == [0.5]
+
+
+def test_a_rate_of_0_forgets_nothing():
+    assert decay(np.array([3.0, 2.0]), np.array([0.0, 1e6]), rate=0.0, floor=0.0).tolist() == [3.0, 2.0]
+
+
+@pytest.mark.parametrize(("rate", "floor"), [(-1.0, 0.5), (math.inf, 0.5), (math.nan, 0.5), (1.0, -0.1), (1.0, 1.1)])
+def test_wrong_rates_and_floors_are_refused(rate, floor):
+    with pytest.raises(ConfigError):
+        decay_factors(np.array([1.0]), rate=rate, floor=floor)
+
+
+@pytest.mark.parametrize("half_life", [0.0, -1.0, math.inf, math.nan])
+def test_wrong_half_lives_are_refused(half_life):
+    with pytest.raises(ConfigError):
+        rate_of(half_life)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), AGES, st.floats(0, 10), st.floats(0.01, 1))
+def test_equal_ages_keep_their_order(scores, age, rate, floor):
+    given_scores = np.array(scores)
+    after = decay(given_scores, np.full(len(scores), age), rate=rate, floor=floor)
+    order = np.argsort(given_scores, kind="stable")
+    assert (np.diff(after[order]) >= 0).all()
+
+
+@given(st.lists(AGES, min_size=1, max_size=20), st.floats(0, 10), st.floats(0, 1))
+def test_factors_lie_between_the_floor_and_1_and_never_rise_with_age(ages, rate, floor):
+    factors = decay_factors(np.array(ages), rate=rate, floor=floor)
+    assert ((factors >= floor) & (factors <= 1)).all()
+    known = sorted((age, factor) for age, factor in zip(ages, factors, strict=True) if not math.isnan(age))
+    assert all(younger[1] >= older[1] for younger, older in pairwise(known))

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
+
+from umi_common.errors import ConfigError
+from umi_common.ranking.trust import Background, background_of, dense_evidence, fuse_evidence, lexical_evidence
+
+MANY = 10**9
+"""Chunks behind a background, so many that the prior says nothing."""
+SCORES = st.lists(st.tuples(st.floats(0, 40), st.floats(-1, 1)), min_size=2, max_size=20)
+
+
+def standing_out(deviations: float, count: int = MANY) -> float:
+    """The evidence of a cosine that many deviations above a background of mean 0.2 and deviation 0.1."""
+    background = Background(np.array([0.2]), np.array([0.1]), count)
+    return float(dense_evidence(np.array([[0.2 + 0.1 * deviations]]), background)[0, 0])
+
+
+def test_bm25_counts_against_the_root_of_its_bound():
+    assert lexical_evidence(np.array([[12.0, 0.0]]), np.array([9.0])).tolist() == [[1.0, 0.0]]  # 12 / (4 * 3)
+
+
+def test_a_query_of_unknown_words_has_no_lexical_evidence():
+    assert lexical_evidence(np.array([[0.0, 0.0]]), np.array([0.0])).tolist() == [[0.0, 0.0]]
+
+
+def test_dense_evidence_is_the_square_of_how_far_a_cosine_stands_out():
+    assert standing_out(0.0) == approx(1 / 64)
+    assert standing_out(6.0) == approx(((6 + math.sqrt(40)) / 2) ** 2 / 64)
+    assert standing_out(8.0) / standing_out(4.0) == approx(3.7, abs=0.1)
+
+
+def test_dense_evidence_falls_to_0_below_the_background():
+    assert 0 < standing_out(-8.0) < 0.001
+
+
+def test_a_handful_of_chunks_is_mixed_with_what_is_usual():
+    # 8 seen and 8 of the prior: mean (0.4 + 0.2) / 2 = 0.3, deviation sqrt((0.12^2 + 0.12^2) / 2) = 0.12
+    background = Background(np.array([0.4]), np.array([0.12]), 8)
+    assert dense_evidence(np.array([[0.3]]), background)[0, 0] == approx(1 / 64)
+
+
+def test_the_background_of_nothing_is_the_prior_alone():
+    background = background_of(np.zeros((1, 0)))
+    assert dense_evidence(np.array([[0.2]]), background)[0, 0] == approx(1 / 64)
+
+
+def test_the_background_is_mean_and_deviation_per_query():
+    background = background_of([[0.0, 0.2], [0.5, 0.5]])
+    assert (background.mean.tolist(), background.deviation.tolist()) == (approx([0.1, 0.5]), approx([0.1, 0.0]))
+    assert background.count == 2
+
+
+def test_an_arm_that_stands_out_is_trusted_more():
+    words = np.array([[0.5, 0.4]])
+    _, flat = fuse_evidence(words, np.array([[0.05, 0.04]]))
+    _, peaked = fuse_evidence(words, np.array([[0.9, 0.04]]))
+    assert flat.lexical_share[0] == approx(0.45 * 0.5 / (0.45 * 0.5 + 0.55 * 0.05))
+    assert peaked.lexical_share[0] < 0.5 < flat.lexical_share[0]
+
+
+def test_no_evidence_at_all_is_0_for_all_and_trusts_both_alike():
+    scores, trust = fuse_evidence(np.zeros((1, 3)), np.zeros((1, 3)))
+    assert scores.tolist() == [0.0, 0.0, 0.0]
+    assert trust.lexical_share.tolist() == [0.5]
+
+
+def test_variations_add_up():
+    lexical = np.array([[0.4, 0.2], [0.0, 0.4]])
+    scores, _ = fuse_evidence(lexical, np.zeros((2, 2)), variation_weights=[1.0, 1.0])
+    assert scores.tolist() == approx([0.4 / 0.6, 1.0])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"lexical_share": 1.5},
+        {"variation_weights": [-1.0]},
+        {"variation_weights": [0.0]},
+        {"variation_weights": [1, 1]},
+    ],
+)
+def test_wrong_weights_are_refused(bad):
+    with pytest.raises(ConfigError):
+        fuse_evidence(np.ones((1, 2)), np.ones((1, 2)), **bad)
+
+
+def test_a_background_of_other_queries_is_refused():
+    with pytest.raises(ConfigError):
+        dense_evidence(np.ones((2, 3)), background_of([[0.1]]))
+
+
+@given(SCORES, st.floats(0.01, 100))
+def test_scaling_all_variation_weights_changes_nothing(pairs, factor):
+    lexical, dense = np.array(pairs).T[:, np.newaxis, :]
+    once, _ = fuse_evidence(lexical, np.abs(dense), variation_weights=[1.0])
+    scaled, _ = fuse_evidence(lexical, np.abs(dense), variation_weights=[factor])
+    assert scaled == approx(once)
+
+
+@given(SCORES, st.integers(0, 19), st.floats(0.01, 5), st.floats(0.001, 1))
+def test_fusion_is_monotone_in_each_arm(pairs, row, more_words, more_meaning):
+    lexical, dense = np.array(pairs).T[:, np.newaxis, :]
+    row %= len(pairs)
+    background = Background(np.array([0.1]), np.array([0.1]), MANY)
+
+    def places(words, meaning):
+        scores, _ = fuse_evidence(lexical_evidence(words, np.array([30.0])), dense_evidence(meaning, background))
+        return int((scores > scores[row] + 1e-9).sum())
+
+    raised_words, raised_meaning = lexical.copy(), dense.copy()
+    raised_words[0, row] += more_words
+    raised_meaning[0, row] += more_meaning
+    assert places(raised_words, dense) <= places(lexical, dense)
+    assert places(lexical, raised_meaning) <= places(lexical, dense)
+
+
+@given(SCORES)
+def test_the_best_is_1_and_the_input_is_left_alone(pairs):
+    lexical, dense = np.array(pairs).T[:, np.newaxis, :]
+    before = lexical.copy(), dense.copy()
+    scores, _ = fuse_evidence(lexical_evidence(lexical, np.array([30.0])), dense_evidence(dense, background_of(dense)))
+    assert scores.max() == approx(1.0) and scores.min() >= 0
+    assert (lexical == before[0]).all() and (dense == before[1]).all()

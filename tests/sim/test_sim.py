@@ -1,0 +1,238 @@
+"""The testing kit keeps its own promises."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from umi_common.errors import ConfigError, EmbedderError
+from umi_common.protocols import Embedder, Rewriter
+from umi_common.sim import (
+    FAULTS,
+    CassetteLLM,
+    CassetteMiss,
+    CountingEmbedder,
+    FaultyEmbedder,
+    FaultyLLM,
+    HashEmbedder,
+    ScriptedLLM,
+    SimLLM,
+    SimulatedFault,
+    VirtualClock,
+)
+
+DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
+
+
+@pytest.mark.parametrize("llm", [ScriptedLLM([]), CassetteLLM.from_pairs({}), FaultyLLM("empty"), SimLLM()])
+def test_every_llm_of_the_kit_is_a_rewriter(llm: object):
+    assert isinstance(llm, Rewriter)
+
+
+@pytest.mark.parametrize("embedder", [HashEmbedder(), CountingEmbedder(HashEmbedder()), FaultyEmbedder(HashEmbedder())])
+def test_every_embedder_of_the_kit_is_an_embedder(embedder: object):
+    assert isinstance(embedder, Embedder)
+
+
+# Scripted
+
+
+def test_a_script_by_word_takes_the_longest_that_fits():
+    llm = ScriptedLLM({"who": "short", "who knows": "long"})
+    assert llm.complete("who knows Acme") == "long"
+    assert llm.complete("who is it") == "short"
+    assert llm.prompts == ["who knows Acme", "who is it"]
+
+
+def test_a_script_in_turn_ends():
+    llm = ScriptedLLM([["a", "b"], ValueError("third")])
+    assert llm.complete("x") == '["a", "b"]'
+    with pytest.raises(ValueError, match="third"):
+        llm.complete("x")
+    with pytest.raises(LookupError, match="2 replies; this is call 3"):
+        llm.complete("x")
+
+
+def test_a_delay_passes_on_the_virtual_clock():
+    clock = VirtualClock()
+    llm = ScriptedLLM(lambda prompt: prompt, delay=2.5, sleep=clock.sleep)
+    assert llm.complete("x") == "x"
+    assert clock.monotonic() == 2.5
+    assert clock.run(llm.acomplete("y")) == "y"
+    assert clock.monotonic() == 5.0
+
+
+# Cassette
+
+
+def test_a_cassette_records_once_and_replays_without_the_llm(tmp_path: Path):
+    path = tmp_path / "deep" / "replies.jsonl"
+    llm = ScriptedLLM(["first ‹é›", "second"])
+    recording = CassetteLLM(path, llm)
+    assert recording.complete("a") == "first ‹é›"
+    assert asyncio.run(recording.acomplete("b")) == "second"
+    assert recording.complete("a") == "first ‹é›"
+    assert len(llm.prompts) == 2
+
+    replay = CassetteLLM(path)
+    assert (replay.complete("a"), asyncio.run(replay.acomplete("b")), len(replay)) == ("first ‹é›", "second", 2)
+    with pytest.raises(CassetteMiss):
+        replay.complete("c")
+    with pytest.raises(CassetteMiss):
+        asyncio.run(replay.acomplete("c"))
+
+
+def test_a_cassette_of_pairs_finds_the_whole_query_not_a_part():
+    cassette = CassetteLLM.from_pairs([("Acme", ["short"]), ("Acme in May", ["long"])])
+    assert json.loads(cassette.complete("Rewrite.\n\nQuery: Acme\n\nAcme in May is an example")) == ["short"]
+    assert json.loads(cassette.complete("find Acme in May!")) == ["long"]
+
+
+def test_the_recorded_rewrites_of_locomo_all_come_back():
+    path = DATA / "rewrites" / "locomo.jsonl"
+    if not path.exists():
+        pytest.skip("the shared data is not on this machine")
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    cassette = CassetteLLM.from_pairs({record["q"]: record["v"] for record in records})
+    for record in records[::10]:
+        assert json.loads(cassette.complete(f"Rewrite.\n\nQuery: {record['q']}\n\nReturn JSON.")) == record["v"]
+
+
+# Faults
+
+
+def test_an_unknown_fault_is_refused():
+    with pytest.raises(ConfigError, match="expected one of raises"):
+        FaultyLLM("melts")
+
+
+@pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"raises", "hangs"}))
+def test_a_fault_is_the_same_in_both_worlds(fault: str):
+    llm = FaultyLLM(fault)
+    assert llm.complete("prompt") == asyncio.run(llm.acomplete("prompt"))
+    assert llm.calls == 2
+
+
+def test_a_faulty_llm_heals():
+    llm = FaultyLLM("raises", heals_after=2, good="fine")
+    for _ in range(2):
+        with pytest.raises(SimulatedFault):
+            llm.complete("x")
+    assert llm.complete("x") == "fine"
+
+
+def test_the_sim_llm_follows_its_seed():
+    prompt = "Rewrite.\n\nQuery: Who do I know at Acme?\n\nReturn JSON."
+    replies = {SimLLM(seed).complete(prompt) for seed in range(20)}
+    assert SimLLM(3).complete(prompt) == SimLLM(3).complete(prompt) == asyncio.run(SimLLM(3).acomplete(prompt))
+    assert len(replies) > 1
+    assert all(2 <= len(json.loads(reply)) <= 3 for reply in replies)
+
+
+# Clock
+
+
+def test_time_stands_still_until_it_is_told_to_pass():
+    clock = VirtualClock(datetime(2024, 5, 1, tzinfo=timezone.utc))
+    assert clock() == clock.now() == datetime(2024, 5, 1, tzinfo=timezone.utc)
+    clock.advance(90)
+    assert clock.now() - datetime(2024, 5, 1, tzinfo=timezone.utc) == timedelta(seconds=90)
+    with pytest.raises(ValueError, match="backwards"):
+        clock.advance(-1)
+    with pytest.raises(ValueError, match="time zone"):
+        VirtualClock(datetime(2024, 5, 1))
+
+
+def test_tasks_that_sleep_at_the_same_time_take_the_longest_of_their_times():
+    clock = VirtualClock()
+
+    async def both() -> None:
+        await asyncio.gather(asyncio.sleep(3_600.0), asyncio.sleep(10.0))
+
+    begun = time.perf_counter()
+    clock.run(both())
+    assert clock.monotonic() == pytest.approx(3_600.0)
+    assert time.perf_counter() - begun < 5.0
+
+
+def test_timeouts_pass_in_virtual_time_too():
+    clock = VirtualClock()
+
+    async def late() -> None:
+        await asyncio.wait_for(asyncio.sleep(100.0), timeout=7.0)
+
+    with pytest.raises(asyncio.TimeoutError):
+        clock.run(late())
+    assert clock.monotonic() == pytest.approx(7.0)
+
+
+def test_work_in_a_thread_takes_no_virtual_time():
+    clock = VirtualClock()
+
+    async def both() -> tuple[float, None]:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as executor:
+
+            async def work() -> float:
+                await loop.run_in_executor(executor, time.sleep, 0.05)
+                return clock.monotonic()
+
+            return await asyncio.gather(work(), asyncio.sleep(5.0))
+
+    ended, _ = clock.run(both())
+    assert ended == 0.0
+    assert clock.monotonic() == pytest.approx(5.0)
+
+
+# Embedders
+
+
+def test_hashed_words_are_unit_vectors_and_shared_words_bring_texts_together():
+    vectors = HashEmbedder(256).embed_documents(["the red car", "a red car", "quantum chromodynamics", "?!"])
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors[:3], axis=1) == pytest.approx(1.0)
+    assert not vectors[3].any()
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+
+
+def test_hashing_is_the_same_on_every_machine():
+    vector = HashEmbedder(8).embed_queries(["umi"])[0]
+    assert vector.tolist() == GOLDEN_UMI
+
+
+GOLDEN_UMI = [0.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0]
+
+
+def test_counting_counts():
+    embedder = CountingEmbedder(HashEmbedder())
+    embedder.embed_documents(["a", "b"])
+    embedder.embed_queries(["c"])
+    assert (embedder.document_calls, embedder.query_calls, embedder.texts) == (1, 1, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "fails"), [("poison", [False, True, False]), (3, [False, False, True]), (None, [True] * 3)]
+)
+def test_a_faulty_embedder_fails_where_it_is_told_to(fail_on: str | int | None, fails: list[bool]):
+    embedder = FaultyEmbedder(HashEmbedder(), fail_on)
+    for text, expected in zip(("a", "some poison", "b"), fails, strict=True):
+        if expected:
+            with pytest.raises(EmbedderError):
+                embedder.embed_queries([text])
+        else:
+            assert embedder.embed_queries([text]).shape == (1, 64)
+
+
+def test_other_faults_are_bad_arrays():
+    texts = ["a", "b"]
+    assert np.isnan(FaultyEmbedder(HashEmbedder(), fault="nan").embed_queries(texts)).any()
+    assert FaultyEmbedder(HashEmbedder(), fault="shape").embed_queries(texts).shape == (2, 63)
+    assert FaultyEmbedder(HashEmbedder(), fault="short").embed_queries(texts).shape == (1, 64)
+    assert FaultyEmbedder(HashEmbedder(), lambda batch: len(batch) > 5).embed_queries(texts).shape == (2, 64)

@@ -1,0 +1,102 @@
+"""`make demo`: five questions over the real standard library, each with a right answer among the first three."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from umi_common.demo.corpus import module_chunks, standard_library
+from umi_common.demo.run import STDLIB_QUESTIONS, open_standard_library, run
+from umi_common.demo.story import NOW, REWRITES, conversation
+from umi_common.retriever import DualRetriever
+from umi_common.sim import ScriptedLLM
+from umi_common.store.hybrid import HybridStore
+
+RIGHT_ANSWERS = {
+    "run a coroutine with a timeout": {"asyncio.tasks.wait_for", "asyncio.timeouts.timeout"},
+    "who keeps the order of keys": {"collections.OrderedDict"},
+    "walk through all files of a directory tree": {"os.walk", "os.fwalk", "pathlib.Path.walk"},
+    "escape text so that it is safe in HTML": {"html.escape", "xml.sax.saxutils.escape"},
+    "the n largest items without sorting everything": {"heapq.nlargest"},
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("demo") / "store"
+    with open_standard_library(directory, Console(file=io.StringIO())) as store:
+        yield store
+
+
+def test_the_questions_of_the_demo_are_the_checked_ones():
+    assert set(STDLIB_QUESTIONS) == set(RIGHT_ANSWERS)
+
+
+@pytest.mark.parametrize("question", STDLIB_QUESTIONS)
+def test_a_right_answer_is_among_the_first_three(library, question):
+    assert RIGHT_ANSWERS[question] & set(DualRetriever(library).search(question, limit=3).ids)
+
+
+def test_the_standard_library_gives_thousands_of_distinct_chunks():
+    chunks = standard_library()
+    assert len(chunks) > 8_000
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
+    assert all(chunk.source == chunk.metadata["module"] for chunk in chunks)
+
+
+def test_a_module_becomes_one_chunk_per_public_definition_in_order():
+    code = b'''
+class Clock(Base):
+    """Tells time."""
+
+    # Monotonic where the system has it.
+    zone = None
+
+    def now(self): "The present."
+    def _hidden(self): ...
+# Stops the world.
+def stop(seconds=1): ...
+'''
+    chunks = module_chunks("clocks", code)
+    assert [(c.id, c.position) for c in chunks] == [("clocks.Clock", 0), ("clocks.Clock.now", 1), ("clocks.stop", 2)]
+    assert chunks[0].text == "clocks.Clock(Base)\nTells time.\nMonotonic where the system has it."
+    assert chunks[2].text == "clocks.stop(seconds=1)\nStops the world."
+
+
+def test_the_demo_shows_hits_reasons_context_and_times_and_reopens(library, tmp_path):
+    library.close()
+    screen = io.StringIO()
+    run(library.path, console=Console(file=screen, width=120))
+    shown = screen.getvalue()
+    assert "reopened" in shown
+    assert "DIFFERENT" not in shown
+    for expected in ("asyncio.tasks.wait_for", "BM25", "cosine", "of 800 tokens", " ms", "also searched: works at Acme"):
+        assert expected in shown
+
+
+@pytest.fixture()
+def talks():
+    with HybridStore.open() as store:
+        store.add(conversation())
+        yield store
+
+
+def test_last_week_finds_the_talk_of_last_week(talks):
+    hits = DualRetriever(talks, clock=lambda: NOW).search("What did Mira tell me last week?", limit=3).hits
+    assert hits[0].chunk.source == "talk-3"
+
+
+def test_the_answer_beside_the_question_comes_along(talks):
+    ids = DualRetriever(talks).search("what did the boiler inspector find", limit=2).ids
+    assert set(ids) == {"talk-2:0", "talk-2:1"}
+
+
+def test_deep_search_finds_both_people_at_acme(talks):
+    question = "Who do I know at Acme?"
+    umi = DualRetriever(talks, rewriter=ScriptedLLM([str(REWRITES[question]).replace("'", '"')]))
+    umi.reconfigure(routing={"mode": "heuristic"})
+    result = umi.search(question, limit=3)
+    assert result.deep_search_used
+    assert {"talk-1:4", "talk-3:3"} <= set(result.ids)

@@ -1,0 +1,286 @@
+"""The whole line over a real store: hits with reasons, losses told, sync and async alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from umi_common.config import UmiConfig
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.errors import ConfigError, EmbedderError, EmptyQuery, ReindexRequired, SearchUnavailable
+from umi_common.retriever import DualRetriever
+from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk, TimeRange
+
+NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
+TEXTS = {
+    "acme-1": ("Priya started in accounting at Acme.", "ann", 0, 40),
+    "acme-2": ("She likes the canteen there.", "ann", 1, 40),
+    "roof-1": ("The roofers want nine thousand for the roof.", "bob", 0, 3),
+    "roof-2": ("They can start in August.", "bob", 1, 3),
+    "cat-1": ("The cat slept on the warm boiler.", "ann", 0, 1),
+}
+
+
+def chunks():
+    return [
+        Chunk(id, text, metadata={"user": user}, source=id[:-2], position=at, event_time=NOW - timedelta(days=days))
+        for id, (text, user, at, days) in TEXTS.items()
+    ]
+
+
+@pytest.fixture()
+def store():
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        store.add(chunks())
+        yield store
+
+
+class FaultyQueries(HashEmbedder):
+    """Embeds documents, fails at queries."""
+
+    def embed_queries(self, texts):
+        raise RuntimeError("no model today")
+
+
+async def both(umi, *args, **kwargs):
+    """The result by both doors; they must agree in everything but time."""
+    result, other = umi.search(*args, **kwargs), await umi.asearch(*args, **kwargs)
+    assert result.ids == other.ids
+    assert [hit.score for hit in result] == [hit.score for hit in other]
+    assert (result.degraded, result.query_variations) == (other.degraded, other.query_variations)
+    return result
+
+
+async def test_the_right_chunk_is_first_and_says_why(store):
+    result = await both(DualRetriever(store), "who works in accounting at Acme?", limit=2)
+    assert result.ids[0] == "acme-1"
+    best = result[0]
+    assert best.rank == 1
+    assert {signal.arm: signal.rank for signal in best.signals} == {"lexical": 1, "dense": 1}
+    assert "fused" in best.stages
+    assert [hit.score for hit in result] == sorted((hit.score for hit in result), reverse=True)
+    assert result.mode == "hybrid"
+    assert not result.degraded
+
+
+async def test_a_filter_and_a_time_range_hold_before_ranking(store):
+    umi = DualRetriever(store)
+    assert set((await both(umi, "Acme roof cat", where={"user": "bob"})).ids) == {"roof-1", "roof-2"}
+    lately = TimeRange(NOW - timedelta(days=5), NOW)
+    assert set((await both(umi, "Acme roof cat", time_range=lately)).ids) == {"roof-1", "roof-2", "cat-1"}
+    assert (await both(umi, "Acme", where={"user": "nobody"})).hits == ()
+
+
+async def test_limit_is_obeyed(store):
+    umi = DualRetriever(store)
+    for limit in (1, 3, 5):
+        assert len(await both(umi, "the", limit=limit)) <= limit
+
+
+async def test_bad_arguments_raise_from_both_doors(store):
+    umi = DualRetriever(store)
+    with pytest.raises(EmptyQuery):
+        umi.search(" ")
+    with pytest.raises(EmptyQuery):
+        await umi.asearch(" ")
+    with pytest.raises(TypeError):
+        umi.search("x", k=3)
+
+
+async def test_without_an_embedder_the_words_still_answer(store):
+    with HybridStore.open(embedder=FaultyQueries(64)) as broken:
+        broken.add(chunks())
+        result = await both(DualRetriever(broken), "accounting at Acme", limit=1)
+    assert result.ids == ["acme-1"]
+    assert result.mode == "text"
+    assert [loss.part for loss in result.degraded] == ["embedder"]
+
+
+def test_without_an_embedder_a_search_by_vector_alone_says_so(store):
+    with HybridStore.open(embedder=FaultyQueries(64)) as broken:
+        broken.add(chunks())
+        with pytest.raises(SearchUnavailable):
+            DualRetriever(broken).search("Acme", strategy="vector")
+
+
+def test_an_embedder_that_fails_at_indexing_writes_nothing():
+    class Broken(HashEmbedder):
+        def embed_documents(self, texts):
+            raise RuntimeError("no model today")
+
+    with HybridStore.open(embedder=Broken(64)) as empty:
+        with pytest.raises(EmbedderError):
+            empty.add(chunks())
+        assert len(empty) == 0
+
+
+@pytest.mark.parametrize("strategy, arm", [("text", "lexical"), ("vector", "dense")])
+async def test_a_strategy_is_one_arm_alone(store, strategy, arm):
+    result = await both(DualRetriever(store), "roofers", strategy=strategy)
+    assert result.mode == strategy
+    assert {signal.arm for hit in result for signal in hit.signals} == {arm}
+
+
+async def test_deep_search_finds_what_the_words_do_not_say(store):
+    umi = DualRetriever(store, rewriter=ScriptedLLM(lambda prompt: '["roofers price nine thousand"]'))
+    umi.reconfigure(routing={"mode": "always"})
+    result = await both(umi, "what will it cost us", limit=2)
+    assert result.deep_search_used
+    assert result.query_variations == ("roofers price nine thousand",)
+    assert "roof-1" in result.ids
+    found = next(hit for hit in result if hit.chunk.id == "roof-1")
+    assert {signal.variation for signal in found.signals} == {0, 1}
+
+
+async def test_deep_search_off_never_asks_the_llm(store):
+    asked = []
+    umi = DualRetriever(store, rewriter=lambda prompt: asked.append(prompt) or "[]")
+    umi.reconfigure(routing={"mode": "always"})
+    await both(umi, "who?", deep_search=False)
+    umi.reconfigure(routing={"mode": "never"})
+    await both(umi, "who?")
+    assert asked == []
+
+
+async def test_a_failing_llm_costs_the_variations_and_is_named(store):
+    umi = DualRetriever(store, rewriter=FaultyLLM("raises"))
+    umi.reconfigure(routing={"mode": "always"})
+    fast = DualRetriever(store).search("accounting at Acme")
+    result = await both(umi, "accounting at Acme")
+    assert result.ids == fast.ids
+    assert not result.deep_search_used
+    assert [loss.part for loss in result.degraded] == ["rewriter"]
+
+
+async def test_a_reranker_has_the_last_word_and_a_failing_one_keeps_the_order(store):
+    umi = DualRetriever(store, reranker=lambda query, texts: [float("canteen" in text) for text in texts])
+    assert (await both(umi, "Acme accounting", limit=1)).ids == ["acme-2"]
+
+    def broken(query, texts):
+        raise OSError("model gone")
+
+    plain = DualRetriever(store).search("Acme accounting")
+    result = await both(DualRetriever(store, reranker=broken), "Acme accounting")
+    assert result.ids == plain.ids
+    assert [loss.part for loss in result.degraded] == ["reranker"]
+
+
+async def test_a_period_without_chunks_falls_back_to_all_times_and_says_so(store):
+    umi = DualRetriever(store, clock=lambda: NOW)
+    result = await both(umi, "messages from March 1999 about Acme", limit=1)
+    assert result.ids == ["acme-1"]
+
+
+async def test_the_context_holds_the_evidence_within_its_budget(store):
+    umi = DualRetriever(store)
+    budget = TokenBudget(max_total=60)
+    context = umi.get_context("accounting at Acme", budget=budget, where={"user": "ann"})
+    assert context.text == (await umi.aget_context("accounting at Acme", budget=budget, where={"user": "ann"})).text
+    assert "Priya" in context.text
+    assert "roofers" not in context.text
+    assert context.stats.tokens <= 60
+
+
+def test_the_context_can_fetch_what_stands_beside_a_hit(store):
+    umi = DualRetriever(store)
+    alone = umi.get_context("accounting Acme", limit=1, budget=TokenBudget(max_total=200))
+    beside = umi.get_context(
+        "accounting Acme", limit=1, budget=TokenBudget(max_total=200), policy=AssemblyPolicy(neighbours=1)
+    )
+    assert "canteen" not in alone.text
+    assert "canteen" in beside.text
+
+
+def test_settings_change_live_and_what_needs_a_reindex_is_refused(store):
+    umi = DualRetriever(store)
+    umi.reconfigure(fusion={"method": "rrf"})
+    assert umi.config.fusion.method == "rrf"
+    with pytest.raises(ReindexRequired, match="reindex"):
+        umi.reconfigure(analyzer={"language": "german"})
+    with pytest.raises(ConfigError):
+        umi.reconfigure(fusion={"method": "magic"})
+    assert umi.config.fusion.method == "rrf"
+
+
+def test_the_same_content_gives_the_same_result_whatever_the_history_of_writes(store):
+    with HybridStore.open(embedder=HashEmbedder(64)) as other:
+        for chunk in reversed(chunks()):
+            other.add([Chunk(chunk.id, "something else entirely")])
+            other.add([chunk])
+        for query in ("Acme", "the roof in August", "who slept?"):
+            a, b = DualRetriever(store).search(query), DualRetriever(other).search(query)
+            assert a.ids == b.ids
+            assert [hit.score for hit in a] == [hit.score for hit in b]
+
+
+def test_a_query_vector_is_used_as_given(store):
+    vector = HashEmbedder(64).embed_queries(["The cat slept on the warm boiler."])[0]
+    assert DualRetriever(store).search("zzz", query_vector=vector, limit=1).ids == ["cat-1"]
+
+
+def test_a_query_that_nothing_knows_is_no_error(store):
+    result = DualRetriever(store).search("qqqq wwww \x00 \ud800 🦄")
+    assert all(np.isfinite(hit.score) for hit in result)
+
+
+def test_an_empty_store_gives_no_hits():
+    with HybridStore.open(embedder=HashEmbedder(64)) as empty:
+        assert DualRetriever(empty).search("anything").hits == ()
+
+
+def test_a_result_shows_itself_as_text_html_page_and_frame(store, tmp_path):
+    store.add([Chunk("evil", "Acme <script>alert(1)</script>", source="<b>")])
+    result = DualRetriever(store).search("Acme accounting")
+    assert "acme-1" in str(result)
+    assert "BM25" in str(result)
+    page = result.explain(str(tmp_path / "why.html"))
+    assert (tmp_path / "why.html").read_text() == page
+    assert "<script>" not in page
+    assert "<script>" not in result._repr_html_()
+    frame = result.to_frame()
+    assert list(frame["id"]) == result.ids
+    assert json.loads(frame[["rank", "score"]].to_json())
+
+
+async def test_fifty_searches_at_once_never_block_the_loop_for_50_ms(store):
+    umi = DualRetriever(store)
+    umi.search("warm up")
+    gaps = []
+
+    async def heartbeat():
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        while True:
+            await asyncio.sleep(0.001)
+            gaps.append(loop.time() - before)
+            before = loop.time()
+
+    beat = asyncio.create_task(heartbeat())
+    results = await asyncio.gather(*(umi.asearch(f"Acme roof {i}") for i in range(50)))
+    beat.cancel()
+    assert len(results) == 50
+    assert max(gaps) < 0.05
+
+
+def test_closing_ends_the_threads_and_a_later_search_works_again(store):
+    umi = DualRetriever(store, rewriter=ScriptedLLM(["[]"] * 9))
+    umi.reconfigure(routing={"mode": "always"})
+    umi.search("Acme")
+    umi.close()
+    assert umi.search("Acme").ids
+    umi.close()
+
+
+def test_needs_deep_search_rewrite_query_and_merge_rrf_bear_the_adrs_names(store):
+    umi = DualRetriever(store, rewriter=ScriptedLLM(lambda prompt: '["Acme", "works at Acme"]'))
+    assert umi.needs_deep_search("Who do I know at Acme?")
+    assert not umi.needs_deep_search("Acme")
+    assert umi.rewrite_query("Who do I know at Acme?") == ["Who do I know at Acme?", "Acme", "works at Acme"]
+    assert DualRetriever(store).rewrite_query("Acme") == ["Acme"]
+    assert [item[0] if isinstance(item, tuple) else item for item in umi.merge_rrf(["a", "b"], ["b"])][0] == "b"

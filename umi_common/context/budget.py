@@ -1,0 +1,155 @@
+"""What a caller asks of a context: how many tokens it may have, and how it should read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from umi_common.context.parts import AssembledContext, ContextPart, ContextStats, Dropped, Span
+from umi_common.errors import BudgetError, ConfigError
+
+__all__ = ["AssembledContext", "AssemblyPolicy", "ContextPart", "ContextStats", "Dropped", "Span", "TokenBudget"]
+
+NEIGHBOURS_MAX = 10
+FORMATS = ("plain", "xml", "json")
+PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
+"""What a template may name; each stands in braces, other braces are literal."""
+PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """Caps in tokens, none of which a context ever exceeds under the counter it is assembled with.
+
+    Args:
+        max_total: The whole text: parts, separators, headers, citations, and the `reserves` kept free beside it.
+        per_source_max: All text of one source, counted part by part.
+        per_chunk_max: The text of one chunk; a longer one is cut down to it.
+        reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
+        kinds: Tokens that chunks of a kind get first, best first: {"code": 800}; what they leave is for all.
+
+    Raises:
+        ConfigError: If a number is not a whole number, or too small.
+        BudgetError: If the reserves leave nothing.
+    """
+
+    max_total: int = 4096
+    per_source_max: int = 2048
+    per_chunk_max: int = 1024
+    reserves: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("max_total", "per_source_max", "per_chunk_max"):
+            _check_tokens(name, getattr(self, name), least=1)
+        for name in ("reserves", "kinds"):
+            shares = getattr(self, name)
+            if not isinstance(shares, Mapping):
+                raise ConfigError(f"TokenBudget.{name} is {type(shares).__name__}; expected a dict of names to tokens")
+            for key, tokens in shares.items():
+                _check_tokens(f"{name}[{key!r}]", tokens, least=0)
+            object.__setattr__(self, name, MappingProxyType(dict(shares)))
+        if self.available < 1:
+            raise BudgetError(
+                f"the reserves take {sum(self.reserves.values())} of max_total={self.max_total} tokens and leave "
+                "nothing for the context; raise max_total or lower a reserve"
+            )
+
+    @property
+    def available(self) -> int:
+        """Tokens that the context's text may have: max_total less the reserves."""
+        return self.max_total - sum(self.reserves.values())
+
+    def __hash__(self) -> int:
+        caps = (self.max_total, self.per_source_max, self.per_chunk_max)
+        return hash((caps, frozenset(self.reserves.items()), frozenset(self.kinds.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyPolicy:
+    """How the parts of a context are chosen, joined, ordered and written.
+
+    Args:
+        order: "score": best first. "source": sources by their best part, inside a source as it was written.
+            "chronological": by event_time, undated last. "edges-first": the best at both ends, the weakest in the
+            middle, where long prompts are read least.
+        format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
+            objects. Any text that holds {text} is a template for one part (placeholders: `PLACEHOLDERS`).
+        pack: What goes in first. "score": the best evidence. "density": the most score for a token.
+        neighbours: Chunks to each side of a strong hit that may join it, 0..10.
+        kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
+        duplicate_cosine: Chunks with vectors at least this alike count as one.
+        duplicate_words: Chunks whose sets of words overlap (Jaccard) at least this much, and that hold the same
+            numbers, count as one; 1.0: only the same words.
+        header: Comes before the parts (plain and templates).
+        separator: Stands between parts (plain and templates).
+        citation: Template of a source's line at the end (plain and templates); "": no list.
+        sources_heading: Stands over that list.
+        joiner: Stands between chunks of one part that follow each other but do not overlap.
+        kind_key: Metadata key of a chunk's kind.
+        offset_keys: Metadata keys of a chunk's first character in its source, the first present one counts.
+
+    Raises:
+        ConfigError: Names the field.
+    """
+
+    order: Literal["score", "source", "chronological", "edges-first"] = "score"
+    format: str = "plain"
+    pack: Literal["score", "density"] = "score"
+    neighbours: int = 0
+    kinds: tuple[str, ...] | None = None
+    duplicate_cosine: float = 0.98
+    duplicate_words: float = 0.9
+    header: str = ""
+    separator: str = "\n\n"
+    citation: str = "[{number}] {source} {date}"
+    sources_heading: str = "Sources:"
+    joiner: str = "\n"
+    kind_key: str = "kind"
+    offset_keys: tuple[str, ...] = ("start_index", "start_char_idx")
+
+    def __post_init__(self) -> None:
+        _check_choice("order", self.order, ("score", "source", "chronological", "edges-first"))
+        _check_choice("pack", self.pack, ("score", "density"))
+        for name in ("header", "separator", "citation", "sources_heading", "joiner", "kind_key", "format"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(f"AssemblyPolicy.{name} is {getattr(self, name)!r:.80}; expected a string")
+        if self.format not in FORMATS:
+            if "{text}" not in self.format:
+                raise ConfigError(
+                    f"AssemblyPolicy.format is {self.format!r:.80}; expected {FORMATS} or a template with {{text}}"
+                )
+            _check_template("format", self.format, PLACEHOLDERS)
+        _check_template("citation", self.citation, PLACEHOLDERS - {"text", "score", "kind"})
+        if self.header and self.format in ("xml", "json"):
+            raise ConfigError(f"AssemblyPolicy.header would break the {self.format}; put it before context.text")
+        if type(self.neighbours) is not int or not 0 <= self.neighbours <= NEIGHBOURS_MAX:
+            raise ConfigError(f"AssemblyPolicy.neighbours is {self.neighbours!r}; expected 0..{NEIGHBOURS_MAX}")
+        for name in ("duplicate_cosine", "duplicate_words"):
+            if not 0.5 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"AssemblyPolicy.{name} is {getattr(self, name)!r}; expected 0.5..1.0")
+        for name in ("kinds", "offset_keys"):
+            names = getattr(self, name)
+            if isinstance(names, str):
+                raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of them: ({names!r},)")
+            if names is not None:
+                object.__setattr__(self, name, tuple(names))
+
+
+def _check_tokens(name: str, value: object, *, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise ConfigError(f"TokenBudget.{name} is {value!r:.80}; expected a whole number of tokens, at least {least}")
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"AssemblyPolicy.{name} is {value!r:.80}; expected one of {', '.join(allowed)}")
+
+
+def _check_template(name: str, template: str, allowed: frozenset[str]) -> None:
+    unknown = sorted(set(PLACEHOLDER.findall(template)) - allowed)
+    if unknown:
+        raise ConfigError(f"AssemblyPolicy.{name} names {unknown}; expected only {sorted(allowed)}")

@@ -1,0 +1,154 @@
+"""Parts to text: numbered plain text with its sources, XML, JSON, or the caller's template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Protocol
+from xml.sax.saxutils import escape, quoteattr
+
+from umi_common.context.budget import PLACEHOLDER, AssemblyPolicy
+from umi_common.context.parts import ContextPart
+
+PLAIN_PART = "[{number}] {text}"
+NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML 1.0 cannot hold, not even escaped."""
+
+
+class Format(Protocol):
+    """How parts are written down."""
+
+    def render(self, parts: Sequence[ContextPart]) -> str:
+        """The whole text; "" for no parts."""
+
+    def evidence(self, text: str) -> str:
+        """A part's text as it stands in the rendered one."""
+
+    def fixed(self) -> str:
+        """What stands there whatever the parts are, about: for estimates."""
+
+    def written(self, part: ContextPart, *, first: bool) -> str:
+        """What one part adds, about; `first`: the first one of its source."""
+
+
+def format_of(policy: AssemblyPolicy) -> Format:
+    """The format that a policy asks for."""
+    if policy.format == "xml":
+        return Xml()
+    if policy.format == "json":
+        return Json()
+    return Plain(policy, PLAIN_PART if policy.format == "plain" else policy.format)
+
+
+def label(part: ContextPart) -> str:
+    """The source on one line; the first chunk's id where there is no source."""
+    return " ".join((part.ids[0] if part.source is None else part.source).split())
+
+
+class Plain:
+    """Template by template: header, parts, sources. A hostile text may imitate its marks; XML and JSON escape."""
+
+    def __init__(self, policy: AssemblyPolicy, template: str) -> None:
+        self._policy = policy
+        self._template = template
+
+    def render(self, parts: Sequence[ContextPart]) -> str:
+        if not parts:
+            return ""
+        blocks = [_filled(self._template, part, [part]) for part in parts]
+        if self._policy.header:
+            blocks.insert(0, self._policy.header)
+        if self._policy.citation:
+            blocks.append("\n".join([*self._heading(), *self._citations(parts)]))
+        return self._policy.separator.join(blocks)
+
+    def evidence(self, text: str) -> str:
+        return text
+
+    def fixed(self) -> str:
+        policy = self._policy
+        header = policy.header + policy.separator if policy.header else ""
+        return header + (policy.separator + policy.sources_heading if policy.citation else "")
+
+    def written(self, part: ContextPart, *, first: bool) -> str:
+        citation = "\n" + _filled(self._policy.citation, part, [part]) if first and self._policy.citation else ""
+        return citation + self._policy.separator + _filled(self._template, part, [part])
+
+    def _heading(self) -> list[str]:
+        return [self._policy.sources_heading] if self._policy.sources_heading else []
+
+    def _citations(self, parts: Sequence[ContextPart]) -> list[str]:
+        by_number: dict[int, list[ContextPart]] = {}
+        for part in parts:
+            by_number.setdefault(part.number, []).append(part)
+        return [_filled(self._policy.citation, group[0], group).rstrip() for group in by_number.values()]
+
+
+class Xml:
+    """One element a part; everything from a chunk is escaped, so no text can close its element."""
+
+    def render(self, parts: Sequence[ContextPart]) -> str:
+        return (
+            "\n".join(["<context>", *(self._element(part, part.text) for part in parts), "</context>"]) if parts else ""
+        )
+
+    def evidence(self, text: str) -> str:
+        return escape(NOT_XML.sub("\ufffd", text), {"\r": "&#13;"})
+
+    def fixed(self) -> str:
+        return "<context>\n</context>"
+
+    def written(self, part: ContextPart, *, first: bool) -> str:
+        return self._element(part, part.text) + "\n"
+
+    def _element(self, part: ContextPart, text: str) -> str:
+        attributes = [("number", str(part.number)), ("source", label(part)), ("date", part.date)]
+        attributes.append(("trimmed", "true" if part.trimmed else ""))
+        written = "".join(
+            f" {name}={quoteattr(NOT_XML.sub(chr(0xFFFD), value))}" for name, value in attributes if value
+        )
+        return f"<part{written}>{self.evidence(text)}</part>"
+
+
+class Json:
+    """An array with one object a part, one a line."""
+
+    def render(self, parts: Sequence[ContextPart]) -> str:
+        return "[\n" + ",\n".join(self._object(part, part.text) for part in parts) + "\n]" if parts else ""
+
+    def evidence(self, text: str) -> str:
+        return json.dumps(text, ensure_ascii=False)[1:-1]
+
+    def fixed(self) -> str:
+        return "[\n]"
+
+    def written(self, part: ContextPart, *, first: bool) -> str:
+        return self._object(part, part.text) + ",\n"
+
+    def _object(self, part: ContextPart, text: str) -> str:
+        fields: dict[str, object] = {"number": part.number, "source": label(part)}
+        if part.date:
+            fields["date"] = part.date
+        if part.trimmed:
+            fields["trimmed"] = True
+        return json.dumps({**fields, "text": text}, ensure_ascii=False)
+
+
+def dates(parts: Sequence[ContextPart]) -> str:
+    """First and last day of some parts: "2023-05-08 to 2023-06-01", one day alone, or ""."""
+    days = sorted(day for part in parts for day in part.date.split(" to ") if day)
+    return "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+
+
+def _filled(template: str, part: ContextPart, group: Sequence[ContextPart]) -> str:
+    values = {
+        "number": str(part.number),
+        "text": part.text,
+        "source": label(part),
+        "date": dates(group),
+        "kind": part.kind,
+        "score": f"{part.score:.3g}",
+        "ids": ", ".join(id for member in group for id in member.ids),
+    }
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)

@@ -1,0 +1,97 @@
+"""The Python standard library as some 10,000 chunks: one per public function, class and method.
+
+Sources are parsed, never imported, so nothing of them runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from umi_common.types import Chunk
+
+LEFT_OUT = frozenset({"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "__pycache__"})
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def standard_library(root: Path | None = None) -> list[Chunk]:
+    """Chunks in the order of modules and, in a module, of definitions.
+
+    A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, its position the order in it, its
+    text the signature, the docstring and the comments that stand above the definition and at the head of its body.
+
+    Args:
+        root: The folder of the library; None: that of the running interpreter.
+    """
+    root = Path(sysconfig.get_paths()["stdlib"]) if root is None else root
+    chunks: list[Chunk] = []
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if LEFT_OUT.isdisjoint(parts) and not any(part.startswith(("_", "config-")) for part in parts[:-1]):
+            module = ".".join(part for part in parts if part != "__init__")
+            if module and (parts[-1] == "__init__" or not parts[-1].startswith("_")):
+                chunks.extend(module_chunks(module, path.read_bytes()))
+    return chunks
+
+
+def module_chunks(module: str, code: bytes) -> list[Chunk]:
+    """The public definitions of one module; none if it does not parse."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old modules hold invalid escapes
+        try:
+            tree = ast.parse(code)
+        except (SyntaxError, ValueError):
+            return []
+    lines = code.decode("utf-8", "replace").splitlines()
+    chunks: dict[str, Chunk] = {}
+    for name, node in _definitions(tree, module):
+        kind = "class" if isinstance(node, ast.ClassDef) else "function"
+        prose = (ast.get_docstring(node), *_comments(node, lines))
+        text = "\n".join([f"{name}{_signature(node)}", *(paragraph for paragraph in prose if paragraph)])
+        if name not in chunks:  # the first of several conditional definitions
+            chunks[name] = Chunk(
+                name, text, metadata={"module": module, "kind": kind}, source=module, position=len(chunks)
+            )
+    return list(chunks.values())
+
+
+def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Definition]]:
+    for child in getattr(node, "body", []):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if not child.name.startswith("_"):
+                name = f"{prefix}.{child.name}"
+                yield name, child
+                if isinstance(child, ast.ClassDef):
+                    yield from _definitions(child, name)
+        elif isinstance(child, (ast.If, ast.Try)):
+            yield from _definitions(child, prefix)
+
+
+def _signature(node: Definition) -> str:
+    if isinstance(node, ast.ClassDef):
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
+        return f"({bases})" if bases else ""
+    return f"({ast.unparse(node.args)})"
+
+
+def _comments(node: Definition, lines: list[str]) -> tuple[str, str]:
+    """The comment block that ends right above the definition, and the one at the head of its body."""
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    above: list[str] = []
+    for line in reversed(lines[: first - 1]):
+        if not line.strip().startswith("#"):
+            break
+        above.insert(0, line)
+    documented = ast.get_docstring(node) is not None
+    head_from = (node.body[0].end_lineno or node.lineno) if documented else node.lineno
+    body = node.body[1:] if documented else node.body
+    head_to = body[0].lineno - 1 if body else head_from
+    head = [line for line in lines[head_from:head_to] if line.strip().startswith("#")]
+    return _prose(above), _prose(head)
+
+
+def _prose(comment: list[str]) -> str:
+    return "\n".join(line.strip().lstrip("# ") for line in comment)

@@ -1,0 +1,128 @@
+"""The demo itself: index, ask through both frameworks, show reasons, context, times."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from tqdm.auto import tqdm
+
+from umi_common.context.budget import AssembledContext, TokenBudget
+from umi_common.demo.corpus import standard_library
+from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
+from umi_common.explain import reasons, snippet
+from umi_common.retriever import DualRetriever
+from umi_common.sim import ScriptedLLM
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import SearchResult
+
+STDLIB_QUESTIONS = (
+    "run a coroutine with a timeout",
+    "who keeps the order of keys",
+    "walk through all files of a directory tree",
+    "escape text so that it is safe in HTML",
+    "the n largest items without sorting everything",
+)
+CONTEXT_TOKENS = 800
+SLICE = 2_000
+"""Chunks a write; an interrupted demo keeps what was written and goes on from there."""
+
+
+def run(directory: Path, question: str | None = None, console: Console | None = None) -> None:
+    """Show everything; `directory` keeps the index for the next time.
+
+    Args:
+        directory: Where the store lives; made if missing.
+        question: Ask this one instead of the five.
+        console: Where to draw.
+    """
+    console = Console() if console is None else console
+    begun = time.perf_counter()
+    with open_standard_library(directory, console) as store:
+        umi = DualRetriever(store)
+        questions = [question] if question is not None else list(STDLIB_QUESTIONS)
+        _ask_through_frameworks(console, store, umi, questions)
+        context = umi.get_context(questions[0], budget=TokenBudget(max_total=CONTEXT_TOKENS))
+        _show_context(console, questions[0], context)
+    if question is None:
+        _show_conversation(console)
+    console.print(f"\n[dim]{time.perf_counter() - begun:.1f} s in all; the index stays in {escape(str(directory))}[/dim]")
+
+
+def open_standard_library(directory: Path, console: Console) -> HybridStore:
+    """The store with the standard library in it; what is missing is added with a progress bar."""
+    begun = time.perf_counter()
+    store = HybridStore.open(directory)
+    chunks = standard_library()
+    missing = [chunk for chunk, known in zip(chunks, store.get([c.id for c in chunks]), strict=True) if known is None]
+    if missing:
+        console.print(f"Indexing {len(missing):,} functions, classes and methods of the standard library")
+        with tqdm(total=len(missing), unit=" chunks") as bar:
+            for start in range(0, len(missing), SLICE):
+                store.add(missing[start : start + SLICE])
+                bar.update(len(missing[start : start + SLICE]))
+    verb = "indexed" if missing else "reopened"
+    console.print(f"[bold]{len(store):,} chunks {verb} in {time.perf_counter() - begun:.1f} s[/bold]")
+    return store
+
+
+def _ask_through_frameworks(console: Console, store: HybridStore, umi: DualRetriever, questions: Sequence[str]) -> None:
+    from umi_langchain import UmiRetriever as LangChainRetriever
+    from umi_llamaindex import UmiRetriever as LlamaIndexRetriever
+
+    through_langchain = LangChainRetriever.from_store(store, k=3)
+    through_llamaindex = LlamaIndexRetriever.from_store(store, similarity_top_k=3)
+    for question in questions:
+        documents = through_langchain.invoke(question)
+        nodes = through_llamaindex.retrieve(question)
+        result = umi.search(question, limit=3)
+        same = [d.id for d in documents] == [n.node.node_id for n in nodes] == result.ids
+        console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
+        console.print(f"[dim]LangChain and LlamaIndex: {'the same hits' if same else 'DIFFERENT hits'}[/dim]")
+        show_hits(console, result)
+
+
+def show_hits(console: Console, result: SearchResult) -> None:
+    """A table of hits with their reasons, then the time of every stage."""
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(justify="right", style="bold")
+    table.add_column(justify="right", style="green")
+    table.add_column(overflow="fold")
+    for hit in result:
+        text = f"[bold]{escape(hit.chunk.id)}[/bold]  {escape(snippet(hit.chunk.text, 100))}"
+        table.add_row(str(hit.rank), f"{hit.score:.2f}", f"{text}\n[dim]{escape(' · '.join(reasons(hit)))}[/dim]")
+    console.print(table)
+    for text in result.query_variations:
+        console.print(f"   [dim]also searched: {escape(text)}[/dim]")
+    for loss in result.degraded:
+        console.print(f"   [yellow]without {loss.part}: {escape(loss.reason)}; {escape(loss.consequence)}[/yellow]")
+    stages = " · ".join(f"{stage.name} {stage.milliseconds:.1f}" for stage in result.trace)
+    console.print(f"   [dim]{result.mode}, {result.trace.milliseconds:.1f} ms ({stages})[/dim]")
+
+
+def _show_context(console: Console, question: str, context: AssembledContext) -> None:
+    stats = context.stats
+    console.rule(f"a context of at most {CONTEXT_TOKENS} tokens for: {question}", style="dim")
+    console.print(escape(context.text), highlight=False)
+    console.rule(style="dim")
+    for part in context.parts:
+        console.print(f"   [dim]{part.tokens:>4} tokens  {escape(', '.join(part.ids))}  {escape(part.reason)}[/dim]")
+    console.print(f"   [dim]{stats.tokens} of {CONTEXT_TOKENS} tokens, {len(stats.dropped)} chunks left out[/dim]")
+
+
+def _show_conversation(console: Console) -> None:
+    llm = ScriptedLLM(lambda prompt: next((json.dumps(v) for q, v in REWRITES.items() if q in prompt), "[]"))
+    console.rule("a dated conversation: time, neighbours, deep search", style="dim")
+    with HybridStore.open() as store:
+        store.add(conversation())
+        umi = DualRetriever(store, rewriter=llm, clock=lambda: NOW)
+        umi.reconfigure(routing={"mode": "heuristic"})
+        for shows, question in QUESTIONS:
+            result = umi.search(question, limit=3, deep_search=shows == "deep search")
+            console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]  [dim]({shows}; asked on {NOW:%d %B %Y})[/dim]")
+            show_hits(console, result)

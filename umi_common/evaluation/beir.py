@@ -1,0 +1,177 @@
+"""BEIR folders to datasets.
+
+The layout: `corpus.jsonl` (`_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`) and `qrels.tsv`
+(a header, then query id, document id, grade; above 0 is relevant).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from umi_common.errors import DatasetError, InputError
+from umi_common.evaluation._reading import (
+    Place,
+    metadata_field,
+    moment,
+    read_qrels,
+    read_records,
+    text_field,
+)
+from umi_common.evaluation.datasets import Dataset, Query
+from umi_common.types import Chunk
+
+CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
+QRELS_OF_BEIR = "qrels/test.tsv"
+"""Where BEIR's own downloads keep the judgements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Which metadata keys hold what umi gives a meaning. None: nowhere."""
+
+    source: str | None = "session"
+    position: str | None = None
+    """None: the order in the file, within the source."""
+    event_time: str | None = "timestamp"
+    now: tuple[str, ...] = ("question_date", "conversation_end")
+    """Of the query; the first that is there."""
+    history: str | None = "history"
+    """Of the query: a list of strings or of {"role", "content"}."""
+
+
+PLAIN = Keys(source=None, event_time=None)
+"""Documents that stand alone."""
+
+
+def load_beir(
+    folder: str | Path,
+    *,
+    name: str | None = None,
+    keys: Keys = PLAIN,
+    default_source: str | None = None,
+    queries: str = QUERIES,
+    qrels: str | None = None,
+) -> Dataset:
+    """A BEIR folder as one dataset; a document's text is `title + ". " + text` where it has a title.
+
+    Documents without any text are left out, since nothing can find them; judged relevant, they count as missed.
+
+    Args:
+        folder: Holds `corpus.jsonl` and, by default, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
+        name: The collection's name; None: the folder's, which is always the group.
+        keys: Metadata keys with a meaning; by default documents have no source, position or time.
+        default_source: Source of documents whose metadata names none.
+        queries: File name of the questions, relative to the folder; for another split, e.g. "dev/queries.jsonl".
+        qrels: File name of the judgements; None: the usual one.
+
+    Raises:
+        DatasetError: If a file is missing or malformed; names file and line.
+    """
+    home = Path(folder)
+    if qrels is None:
+        qrels = QRELS if (home / QRELS).exists() or not (home / QRELS_OF_BEIR).exists() else QRELS_OF_BEIR
+    documents = _read_chunks(home / CORPUS, keys, default_source)
+    chunks = tuple(document for document in documents if isinstance(document, Chunk))
+    blank = tuple(row for row, document in enumerate(documents) if not isinstance(document, Chunk))
+    asked = tuple(query_of(place, record, keys) for place, record in read_records(home / queries))
+    judgements = _read_judgements(home / qrels, asked, documents)
+    group = home.resolve().name
+    return Dataset(group if name is None else name, group, chunks, asked, judgements, blank)
+
+
+def load_conversations(folder: str | Path, *, name: str | None = None, keys: Keys | None = None) -> list[Dataset]:
+    """A folder of BEIR folders, each one conversation or meeting and so one store; sorted by folder name.
+
+    Source is the session, or the whole folder where documents name none; position is the order in the file;
+    event_time the timestamp, UTC where it has no zone.
+
+    Raises:
+        DatasetError: If there is no such folder, it holds no BEIR folder, or a file in it is malformed.
+    """
+    home = Path(folder)
+    parts = sorted(path.parent for path in home.glob(f"*/{CORPUS}"))
+    if not parts:
+        raise DatasetError(f"{home} holds no folder with a {CORPUS}; expected one BEIR folder a conversation")
+    set_name = home.resolve().name if name is None else name
+    keys = Keys() if keys is None else keys
+    return [load_beir(part, name=set_name, keys=keys, default_source=part.name) for part in parts]
+
+
+def chunk_of(place: Place, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
+    """A corpus record as a chunk; `order` is its position where the keys name none.
+
+    Raises:
+        DatasetError: If a field is missing or a value cannot be stored.
+    """
+    title, text = text_field(place, record, "title", default=""), text_field(place, record, "text")
+    metadata = metadata_field(place, record)
+    try:
+        return Chunk(
+            text_field(place, record, "_id"),
+            f"{title}. {text}" if title else text,
+            metadata=metadata,
+            source=source,
+            position=None if source is None else order if keys.position is None else metadata.get(keys.position),
+            event_time=None if keys.event_time is None else moment(place, metadata.get(keys.event_time), "event time"),
+        )
+    except DatasetError:
+        raise
+    except InputError as error:
+        raise place.error(str(error)) from error
+
+
+def query_of(place: Place, record: Mapping[str, Any], keys: Keys) -> Query:
+    """A queries record as a query."""
+    metadata = metadata_field(place, record)
+    stated = next((metadata[key] for key in keys.now if metadata.get(key) is not None), None)
+    turns = [] if keys.history is None else metadata.get(keys.history, [])
+    if not isinstance(turns, list):
+        raise place.error(f"metadata[{keys.history!r}] is {type(turns).__name__}; expected a list of turns")
+    return Query(
+        text_field(place, record, "_id"),
+        text_field(place, record, "text"),
+        moment(place, stated, "the time of the question"),
+        tuple(_turn(turn) for turn in turns),
+        MappingProxyType({key: value for key, value in metadata.items() if key != keys.history}),
+    )
+
+
+def _turn(turn: Any) -> str:
+    if isinstance(turn, Mapping):
+        return f"{turn.get('role', 'user')}: {turn.get('content', '')}"
+    return str(turn)
+
+
+def _read_chunks(path: Path, keys: Keys, default_source: str | None) -> list[Chunk | str]:
+    """A chunk a line; the bare id where there is no text."""
+    documents: list[Chunk | str] = []
+    orders: Counter[str] = Counter()
+    for place, record in read_records(path):
+        if not (text_field(place, record, "text") + text_field(place, record, "title", default="")).strip():
+            documents.append(text_field(place, record, "_id"))
+            continue
+        stated = None if keys.source is None else metadata_field(place, record).get(keys.source)
+        source = default_source if stated is None else str(stated)
+        documents.append(chunk_of(place, record, keys, source, orders[source or ""]))
+        orders[source or ""] += 1
+    if not documents:
+        raise DatasetError(f"{path} holds no document")
+    return documents
+
+
+def _read_judgements(path: Path, asked: Sequence[Query], documents: Sequence[Chunk | str]) -> dict[str, dict[str, int]]:
+    judgements: dict[str, dict[str, int]] = {}
+    queries = {query.id for query in asked}
+    ids = {document.id if isinstance(document, Chunk) else document for document in documents}
+    for place, query, document, grade in read_qrels(path):
+        if query not in queries:
+            raise place.error(f"query {query!r} is not among the queries; drop the line or add the query")
+        if document not in ids:
+            raise place.error(f"document {document!r} is not in the corpus; drop the line or add the document")
+        judgements.setdefault(query, {})[document] = grade
+    return judgements

@@ -1,0 +1,211 @@
+"""The outcome of a comparison: every system on every set, with intervals, tests and the cases it missed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from umi_common.errors import ConfigError
+from umi_common.evaluation.datasets import Dataset, Query
+from umi_common.evaluation.metrics import default_metrics, latency, score_rankings
+from umi_common.evaluation.runs import Run
+from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
+
+PER_RUN = ("diversity", "duplication")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One system on one set."""
+
+    system: str
+    set: str
+    metrics: Mapping[str, Estimate]
+    """Relevance metrics, then diversity and duplication."""
+    latency: Mapping[str, float]
+    """p50, p95, p99 in milliseconds."""
+    llm_calls: float | None
+    """A query, on average; None: the system does not say."""
+    degraded: Mapping[str, int]
+    """Answers that did without a part, by part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A relevant document that is not among the first k."""
+
+    set: str
+    group: str
+    query: Query
+    id: str
+    text: str
+    rank: int | None
+    """In the system's own list, from 1; None: not within its depth."""
+    arms: Mapping[str, int | None]
+    """Rank in each arm of the system, where it came back and the system says; None: not in that arm's list."""
+    elsewhere: Mapping[str, int | None]
+    """Rank in the lists of the other systems compared."""
+
+
+class Comparison:
+    """What `compare` found. Values are read through `row`, `values`, `versus`, `by_category` and `failures`."""
+
+    def __init__(
+        self, runs: Iterable[Run], datasets: Iterable[Dataset], *, ks: Sequence[int], depth: int, seed: int = 0
+    ) -> None:
+        self.runs = tuple(runs)
+        self.datasets = {(dataset.name, dataset.group): dataset for dataset in datasets}
+        self.ks = tuple(ks)
+        self.depth = depth
+        self.seed = seed
+        self.metrics = tuple(default_metrics(ks))
+        self.systems = tuple(dict.fromkeys(run.system for run in self.runs))
+        self.sets = tuple(dict.fromkeys(run.set for run in self.runs))
+        self._scores = {id(run): self._score(run) for run in self.runs}
+        self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
+
+    def row(self, system: str, set: str | None = None) -> Row:
+        """The figures of one system on one set; the set may be left out where there is one."""
+        wanted = self._only_set() if set is None else set
+        for row in self.rows:
+            if (row.system, row.set) == (system, wanted):
+                return row
+        raise ConfigError(f"no result of {system!r} on {wanted!r}; systems: {self.systems}, sets: {self.sets}")
+
+    def value(self, system: str, metric: str, set: str | None = None) -> float:
+        """The mean of one metric of one system on one set."""
+        metrics = self.row(system, set).metrics
+        if metric not in metrics:
+            raise ConfigError(f"{metric!r} was not measured; there is {', '.join(metrics)}")
+        return metrics[metric].mean
+
+    def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
+        """One metric of every query, by "set/group/query id"; all sets where none is named."""
+        found: dict[str, float] = {}
+        for run in self._runs(system, set):
+            for query, value in self._scores[id(run)][metric].items():
+                found[f"{run.set}/{run.group}/{query}"] = value
+        if not found:
+            raise ConfigError(f"no result of {system!r} on {set!r}; systems: {self.systems}, sets: {self.sets}")
+        return found
+
+    def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
+        """Every other system against a baseline on the same queries; p values are Holm-corrected for their number."""
+        theirs = self.values(baseline, metric, set)
+        others = {
+            system: paired_randomisation(self.values(system, metric, set), theirs, seed=self.seed)
+            for system in self.systems
+            if system != baseline
+        }
+        corrected = holm({system: difference.p_value for system, difference in others.items()})
+        return {
+            system: Difference(d.mean, corrected[system], d.better, d.worse, d.queries) for system, d in others.items()
+        }
+
+    def by_category(self, system: str, metric: str, set: str | None = None) -> dict[str, Estimate]:
+        """One metric by kind of question; queries without a category are under ""."""
+        values: dict[str, list[float]] = defaultdict(list)
+        groups: dict[str, list[str]] = defaultdict(list)
+        for run in self._runs(system, set):
+            scores = self._scores[id(run)][metric]
+            for query in self.datasets[run.set, run.group].judged:
+                values[query.category or ""].append(scores[query.id])
+                groups[query.category or ""].append(run.group)
+        return {kind: bootstrap_mean(values[kind], groups[kind], seed=self.seed) for kind in sorted(values)}
+
+    def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
+        """Every relevant document that a system has not among its first k (the smallest of `ks`), in query order."""
+        cut, missed = min(self.ks) if k is None else k, list[Failure]()
+        for run in self._runs(system, set):
+            dataset = self.datasets[run.set, run.group]
+            texts = {chunk.id: chunk.text for chunk in dataset.chunks}
+            others = [other for other in self.runs if (other.set, other.group) == (run.set, run.group)]
+            for query in dataset.judged:
+                for document in dataset.relevant(query.id):
+                    rank = _rank(run, query.id, document)
+                    if rank is not None and rank <= cut:
+                        continue
+                    arms = run.arms.get(query.id, {}).get(document, {})
+                    elsewhere = {other.system: _rank(other, query.id, document) for other in others if other is not run}
+                    text = texts.get(document, "")
+                    missed.append(Failure(run.set, run.group, query, document, text, rank, arms, elsewhere))
+        return missed
+
+    def table(self, format: Literal["text", "markdown", "rich"] = "text", metrics: Sequence[str] = ()) -> Any:
+        """A table a set: each metric's mean, latency p50 and LLM calls; text and markdown are strings."""
+        from umi_common.evaluation.report import draw_table
+
+        return draw_table(self, format, metrics or self.metrics)
+
+    def to_frame(self) -> Any:
+        """One row a system and set as a pandas DataFrame; raises MissingExtra without pandas."""
+        from umi_common.evaluation.report import to_frame
+
+        return to_frame(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """All rows as JSON, NaN as null; also written to `path` where one is given."""
+        body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": [asdict(row) for row in self.rows]}
+        text = json.dumps(_without_nan(body), indent=1)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def plot(self, path: str | Path | None = None, metric: str | None = None) -> Any:
+        """Bars with intervals of one metric (nDCG at the largest k) by set and system, as a matplotlib Figure."""
+        from umi_common.evaluation.plots import plot_metric
+
+        return plot_metric(self, f"ndcg@{max(self.ks)}" if metric is None else metric, path)
+
+    def __str__(self) -> str:
+        return str(self.table("text"))
+
+    def _only_set(self) -> str:
+        if len(self.sets) != 1:
+            raise ConfigError(f"name one of the sets {self.sets}")
+        return self.sets[0]
+
+    def _runs(self, system: str, set: str | None) -> list[Run]:
+        return [run for run in self.runs if run.system == system and set in (None, run.set)]
+
+    def _score(self, run: Run) -> dict[str, Mapping[str, float]]:
+        dataset = self.datasets[run.set, run.group]
+        asked = {query: dataset.qrels[query] for query in run.ids}
+        return {**score_rankings(asked, run.ids, self.metrics), **{name: getattr(run, name) for name in PER_RUN}}
+
+    def _row(self, system: str, name: str) -> Row:
+        runs = self._runs(system, name)
+        metrics: dict[str, Estimate] = {}
+        for metric in (*self.metrics, *PER_RUN):
+            pairs = [(value, run.group) for run in runs for value in self._scores[id(run)][metric].values()]
+            if any(not math.isnan(value) for value, _ in pairs):
+                metrics[metric] = bootstrap_mean([v for v, _ in pairs], [g for _, g in pairs], seed=self.seed)
+        calls = [count for run in runs for count in run.llm_calls.values()]
+        known = [count for count in calls if count is not None]
+        degraded: dict[str, int] = defaultdict(int)
+        for run in runs:
+            for part, count in run.degraded.items():
+                degraded[part] += count
+        times = [spent for run in runs for spent in run.milliseconds.values()]
+        mean_calls = sum(known) / len(known) if known and len(known) == len(calls) else None
+        return Row(system, name, metrics, latency(times), mean_calls, dict(degraded))
+
+
+def _rank(run: Run, query: str, document: str) -> int | None:
+    ids = list(run.ids.get(query, ()))
+    return ids.index(document) + 1 if document in ids else None
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return value

@@ -1,0 +1,113 @@
+"""Collections with known answers: documents, questions, and which documents answer which question."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from umi_common.errors import DatasetError
+from umi_common.types import Chunk
+
+Place = tuple[str | None, int | None]
+"""Source and position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question of a collection."""
+
+    id: str
+    text: str
+    now: datetime | None = None
+    """When it is asked: what "last week" refers to; None: not stated."""
+    history: tuple[str, ...] = ()
+    """Earlier turns, "role: content", oldest first."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def category(self) -> str | None:
+        """What kind of question it is, where the collection says."""
+        for key in ("category_name", "question_type", "category"):
+            if self.metadata.get(key) is not None:
+                return str(self.metadata[key])
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """One store's worth of documents and the questions put to it. Frozen.
+
+    Raises:
+        DatasetError: If an id occurs twice, or a judgement names a query or document that is not there.
+    """
+
+    name: str
+    """The collection; several datasets may share it."""
+    group: str
+    """This part of it: a conversation, a meeting, a language. Confidence intervals resample groups."""
+    chunks: tuple[Chunk, ...]
+    queries: tuple[Query, ...]
+    """Only those with at least one relevant document count in metrics."""
+    qrels: Mapping[str, Mapping[str, int]]
+    """Grade by query id and document id; above 0 is relevant."""
+    blank: tuple[int, ...] = ()
+    """Rows of the file (from 0) that hold no text: in no store, and in no list of chunks."""
+
+    def __post_init__(self) -> None:
+        _refuse_twins((chunk.id for chunk in self.chunks), f"dataset {self.name}/{self.group}: document")
+        _refuse_twins((query.id for query in self.queries), f"dataset {self.name}/{self.group}: query")
+        object.__setattr__(self, "qrels", MappingProxyType({q: dict(grades) for q, grades in self.qrels.items()}))
+
+    @property
+    def judged(self) -> tuple[Query, ...]:
+        """The queries that have a relevant document, in file order."""
+        return tuple(query for query in self.queries if self.relevant(query.id))
+
+    def relevant(self, query_id: str) -> tuple[str, ...]:
+        """Ids of the documents that answer a query, rising."""
+        return tuple(sorted(id for id, grade in self.qrels.get(query_id, {}).items() if grade > 0))
+
+    def with_queries(self, ids: Collection[str]) -> Dataset:
+        """The same documents, asked only these queries."""
+        wanted = set(ids)
+        return replace(self, queries=tuple(query for query in self.queries if query.id in wanted))
+
+    def with_shuffled_positions(self, seed: int = 0, *, across_sources: bool = False) -> Dataset:
+        """The same documents with their places dealt anew, so that order carries nothing.
+
+        Args:
+            seed: Same seed, same deal.
+            across_sources: Deal sources as well, so that what stands together has nothing to do with each other; the
+                number and lengths of the sources stay. By default a document stays in its source.
+        """
+        rng, placed = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
+        hands: dict[str | None, list[Place]] = defaultdict(list)
+        for chunk in placed:
+            hands[None if across_sources else chunk.source].append((chunk.source, chunk.position))
+        for hand in hands.values():
+            rng.shuffle(hand)
+        dealt = {chunk.id: hands[None if across_sources else chunk.source].pop() for chunk in placed}
+        return replace(self, chunks=tuple(_moved(chunk, dealt.get(chunk.id)) for chunk in self.chunks))
+
+
+def by_set(datasets: Iterable[Dataset]) -> dict[str, list[Dataset]]:
+    """Datasets by the collection they are part of, in the order given."""
+    sets: dict[str, list[Dataset]] = defaultdict(list)
+    for dataset in datasets:
+        sets[dataset.name].append(dataset)
+    return dict(sets)
+
+
+def _refuse_twins(ids: Iterable[str], what: str) -> None:
+    twins = [id for id, count in Counter(ids).items() if count > 1]
+    if twins:
+        raise DatasetError(f"{what} {twins[0]!r} occurs twice ({len(twins)} such ids); ids must be unique in a dataset")
+
+
+def _moved(chunk: Chunk, place: Place | None) -> Chunk:
+    return chunk if place is None else replace(chunk, source=place[0], position=place[1])

@@ -1,0 +1,128 @@
+"""LongMemEval's layout: each question has its own haystack of dated sessions, and so its own store.
+
+`queries.jsonl` (`_id, text, metadata` with `question_date, question_type, answer_session_ids`) and
+`haystacks/<question id>.json.gz` with `{session_ids, dates, sessions: [[{role, content, has_answer?}]]}`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from umi_common.errors import DatasetError
+from umi_common.evaluation._reading import FIRST_LINE, Place, metadata_field, read_records
+from umi_common.evaluation.beir import QUERIES, Keys, chunk_of, query_of
+from umi_common.evaluation.datasets import Dataset
+from umi_common.types import Chunk
+
+HAYSTACKS = "haystacks"
+Granularity = Literal["turn", "round", "session"]
+Record = dict[str, Any]
+
+
+def load_haystacks(
+    folder: str | Path,
+    *,
+    granularity: Granularity = "turn",
+    name: str | None = None,
+    abstention: bool = False,
+    limit: int | None = None,
+) -> list[Dataset]:
+    """One dataset a question, in file order; its group is the question's id and `now` its question_date.
+
+    Source is the session, position the order in it, event_time the session's date (UTC where it has no zone).
+    Questions whose haystack holds no evidence at this granularity are left out.
+
+    Args:
+        folder: Holds `queries.jsonl` and `haystacks/`.
+        granularity: A document is a turn, a round (a user's message and the reply to it), or a session.
+        name: The collection's name; None: the folder's.
+        abstention: Whether questions that cannot be answered are included; the official metrics leave them out.
+        limit: At most so many questions; None: all.
+
+    Raises:
+        DatasetError: If a file is missing or malformed; names file and line.
+    """
+    home, datasets = Path(folder), list[Dataset]()
+    set_name = home.resolve().name if name is None else name
+    for place, record in read_records(home / QUERIES):
+        if limit is not None and len(datasets) >= limit:
+            break
+        if metadata_field(place, record).get("abstention") and not abstention:
+            continue
+        dataset = _question(home, set_name, place, record, granularity)
+        if dataset.judged:
+            datasets.append(dataset)
+    return datasets
+
+
+def _question(home: Path, set_name: str, place: Place, record: Record, granularity: Granularity) -> Dataset:
+    query = query_of(place, record, Keys())
+    path = home / HAYSTACKS / f"{query.id}.json.gz"
+    evidence = set(query.metadata.get("answer_session_ids", ()))
+    documents = _documents(path, granularity, evidence)
+    orders: dict[str, int] = {}
+    chunks: list[Chunk] = []
+    for document in documents:
+        session = document["metadata"]["session"]
+        orders[session] = orders.get(session, -1) + 1
+        chunks.append(chunk_of(Place(path, FIRST_LINE), document, Keys(), session, orders[session]))
+    grades = {document["_id"]: 1 for document in documents if document["answers"]}
+    return Dataset(set_name, query.id, tuple(chunks), (query,), {query.id: grades})
+
+
+def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list[Record]:
+    found: list[Record] = []
+    for session, date, turns in _sessions(path):
+        if granularity == "session":
+            lines = "\n".join(_line(turn) for turn in turns)
+            found.append(_document(session, lines, session, date, session in evidence))
+            continue
+        start = len(found)
+        for number, turn in enumerate(turns):
+            if not turn["content"].strip():
+                continue
+            if granularity == "round" and turn["role"] == "assistant" and len(found) > start:
+                found[-1]["text"] += "\n" + _line(turn)
+                found[-1]["answers"] |= bool(turn.get("has_answer"))
+            else:
+                document = _document(f"{session}_t{number}", _line(turn), session, date, bool(turn.get("has_answer")))
+                document["metadata"]["speaker"] = turn["role"]
+                found.append(document)
+    return found
+
+
+def _document(id: str, text: str, session: str, date: str, answers: bool) -> Record:
+    return {"_id": id, "text": text, "metadata": {"timestamp": date, "session": session}, "answers": answers}
+
+
+def _line(turn: Mapping[str, str]) -> str:
+    return f"{turn['role'].capitalize()}: {turn['content'].strip()}"
+
+
+def _sessions(path: Path) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            haystack = json.load(file)
+        yield from zip(haystack["session_ids"], haystack["dates"], _checked(haystack["sessions"]), strict=True)
+    except OSError as error:
+        raise DatasetError(
+            f"cannot read {path}: {error.strerror or error}; expected the question's haystack"
+        ) from error
+    except (EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise DatasetError(
+            f"{path} is malformed ({type(error).__name__}: {error}); expected gzip of "
+            "{session_ids, dates, sessions: [[{role, content}]]}, all of one length"
+        ) from error
+
+
+def _checked(sessions: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    for session in sessions:
+        for turn in session:
+            if not isinstance(turn["role"], str) or not isinstance(turn["content"], str):
+                raise TypeError("role and content must be strings")
+    return sessions

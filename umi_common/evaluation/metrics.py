@@ -1,0 +1,131 @@
+"""What a ranked list is worth: relevance judged by ir-measures, diversity and duplication from vectors, latency.
+
+A metric is named `<name>@<k>`, or `<name>` for the whole list:
+
+    precision  relevant among the first k / k
+    recall     relevant among the first k / all relevant ("all": the share that was found)
+    hit        1 if any of the first k is relevant ("any")
+    mrr        1 / rank of the first relevant one, from 1; 0 if there is none
+    ndcg       sum(grade_i / log2(i + 1)) / the same sum of the best possible order
+    map        mean over the relevant documents of precision at their rank; 0 for one not found
+
+All are 0..1, larger is better. The order of the list decides; scores, and so ties, play no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from umi_common.errors import ConfigError, MissingExtra
+from umi_common.pool import Vectors
+
+MEASURES = {"precision": "P", "recall": "R", "hit": "Success", "mrr": "RR", "ndcg": "nDCG", "map": "AP"}
+"""Ours to the name in ir-measures."""
+DEFAULT_NAMES = ("recall", "hit", "precision", "ndcg")
+CUTS_REQUIRED = ("precision", "recall", "hit")
+NEAR_DUPLICATE = 0.98
+"""Cosine at and above which two hits say the same."""
+LATENCY_SHARES = {"p50": 50, "p95": 95, "p99": 99}
+
+Qrels = Mapping[str, Mapping[str, int]]
+Rankings = Mapping[str, Sequence[str]]
+
+
+def default_metrics(ks: Sequence[int]) -> list[str]:
+    """recall, hit, precision and nDCG at each k; MRR and MAP at the largest."""
+    deepest = max(ks)
+    return [f"{name}@{k}" for k in ks for name in DEFAULT_NAMES] + [f"mrr@{deepest}", f"map@{deepest}"]
+
+
+def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Each metric of each query that has a relevant document, as ir-measures computes it.
+
+    Args:
+        qrels: Grade by query and document; above 0 is relevant.
+        rankings: Ids by query, best first, no id twice; a query without a list scores 0.
+        names: Metrics, e.g. "ndcg@10".
+
+    Returns:
+        Value by metric, then by query.
+
+    Raises:
+        ConfigError: If a name is no metric, or a list holds an id twice.
+        MissingExtra: If ir-measures is not installed.
+    """
+    judge = _ir_measures()
+    names = list(names)
+    measures = {judge.parse_measure(_measure(name)): name for name in names}
+    judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    run = {query: _as_scores(query, rankings.get(query, ())) for query in judged}
+    values: dict[str, dict[str, float]] = {name: dict.fromkeys(judged, 0.0) for name in names}
+    for result in judge.iter_calc(list(measures), judged, run):
+        values[measures[result.measure]][result.query_id] = float(result.value)
+    return values
+
+
+def check_metric(name: str) -> tuple[str, int | None]:
+    """A metric's name and cut; None: the whole list.
+
+    Raises:
+        ConfigError: If it is no metric, or one that needs a cut has none.
+    """
+    base, _, cut = name.partition("@")
+    if base not in MEASURES or (cut and not (cut.isdigit() and int(cut) > 0)) or (not cut and base in CUTS_REQUIRED):
+        raise ConfigError(
+            f"{name!r} is not a metric; expected one of {', '.join(MEASURES)} followed by @k, e.g. ndcg@10"
+        )
+    return base, int(cut) if cut else None
+
+
+def diversity(vectors: Vectors) -> float:
+    """1 - the mean cosine of all pairs of the hits' vectors (k, dim); 0: all alike, 1: unrelated; NaN below two."""
+    if len(vectors) < 2:
+        return float("nan")
+    cosines = _cosines(vectors)
+    return 1.0 - float(cosines[np.triu_indices(len(vectors), 1)].mean())
+
+
+def duplication(vectors: Vectors, *, similarity: float = NEAR_DUPLICATE) -> float:
+    """Share of the hits (k, dim) whose cosine with a better-ranked hit is at least `similarity`; 0 without hits."""
+    if not len(vectors):
+        return 0.0
+    earlier = np.tril(_cosines(vectors), -1)
+    return float((earlier >= similarity).any(axis=1).mean())
+
+
+def latency(milliseconds: Sequence[float]) -> dict[str, float]:
+    """p50, p95 and p99 in milliseconds, linearly interpolated; NaN where nothing was timed."""
+    if not len(milliseconds):
+        return dict.fromkeys(LATENCY_SHARES, float("nan"))
+    return {name: float(np.percentile(milliseconds, share)) for name, share in LATENCY_SHARES.items()}
+
+
+def _cosines(vectors: Vectors) -> Any:
+    rows = np.asarray(vectors, dtype=np.float64)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = rows / np.where(norms > 0, norms, 1.0)
+    return unit @ unit.T
+
+
+def _measure(name: str) -> str:
+    base, cut = check_metric(name)
+    return MEASURES[base] + ("" if cut is None else f"@{cut}")
+
+
+def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:
+    # The judges behind ir-measures break equal scores by document id, each in its own way: give them strict ranks.
+    scores = {id: float(len(ids) - place) for place, id in enumerate(ids)}
+    if len(scores) != len(ids):
+        raise ConfigError(f"the list for query {query!r} holds an id twice; a system must return each id once")
+    return scores
+
+
+def _ir_measures() -> Any:
+    try:
+        import ir_measures
+    except ImportError as error:
+        raise MissingExtra("ir-measures", "eval") from error
+    return ir_measures

@@ -1,0 +1,158 @@
+"""Comparisons and tunings as matplotlib figures; each also writes a file where a path is given.
+
+Colours are safe under colour blindness, nothing global is changed, no display is needed. Without matplotlib every
+function raises MissingExtra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from umi_common.errors import ConfigError, MissingExtra
+from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
+
+if TYPE_CHECKING:
+    from umi_common.evaluation.comparison import Comparison
+    from umi_common.evaluation.tune import Tuning
+
+PathOption = str | Path | None
+BAR_SHARE = 0.8
+"""Of the room of one set, the rest is air."""
+
+
+def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) -> Any:
+    """A bar a system and set: the mean of one metric with its 95 % interval."""
+    figure = _figures()
+    chart = figure.Chart(max(5.0, 1.2 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
+    axes = chart.add_subplot()
+    width = BAR_SHARE / len(comparison.systems)
+    for place, system in enumerate(comparison.systems):
+        comparison.value(system, metric, comparison.sets[0])  # names the metrics there are, if this is none
+        found = [comparison.row(system, name).metrics[metric] for name in comparison.sets]
+        spread = np.array([[e.mean - e.low for e in found], [e.high - e.mean for e in found]]).clip(min=0.0)
+        where = np.arange(len(found)) - BAR_SHARE / 2 + (place + 0.5) * width
+        means = [estimate.mean for estimate in found]
+        axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=figure.colour(place))
+    axes.set_xticks(range(len(comparison.sets)), comparison.sets)
+    axes.set_ylim(0.0, 1.0)
+    _label(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)")
+    return chart.saved(path)
+
+
+def plot_precision_recall(comparison: Comparison, set: str | None = None, path: PathOption = None) -> Any:
+    """Precision against recall at every cut-off from 1 to the depth asked for, a line a system."""
+    figure = _figures()
+    chart = figure.Chart(5.0, 4.0)
+    axes = chart.add_subplot()
+    for place, system in enumerate(comparison.systems):
+        comparison.row(system, set)  # names the sets there are, if this is none
+        recall, precision = (_curve(comparison, system, set, name) for name in ("recall", "precision"))
+        axes.plot(recall, precision, marker=figure.marker(place), ms=4, label=system, color=figure.colour(place))
+    axes.set_ylim(bottom=0.0)
+    name = comparison.sets[0] if set is None else set
+    _label(axes, f"{name}: precision and recall at 1..{comparison.depth}", "recall (0..1)", "precision (0..1)")
+    return chart.saved(path)
+
+
+def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
+    """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
+    figure = _figures()
+    chart = figure.Chart(6.0, 1.2 + 0.4 * len(comparison.systems))
+    axes = chart.add_subplot()
+    for share, name in enumerate(LATENCY_SHARES):
+        spent = [_latency(comparison, system, LATENCY_SHARES[name]) for system in comparison.systems]
+        axes.scatter(spent, comparison.systems, marker=figure.marker(share), color=figure.colour(share), label=name)
+    axes.set_xscale("log")
+    _label(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "")
+    return chart.saved(path)
+
+
+def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: PathOption = None) -> Any:
+    """Quality bought with LLM calls: one metric (recall at the largest k) against calls a query, a point a system."""
+    figure = _figures()
+    metric = f"recall@{max(comparison.ks)}" if metric is None else metric
+    chart = figure.Chart(5.5, 4.0)
+    axes = chart.add_subplot()
+    for place, system in enumerate(comparison.systems):
+        rows = [row for row in comparison.rows if row.system == system and row.llm_calls is not None]
+        calls = [row.llm_calls for row in rows]
+        quality = [comparison.value(system, metric, row.set) for row in rows]
+        if rows:
+            axes.scatter(calls, quality, marker=figure.marker(place), color=figure.colour(place), label=system)
+    _label(axes, f"{metric} against LLM calls", "LLM calls a query", f"{metric} (0..1)")
+    return chart.saved(path)
+
+
+def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
+    """The surface of a search: a map where two settings varied, else the score over each setting by itself."""
+    figure = _figures()
+    names = list(tuning.space)
+    if not names:
+        raise ConfigError("this tuning does not know its space; plot what `tune` returned")
+    if len(names) == 2 and not any(hasattr(choices, "low") for choices in tuning.space.values()):
+        chart = figure.Chart(5.5, 4.2)
+        _heat_map(chart, tuning, names)
+        return chart.saved(path)
+    chart = figure.Chart(3.6 * len(names), 3.4)
+    for axes, name in zip(np.atleast_1d(chart.subplots(1, len(names), sharey=True)), names, strict=True):
+        tried = [trial for trial in tuning.history if name in trial.settings]
+        settings = [trial.settings[name] for trial in tried]
+        numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in settings)
+        across = settings if numeric else [str(value) for value in settings]
+        axes.scatter(across, [trial.score for trial in tried], color=figure.colour(0), s=16)
+        axes.axhline(tuning.history[0].score, color=figure.colour(4), linestyle="--", label="before tuning")
+        _label(axes, name, name, f"{tuning.metric} on training sets (0..1)")
+    return chart.saved(path)
+
+
+def _heat_map(chart: Any, tuning: Tuning, names: Sequence[str]) -> None:
+    across, down = (list(tuning.space[name]) for name in names)  # type: ignore[arg-type]
+    grid = np.full((len(down), len(across)), np.nan)
+    for trial in tuning.history:
+        if all(name in trial.settings for name in names):
+            grid[down.index(trial.settings[names[1]]), across.index(trial.settings[names[0]])] = trial.score
+    axes = chart.add_subplot()
+    image = axes.imshow(grid, origin="lower", aspect="auto", cmap="cividis")
+    axes.set_xticks(range(len(across)), [str(value) for value in across])
+    axes.set_yticks(range(len(down)), [str(value) for value in down])
+    axes.set_title(f"{tuning.metric} on the training sets")
+    axes.set_xlabel(names[0])
+    axes.set_ylabel(names[1])
+    chart.colorbar(image, label=f"{tuning.metric} (0..1)")
+
+
+def _curve(comparison: Comparison, system: str, set: str | None, name: str) -> list[float]:
+    metrics = [f"{name}@{k}" for k in range(1, comparison.depth + 1)]
+    values: dict[str, list[float]] = {metric: [] for metric in metrics}
+    for run in comparison.runs:
+        if run.system == system and set in (None, run.set):
+            qrels = comparison.datasets[run.set, run.group].qrels
+            scored = score_rankings({query: qrels[query] for query in run.ids}, run.ids, metrics)
+            for metric in metrics:
+                values[metric] += scored[metric].values()
+    return [float(np.mean(values[metric])) for metric in metrics]
+
+
+def _latency(comparison: Comparison, system: str, share: int) -> float:
+    times = [spent for run in comparison.runs if run.system == system for spent in run.milliseconds.values()]
+    return float(np.percentile(times, share))
+
+
+def _label(axes: Any, title: str, across: str, up: str) -> None:
+    axes.set_title(title)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize="small")
+
+
+def _figures() -> Any:
+    try:
+        return import_module("umi_common.evaluation._figure")
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "eval") from error

@@ -1,0 +1,137 @@
+"""How sure a mean is, and whether two systems differ: resampling, seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from umi_common.errors import ConfigError
+
+RESAMPLES = 2_000
+FLIPS = 10_000
+FLIP_BATCH = 1_000
+"""Sign vectors drawn at once; bounds memory, not the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over queries and the span in which it lies with 95 % confidence."""
+
+    mean: float
+    low: float
+    high: float
+    queries: int
+    groups: int
+    """What was resampled; equal to `queries` where the set has one group."""
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def bootstrap_mean(
+    values: Sequence[float],
+    groups: Sequence[str],
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Estimate:
+    """Mean of all values, with a percentile bootstrap interval over whole groups.
+
+    Queries of one conversation are not independent, so groups are drawn with replacement and a resample's mean is
+    sum of the drawn groups' values / number of them. With a single group the queries themselves are drawn.
+
+    Args:
+        values: One per query; NaN is left out.
+        groups: The group of each, aligned.
+        confidence: Share of resampled means inside the interval, 0..1.
+        resamples: Bootstrap draws.
+        seed: Same seed and values, same interval.
+
+    Raises:
+        ConfigError: If the lengths differ or no value is left.
+
+    Source: Efron, 1979; Field and Welsh, 2007, for clusters.
+    """
+    if len(values) != len(groups):
+        raise ConfigError(f"{len(values)} values and {len(groups)} groups; expected as many")
+    kept = [(float(value), group) for value, group in zip(values, groups, strict=True) if not np.isnan(value)]
+    if not kept:
+        raise ConfigError("no value to take a mean of; does any query have a relevant document?")
+    numbers = np.array([value for value, _ in kept])
+    names, codes = np.unique([group for _, group in kept], return_inverse=True)
+    if len(names) == 1:
+        codes = np.arange(len(numbers))
+    sums, counts = np.bincount(codes, weights=numbers), np.bincount(codes)
+    drawn = np.random.default_rng(seed).integers(len(sums), size=(resamples, len(sums)))
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail])
+    return Estimate(float(numbers.mean()), float(low), float(high), len(numbers), len(sums))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One system against another on the same queries."""
+
+    mean: float
+    """Ours minus theirs, averaged over the queries."""
+    p_value: float
+    """Two-sided: how often chance alone makes a difference as large, (0, 1]."""
+    better: int
+    """Queries on which ours scores higher."""
+    worse: int
+    queries: int
+
+
+def paired_randomisation(
+    ours: Mapping[str, float], theirs: Mapping[str, float], *, flips: int = FLIPS, seed: int = 0
+) -> Difference:
+    """Fisher's paired randomisation test: if the systems are equal, each query's difference may as well be negated.
+
+    p = (1 + number of random sign vectors whose |mean| >= the observed |mean|) / (1 + flips)
+
+    Args:
+        ours: Value by query.
+        theirs: Value by query, over the same queries.
+        flips: Random sign vectors.
+        seed: Same seed and values, same p.
+
+    Raises:
+        ConfigError: If the queries differ or there are none.
+
+    Source: Smucker, Allan, Carterette, CIKM 2007.
+    """
+    if not ours or ours.keys() != theirs.keys():
+        raise ConfigError(f"{len(ours)} and {len(theirs)} queries; a paired test needs the same ones, at least one")
+    differences = np.array([ours[query] - theirs[query] for query in sorted(ours)])
+    observed = abs(differences.sum())
+    changed = differences[differences != 0.0]
+    rng, as_large = np.random.default_rng(seed), 0
+    for start in range(0, flips, FLIP_BATCH):
+        signs = rng.integers(0, 2, size=(min(FLIP_BATCH, flips - start), len(changed))) * 2 - 1
+        as_large += int((np.abs(signs @ changed) >= observed - 1e-12).sum())
+    return Difference(
+        float(differences.mean()),
+        (1 + as_large) / (1 + flips),
+        int((differences > 0).sum()),
+        int((differences < 0).sum()),
+        len(differences),
+    )
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """P values corrected for having made several comparisons; the same keys.
+
+    The i-th smallest of m (from 0) becomes (m - i) * p, at most 1 and never below a smaller one's.
+
+    Source: Holm, Scandinavian Journal of Statistics, 1979.
+    """
+    corrected: dict[str, float] = {}
+    highest = 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda name: (p_values[name], name))):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[name]))
+        corrected[name] = highest
+    return {name: corrected[name] for name in p_values}

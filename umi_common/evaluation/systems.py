@@ -1,0 +1,178 @@
+"""What can be compared: umi under some configuration, and whatever else turns a query into ids.
+
+A system is given as a `UmiConfig`, or as a function that is called once a dataset with (dataset, embedder) or
+(dataset) and returns one of
+
+    - a function (query, k) -> ids, best first, where query is an `evaluation.Query`;
+    - a `DualRetriever`;
+    - a LangChain retriever: `invoke(text)` -> documents with `.id`, or an id in their metadata;
+    - a LlamaIndex retriever: `retrieve(text)` -> nodes with `.node.node_id`.
+
+Frameworks are recognised by their methods; none is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
+from umi_common.evaluation.datasets import Dataset, Query
+from umi_common.evaluation.stores import Stores
+from umi_common.types import SearchResult
+
+ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
+"""Where a LangChain document's metadata may hold its id, in the order asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a system returned for one query."""
+
+    ids: tuple[str, ...]
+    """Best first."""
+    llm_calls: int | None = None
+    """None: the system does not say."""
+    arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    """Rank from 1 in each arm by id; None: scored by the arm, but not in its list."""
+    degraded: tuple[str, ...] = ()
+    """Parts that failed on the way."""
+
+
+Search = Callable[[Query, int], Answer]
+"""At most k ids for a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class UmiSystem:
+    """umi with more than a configuration: an LLM, one arm alone, or blind to the question's time."""
+
+    config: UmiConfig = field(default_factory=UmiConfig)
+    rewriter: Any = None
+    """A `Rewriter` or function (prompt) -> reply; calls are counted. None: no deep search."""
+    reranker: Any = None
+    strategy: str = "hybrid"
+    """"hybrid", or "text" or "vector" for one arm alone."""
+
+
+def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
+    """One arm of umi by itself: its own order, nothing fused, shaped or collapsed."""
+    off = {"enabled": False}
+    config = UmiConfig().replaced(neighbours=off, duplicates=off, when=off, fusion={"adaptive": False})
+    return UmiSystem(config, strategy={"lexical": "text", "dense": "vector"}[name])
+
+
+System = UmiConfig | UmiSystem | Callable[..., Any]
+"""The function takes (dataset) or (dataset, embedder) and is called once a dataset."""
+
+
+def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
+    """The system over one dataset, ready to be asked.
+
+    Raises:
+        ConfigError: If it is nothing that can be compared.
+    """
+    if isinstance(system, UmiConfig):
+        system = UmiSystem(system)
+    if isinstance(system, UmiSystem):
+        return _umi(system, dataset, stores)
+    if not callable(system):
+        raise ConfigError(
+            f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a dataset"
+        )
+    return as_search(name, system(dataset, stores.embedder(dataset)) if _takes_two(system) else system(dataset))
+
+
+def as_search(name: str, built: Any) -> Search:
+    """What a factory returned, as a search; see the module for what it may be."""
+    if hasattr(built, "search") and hasattr(built, "reconfigure"):
+        return lambda query, k: _from_result(_ask(built, query, k, "hybrid"), None)
+    if hasattr(built, "invoke"):
+        return lambda query, k: Answer(_cut((_document_id(name, item) for item in built.invoke(query.text)), k))
+    if hasattr(built, "retrieve"):
+        return lambda query, k: Answer(_cut((item.node.node_id for item in built.retrieve(query.text)), k))
+    if callable(built):
+        return lambda query, k: _as_answer(built(query, k), k)
+    raise ConfigError(
+        f"system {name!r} built a {type(built).__name__}; expected a function (query, k) -> ids, a LangChain "
+        "retriever, a LlamaIndex retriever or a DualRetriever"
+    )
+
+
+class CountingRewriter:
+    """An LLM that counts how often it was asked."""
+
+    def __init__(self, inner: Any) -> None:
+        from umi_common.query.rewrite import as_rewriter
+
+        self._inner = as_rewriter(inner)
+        self.name = str(getattr(self._inner, "name", type(inner).__qualname__))
+        self.calls = 0
+
+    def complete(self, prompt: str) -> str:
+        """The inner model's reply."""
+        self.calls += 1
+        return self._inner.complete(prompt)
+
+
+def _umi(system: UmiSystem, dataset: Dataset, stores: Stores) -> Search:
+    from umi_common.retriever import DualRetriever
+
+    counter = None if system.rewriter is None else CountingRewriter(system.rewriter)
+    retriever = DualRetriever(
+        stores.open(dataset, system.config), rewriter=counter, reranker=system.reranker, config=system.config
+    )
+
+    def search(query: Query, k: int) -> Answer:
+        before = 0 if counter is None else counter.calls
+        result = _ask(retriever, query, k, system.strategy)
+        return _from_result(result, 0 if counter is None else counter.calls - before)
+
+    return search
+
+
+def _ask(retriever: Any, query: Query, k: int, strategy: str) -> SearchResult:
+    result: SearchResult = retriever.search(
+        query.text, limit=k, now=query.now, history=query.history, strategy=strategy
+    )
+    return result
+
+
+def _from_result(result: SearchResult, llm_calls: int | None) -> Answer:
+    arms = {
+        hit.chunk.id: {signal.arm: signal.rank for signal in hit.signals if signal.variation == 0}
+        for hit in result.hits
+    }
+    return Answer(tuple(result.ids), llm_calls, arms, tuple(loss.part for loss in result.degraded))
+
+
+def _as_answer(returned: Any, k: int) -> Answer:
+    return returned if isinstance(returned, Answer) else Answer(_cut(returned, k))
+
+
+def _cut(ids: Any, k: int) -> tuple[str, ...]:
+    # The first mention counts: some frameworks return one document several times.
+    return tuple(dict.fromkeys(str(id) for id in ids))[:k]
+
+
+def _document_id(name: str, document: Any) -> str:
+    if getattr(document, "id", None) is not None:
+        return str(document.id)
+    for key in ID_KEYS:
+        if key in document.metadata:
+            return str(document.metadata[key])
+    raise ConfigError(f"system {name!r} returned a document without .id and without metadata {', '.join(ID_KEYS)}")
+
+
+def _takes_two(factory: Callable[..., Any]) -> bool:
+    try:
+        parameters: Sequence[inspect.Parameter] = tuple(inspect.signature(factory).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    required = [
+        p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(required) == 2

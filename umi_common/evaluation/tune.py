@@ -1,0 +1,199 @@
+"""Search for the configuration that suits your material, and judge it on conversations it has not seen.
+
+Stores are built once; a trial only changes the configuration. Everything that needs no reindex can be tuned: BM25's
+k1 and b, fusion weights, neighbour shares, decay, routing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from pathlib import Path
+from typing import Any, Literal
+
+from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
+from umi_common.evaluation.datasets import Dataset, by_set
+from umi_common.evaluation.metrics import check_metric, score_rankings
+from umi_common.evaluation.settings import changed, write_toml
+from umi_common.evaluation.splits import split_by_group
+from umi_common.evaluation.stores import EmbedderChoice, Stores
+from umi_common.evaluation.systems import UmiSystem, open_system
+
+TRIALS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A span to draw from, uniformly; only for random search."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ConfigError(f"Between({self.low}, {self.high}): the low end must be below the high one")
+
+
+Space = Mapping[str, Sequence[Any] | Between]
+"""Choices by "stage.field", e.g. {"lexical.k1": [0.9, 1.2, 1.5], "fusion.dense_weight": Between(0.2, 0.8)}."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration tried."""
+
+    settings: Mapping[str, Any]
+    """By "stage.field"."""
+    score: float
+    """Mean over the training sets of each set's mean over its queries."""
+    by_set: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a search found."""
+
+    best: UmiConfig
+    settings: Mapping[str, Any]
+    """What was chosen, by "stage.field"."""
+    metric: str
+    history: tuple[Trial, ...]
+    """In the order tried; the first is the configuration it started from."""
+    test_score: float
+    """Of the best, on the held-out part."""
+    baseline_test_score: float
+    """Of the configuration it started from, likewise; if this is higher, keep that one."""
+    stopped_early: bool = False
+    space: Space = field(default_factory=dict, repr=False)
+
+    def save(self, path: str | Path) -> None:
+        """A TOML file that `UmiConfig.load` reads: every setting of the best that is not a default."""
+        note = f"{self.metric} on held-out data: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
+        write_toml(self.best, Path(path), note)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """The surface: score over two settings as a map, or over each setting by itself, as a matplotlib Figure."""
+        from umi_common.evaluation.plots import plot_tuning
+
+        return plot_tuning(self, path)
+
+
+def tune(
+    datasets: Dataset | Iterable[Dataset],
+    space: Space,
+    *,
+    metric: str = "ndcg@10",
+    method: Literal["grid", "random"] = "grid",
+    trials: int | None = None,
+    test_share: float = 0.3,
+    patience: int | None = None,
+    base: UmiConfig | None = None,
+    rewriter: Any = None,
+    embedder: EmbedderChoice = None,
+    seed: int = 0,
+    show_progress: bool = True,
+) -> Tuning:
+    """Try configurations on the training groups, keep the best, score it on the others.
+
+    Args:
+        datasets: One or more sets; each counts the same, however many queries it has.
+        space: Choices by "stage.field".
+        metric: What to maximise; see `metrics`.
+        method: "grid": every combination in order, at most `trials`; "random": `trials` draws.
+        trials: None: the whole grid, or 30 draws. The base configuration is tried first and not counted.
+        test_share: Share of each set's groups held out; of its queries where it has one group.
+        patience: Stop after so many trials in a row without a better score; None: never.
+        base: Settings outside the space, and the baseline; None: the defaults.
+        rewriter: An LLM for deep search; None: none.
+        embedder: As in `compare`.
+        seed: Of the split and the draws.
+        show_progress: A bar on stderr or in the notebook.
+
+    Raises:
+        ConfigError: If a name or value in the space is wrong; before anything is searched.
+    """
+    datasets = [datasets] if isinstance(datasets, Dataset) else [dataset for dataset in datasets if dataset.judged]
+    base = UmiConfig() if base is None else base
+    check_metric(metric)
+    candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
+    split = split_by_group(datasets, test_share=test_share, seed=seed)
+    with Stores(embedder, keep=len(datasets)) as stores:
+
+        def measure(config: UmiConfig, parts: Sequence[Dataset]) -> dict[str, float]:
+            return _measure(UmiSystem(config, rewriter=rewriter), parts, stores, metric)
+
+        start = _trial({}, measure(base, split.train))
+        history, stopped = _search(
+            start, candidates, lambda config: measure(config, split.train), patience, show_progress
+        )
+        best = max(range(len(history)), key=lambda place: (history[place].score, -place))
+        chosen = base if best == 0 else candidates[best - 1][1]
+        test, before = (_mean(measure(config, split.test)) for config in (chosen, base))
+    return Tuning(chosen, history[best].settings, metric, tuple(history), test, before, stopped, space)
+
+
+def _search(
+    start: Trial,
+    candidates: Sequence[tuple[dict[str, Any], UmiConfig]],
+    measure: Callable[[UmiConfig], dict[str, float]],
+    patience: int | None,
+    show_progress: bool,
+) -> tuple[list[Trial], bool]:
+    from tqdm.auto import tqdm
+
+    history, best, since = [start], start.score, 0
+    with tqdm(candidates, desc="tuning", unit="trial", disable=not show_progress) as bar:
+        for settings, config in bar:
+            history.append(_trial(settings, measure(config)))
+            since = 0 if history[-1].score > best else since + 1
+            best = max(best, history[-1].score)
+            bar.set_postfix(best=f"{best:.4f}", refresh=False)
+            if patience is not None and since >= patience:
+                return history, len(history) <= len(candidates)
+    return history, False
+
+
+def _measure(system: UmiSystem, parts: Sequence[Dataset], stores: Stores, metric: str) -> dict[str, float]:
+    _, cut = check_metric(metric)
+    means: dict[str, float] = {}
+    for name, datasets in by_set(parts).items():
+        values: list[float] = []
+        for dataset in datasets:
+            search = open_system("tuning", system, dataset, stores)
+            ids = {query.id: search(query, 100 if cut is None else cut).ids for query in dataset.judged}
+            values += score_rankings({id: dataset.qrels[id] for id in ids}, ids, [metric])[metric].values()
+        means[name] = sum(values) / len(values)
+    return means
+
+
+def _trial(settings: Mapping[str, Any], means: Mapping[str, float]) -> Trial:
+    return Trial(dict(settings), _mean(means), dict(means))
+
+
+def _mean(means: Mapping[str, float]) -> float:
+    return sum(means.values()) / len(means)
+
+
+def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Iterator[dict[str, Any]]:
+    empty = [name for name, choices in space.items() if not isinstance(choices, Between) and not len(choices)]
+    if not space or empty:
+        raise ConfigError(f"nothing to choose from: {', '.join(empty) or 'the space is empty'}")
+    if method == "grid":
+        spans = [name for name, choices in space.items() if isinstance(choices, Between)]
+        if spans:
+            raise ConfigError(f"grid search needs lists, not Between, for {', '.join(spans)}; or method='random'")
+        combinations = product(*(list(choices) for choices in space.values() if not isinstance(choices, Between)))
+        yield from (dict(zip(space, values, strict=True)) for values in islice(combinations, trials))
+    elif method == "random":
+        rng = random.Random(seed)
+        for _ in range(TRIALS if trials is None else trials):
+            yield {name: _drawn(choices, rng) for name, choices in space.items()}
+    else:
+        raise ConfigError(f"method {method!r}; expected 'grid' or 'random'")
+
+
+def _drawn(choices: Sequence[Any] | Between, rng: random.Random) -> Any:
+    return rng.uniform(choices.low, choices.high) if isinstance(choices, Between) else rng.choice(list(choices))

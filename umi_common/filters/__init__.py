@@ -1,0 +1,49 @@
+"""The one filter language: parse any spelling, evaluate, compile to SQL and to Chroma.
+
+    parse_filter({"user": "ann", "year": {"$gte": 2023}})      the dict of Chroma and LangChain
+    parse_filter(MetadataFilters(filters=[...]))               LlamaIndex's
+    matches(tree, metadata)     one chunk, in Python: the reference
+    to_sql(tree)                SQLite over JSON text: the same answer
+    to_chroma(tree)             at least the same rows
+    scope(user="ann").narrow(where)     what a tenant may see, whatever `where` says
+
+What a filter means (docs/filters.md has the table in full):
+
+    missing, None        the same thing; equal to None, unequal to every value, without order
+    True and 1           different; 1 and 1.0 the same, compared by exact value
+    order                numbers with numbers, strings with strings by code point; across kinds never true
+    lists                equal item by item in order; an item is found by $contains only; no order
+    $ne $nin $not_contains $not     exact complements, so they hold on missing keys too
+"""
+
+from __future__ import annotations
+
+from umi_common.filters.chroma import ChromaWhere, chroma_metadata, to_chroma
+from umi_common.filters.evaluate import holds, matches
+from umi_common.filters.parse import NODES_MAX, parse_filter
+from umi_common.filters.scope import EVERYTHING, Scope, narrow, scope
+from umi_common.filters.sql import to_sql
+from umi_common.filters.tree import DEPTH_MAX, VALUES_MAX, And, Comparison, Filter, Not, Or, identity
+
+__all__ = [
+    "DEPTH_MAX",
+    "EVERYTHING",
+    "NODES_MAX",
+    "VALUES_MAX",
+    "And",
+    "ChromaWhere",
+    "Comparison",
+    "Filter",
+    "Not",
+    "Or",
+    "Scope",
+    "chroma_metadata",
+    "holds",
+    "identity",
+    "matches",
+    "narrow",
+    "parse_filter",
+    "scope",
+    "to_chroma",
+    "to_sql",
+]

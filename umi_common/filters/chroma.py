@@ -1,0 +1,139 @@
+"""A filter as a Chroma where-clause that lets through at least what passes; the store re-checks every candidate.
+
+Measured on chromadb 1.5.9: `$gt` and its like take numbers only; `$ne` and `$nin` match rows without the key, as ours
+do; a fraction asked of a row that holds an integer is first cut to an integer (2 == 2.5), and above 2**53 integers and
+floats blur; there is no `$not` and no `$exists`; one list of values has one type; it fails at 1,000 comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from umi_common.filters.tree import And, Comparison, Filter, Not, Operator, comparisons
+from umi_common.types import Metadata, MetadataValue, Scalar
+
+COMPARISONS_MAX = 256
+"""Most comparisons in one clause; SQLite below Chroma fails at 1,000."""
+VALUES_MAX = 8_000
+"""Most values in all `$in` of one clause together; SQLite below Chroma fails at about 16,380."""
+
+_EXACT_WHOLE_MAX = 2**53
+_WIDER: dict[Operator, str] = {"$gt": "$gte", "$lt": "$lte"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChromaWhere:
+    """A clause for Chroma's `where=`."""
+
+    where: dict[str, Any]
+    exact: bool
+    """Whether it lets through exactly what passes; else more."""
+
+
+def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] | None:
+    """What Chroma is given of a chunk's metadata: scalars under their own key; None where nothing is left.
+
+    Lists, None and keys that Chroma reserves are left out: the ledger holds them, and `to_chroma` knows. (Lists of one
+    type exist in late Chroma versions only, and `["a", 1]` in none.)
+    """
+    kept = {
+        key: value
+        for key, value in metadata.items()
+        if value is not None and not isinstance(value, (tuple, list)) and _usable(key)
+    }
+    return kept or None
+
+
+def to_chroma(where: Filter) -> ChromaWhere | None:
+    """A clause over `chroma_metadata` that every passing row passes; None where Chroma cannot narrow at all."""
+    leaves = list(comparisons(where))
+    if len(leaves) > COMPARISONS_MAX:
+        return None
+    if sum(len(leaf.value) for leaf in leaves if isinstance(leaf.value, tuple)) > VALUES_MAX:
+        return None
+    clause, exact = _clause(where, wanted=True)
+    return None if clause is None else ChromaWhere(clause, exact)
+
+
+_Clause = tuple["dict[str, Any] | None", bool]
+"""A clause (None: everything passes) and whether it is exact."""
+_EVERYTHING: _Clause = (None, False)
+
+
+def _clause(where: Filter, wanted: bool) -> _Clause:
+    """The clause for `where`, or for its complement; negation goes down to the leaves, where alone Chroma has it."""
+    if isinstance(where, Not):
+        return _clause(where.part, not wanted)
+    if isinstance(where, Comparison):
+        return _join("$or" if wanted else "$and", list(_leaf(where, wanted)))
+    all_must = isinstance(where, And) is wanted
+    return _join("$and" if all_must else "$or", [_clause(part, wanted) for part in where.parts])
+
+
+def _join(word: str, clauses: list[_Clause]) -> _Clause:
+    exact = all(exact for _, exact in clauses)
+    known = [clause for clause, _ in clauses if clause is not None]
+    if not known or (word == "$or" and len(known) < len(clauses)):
+        return _EVERYTHING
+    return (known[0] if len(known) == 1 else {word: known}), exact
+
+
+def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
+    """Clauses any of which must hold; for the complement, all of which."""
+    key, operator, value = comparison.key, comparison.operator, comparison.value
+    if not _usable(key) or operator == "$contains":
+        yield _EVERYTHING
+    elif operator == "$in" and isinstance(value, tuple):
+        yield from _one_of(key, value, wanted)
+    elif operator == "$eq":
+        yield from _one_of(key, (value,), wanted)
+    else:
+        yield _ordered(key, operator, value) if wanted else _EVERYTHING
+
+
+def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterator[_Clause]:
+    groups: dict[type, list[Scalar]] = {}
+    for value in values:
+        if value is None or isinstance(value, tuple):
+            yield _EVERYTHING
+        else:
+            number = _number(value)
+            groups.setdefault(type(number), []).append(number)
+    for group in groups.values():
+        sure = all(map(_sure, group))
+        if wanted:
+            yield {key: {"$in": group}}, sure
+        else:
+            # Cut to integers, a fraction in $nin would drop rows that pass.
+            kept = [value for value in group if _sure(value)]
+            yield ({key: {"$nin": kept}}, sure) if kept else _EVERYTHING
+
+
+def _ordered(key: str, operator: Operator, bound: MetadataValue) -> _Clause:
+    if isinstance(bound, (str, tuple)) or bound is None:
+        return _EVERYTHING
+    number = _number(bound)
+    if _sure(number):
+        return {key: {operator: number}}, True
+    return {key: {_WIDER.get(operator, operator): number}}, False
+
+
+def _number(value: Scalar) -> Scalar:
+    """Whole floats as integers, which Chroma compares rightly with both."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_WHOLE_MAX:
+        return int(value)
+    return value
+
+
+def _sure(value: Scalar) -> bool:
+    """Whether Chroma compares this value as we do."""
+    if isinstance(value, int):
+        return abs(value) <= _EXACT_WHOLE_MAX
+    return not isinstance(value, float)
+
+
+def _usable(key: str) -> bool:
+    """Whether Chroma takes this key in metadata and in `where`."""
+    return key != "" and key[0] not in "$#" and not key.startswith("chroma:")

@@ -1,0 +1,197 @@
+"""Any spelling of a filter to the one tree: the dict of Chroma and LangChain, LlamaIndex's MetadataFilters, the tree.
+
+Spellings may be mixed. LlamaIndex objects are known by their attributes; nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from umi_common.errors import FilterError
+from umi_common.filters.tree import DEPTH_MAX, OPERATORS, Comparison, Filter, Not, all_of, any_of, shown, too_deep
+
+NODES_MAX = 10_000
+"""Most conditions and groups in one filter; `$in` with many values is one condition."""
+
+_NEGATED: Final[Mapping[str, str]] = {"$ne": "$eq", "$nin": "$in", "$not_contains": "$contains"}
+_ON_A_KEY = (*OPERATORS, *_NEGATED, "$exists", "$not")
+_GROUPS = ("$and", "$or", "$not")
+
+_NO_TEXT = "filters compare whole values; put words into the query, or store the part you filter by under its own key"
+_HINTS = {
+    "$like": _NO_TEXT,
+    "$regex": _NO_TEXT,
+    "$text_match": _NO_TEXT,
+    "text_match": _NO_TEXT,
+    "text_match_insensitive": _NO_TEXT,
+    "$nor": 'write {"$not": {"$or": [...]}}',
+    "$all": 'write {"$and": [{"key": {"$contains": value}}, ...]}',
+    "$between": 'write {"$gte": low, "$lte": high}',
+}
+
+_FROM_LLAMAINDEX: Final[Mapping[str, str]] = {
+    "==": "$eq",
+    "!=": "$ne",
+    ">": "$gt",
+    ">=": "$gte",
+    "<": "$lt",
+    "<=": "$lte",
+    "in": "$in",
+    "nin": "$nin",
+    "contains": "$contains",
+}
+_LLAMAINDEX_OWN = ("any", "all", "is_empty")
+
+_ABSENT = object()
+
+
+def parse_filter(where: object) -> Filter | None:
+    """The tree for `where`: None, a Filter, a dict, or an object like LlamaIndex's MetadataFilters.
+
+    Raises:
+        FilterError: Unknown operator, empty filter or list, a value the operator cannot take, nesting beyond
+            DEPTH_MAX, more than NODES_MAX conditions; names key and operator and says what to write instead.
+    """
+    if where is None or isinstance(where, Filter):
+        return where
+    return _Reading().read(where, depth=1)
+
+
+class _Reading:
+    """One parse, counting as it goes: shared or cyclic parts must not grow into an endless tree."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def read(self, where: object, depth: int) -> Filter:
+        self._count()
+        if depth > DEPTH_MAX + 1:
+            raise too_deep()
+        if isinstance(where, Filter):
+            return where
+        if isinstance(where, Mapping):
+            return self._mapping(where, depth)
+        filters = getattr(where, "filters", _ABSENT)
+        if filters is not _ABSENT:
+            return self._metadata_filters(filters, getattr(where, "condition", None), depth)
+        if all(hasattr(where, name) for name in ("key", "operator", "value")):
+            return self._metadata_filter(where, depth)
+        raise FilterError(
+            f'filter {shown(where)} is {type(where).__name__}; expected a dict such as {{"user": "ann"}}, '
+            "LlamaIndex MetadataFilters, or None for no filter"
+        )
+
+    def _count(self) -> None:
+        self._nodes += 1
+        if self._nodes > NODES_MAX:
+            raise FilterError(f"filter has more than {NODES_MAX} conditions; use $in for many values of one key")
+
+    def _mapping(self, where: Mapping[object, object], depth: int) -> Filter:
+        if not where:
+            raise FilterError("filter {} is empty; pass where=None for no filter")
+        parts: list[Filter] = []
+        for key, asked in where.items():
+            if not isinstance(key, str):
+                raise FilterError(f"filter key {shown(key)} is {type(key).__name__}; expected a string")
+            if key in _GROUPS:
+                parts.append(self._group(key, asked, depth))
+            elif key in _ON_A_KEY:
+                raise FilterError(f'operator {key} has no key; write {{"key": {{"{key}": {shown(asked)}}}}}')
+            elif key.startswith("$"):
+                raise _unknown(key, _GROUPS)
+            else:
+                parts.append(self._key(key, asked, depth))
+        return all_of(parts)
+
+    def _group(self, name: str, asked: object, depth: int) -> Filter:
+        if name == "$not":
+            return Not(self.read(asked, depth + 1))
+        return self._several(name, asked, depth, all_of if name == "$and" else any_of)
+
+    def _several(self, name: str, asked: object, depth: int, combine: Callable[[list[Filter]], Filter]) -> Filter:
+        if not isinstance(asked, (list, tuple)):
+            raise FilterError(f"{name} holds {shown(asked)}; expected a list of filters")
+        if not asked:
+            raise FilterError(f"{name} holds an empty list; leave it out, or pass where=None for no filter")
+        return combine([self.read(part, depth + 1) for part in asked])
+
+    def _key(self, key: str, asked: object, depth: int) -> Filter:
+        """What one key of a dict asks: a value, or operators that must all hold."""
+        if isinstance(asked, (list, tuple)):
+            raise FilterError(
+                f'filter on {shown(key)}: a bare list can mean two things; write {{"$in": [...]}} for any of these '
+                'values, {"$eq": [...]} for exactly this list'
+            )
+        if not isinstance(asked, Mapping):
+            return self._operator(key, "$eq", asked, depth)
+        if not asked:
+            raise FilterError(f"filter on {shown(key)}: {{}} asks nothing; give a value or an operator such as $eq")
+        return all_of([self._operator(key, name, value, depth) for name, value in asked.items()])
+
+    def _operator(self, key: str, name: object, asked: Any, depth: int) -> Filter:
+        self._count()
+        if not isinstance(name, str):
+            raise _unknown(name, _ON_A_KEY, key)
+        for operator in OPERATORS:
+            if name == operator:
+                return Comparison(key, operator, asked)
+        if name in _NEGATED:
+            return Not(self._operator(key, _NEGATED[name], asked, depth))
+        if name == "$exists":
+            if not isinstance(asked, bool):
+                raise FilterError(f"filter on {shown(key)}, $exists: {shown(asked)}; expected True or False")
+            missing = Comparison(key, "$eq", None)
+            return Not(missing) if asked else missing
+        if name == "$not":
+            if not isinstance(asked, Mapping):
+                raise FilterError(
+                    f'filter on {shown(key)}, $not: expected an operator such as {{"$gt": 5}}; or use $ne'
+                )
+            if depth > DEPTH_MAX:
+                raise too_deep()
+            return Not(self._key(key, asked, depth + 1))
+        raise _unknown(name, _ON_A_KEY, key)
+
+    def _metadata_filters(self, filters: object, condition: object, depth: int) -> Filter:
+        match getattr(condition, "value", condition):
+            case None | "and":
+                return self._several("MetadataFilters(and)", filters, depth, all_of)
+            case "or":
+                return self._several("MetadataFilters(or)", filters, depth, any_of)
+            case "not":  # none of them, as LlamaIndex's own stores read it
+                return Not(self._several("MetadataFilters(not)", filters, depth, any_of))
+        raise FilterError(f"MetadataFilters condition {shown(condition)}; expected and, or, not")
+
+    def _metadata_filter(self, item: object, depth: int) -> Filter:
+        key, given, value = (getattr(item, name) for name in ("key", "operator", "value"))
+        name = getattr(given, "value", given)
+        if not isinstance(key, str):
+            raise FilterError(f"filter key {shown(key)} is {type(key).__name__}; expected a string")
+        if isinstance(name, str) and name in _FROM_LLAMAINDEX:
+            return self._operator(key, _FROM_LLAMAINDEX[name], value, depth)
+        if name in ("any", "all"):
+            if not isinstance(value, (list, tuple)) or not value:
+                raise FilterError(
+                    f"filter on {shown(key)}, {name}: {shown(value)}; expected a list of values, not empty"
+                )
+            parts = [self._operator(key, "$contains", one, depth) for one in value]
+            return any_of(parts) if name == "any" else all_of(parts)
+        if name == "is_empty":
+            return any_of([Comparison(key, "$in", (None, "")), Comparison(key, "$eq", ())])
+        raise _unknown(name, (*_FROM_LLAMAINDEX, *_LLAMAINDEX_OWN), key)
+
+
+def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> FilterError:
+    """An unknown operator: the hint written for it, or the nearest known spelling, or all of them."""
+    where = "filter" if key is None else f"filter on {shown(key)}"
+    if not isinstance(name, str):
+        return FilterError(
+            f"{where}: operator {shown(name)} is {type(name).__name__}; expected one of {', '.join(known)}"
+        )
+    near = difflib.get_close_matches(name[:80], known, n=1) or difflib.get_close_matches("$" + name[:80], known, n=1)
+    fix = _HINTS.get(name) or (f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}")
+    if key is not None and not name.startswith("$") and known is _ON_A_KEY and not near:
+        fix = "metadata is flat, a value cannot be a dict; for an operator use " + ", ".join(known)
+    return FilterError(f"{where}: unknown operator {shown(name)}; {fix}")

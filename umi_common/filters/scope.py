@@ -1,0 +1,61 @@
+"""Whose memory a call may see: a condition set once, at the border, that no later argument can widen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from umi_common.errors import FilterError
+from umi_common.filters.parse import parse_filter
+from umi_common.filters.tree import And, Comparison, Filter, all_of, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Everything, one user, or one session of one user. Made by `scope` or `EVERYTHING`."""
+
+    where: Filter | None
+    """What a chunk must pass to be seen; None: no limit."""
+
+    def narrow(self, where: object = None) -> Filter | None:
+        """What passes this scope and `where` (any spelling of a filter): never more than the scope alone.
+
+        Raises:
+            FilterError: As `parse_filter`.
+        """
+        asked = parse_filter(where)
+        if self.where is None or asked is None:
+            return self.where if asked is None else asked
+        return And((self.where, asked))
+
+
+EVERYTHING: Final = Scope(None)
+"""All users. Has to be asked for by name; a `user` that happens to be None does not give it."""
+
+
+def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
+    """The chunks whose metadata holds exactly these values.
+
+    Args:
+        user: Value of metadata "user"; not empty.
+        session: Value of metadata "session"; None: all sessions of the user.
+        more: Further keys and values, all required: scope(user="ann", tenant="acme").
+
+    Raises:
+        FilterError: If a value is None or empty: a lost user id must not open everybody's memory.
+    """
+    asked: dict[str, object] = {"user": user, **more}
+    if session is not None:
+        asked["session"] = session
+    for key, value in asked.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+            raise FilterError(
+                f"scope {key}={shown(value)}: expected a non-empty string or a whole number; for all users "
+                "use EVERYTHING"
+            )
+    return Scope(all_of([Comparison(key, "$eq", value) for key, value in asked.items()]))  # type: ignore[arg-type]
+
+
+def narrow(within: Scope, where: object = None) -> Filter | None:
+    """`within.narrow(where)`."""
+    return within.narrow(where)

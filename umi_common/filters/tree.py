@@ -1,0 +1,206 @@
+"""The typed tree that every filter becomes: hashable, valid once it exists, negation only through `Not`."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from umi_common.errors import FilterError
+from umi_common.types import MetadataValue, Scalar
+
+Operator = Literal["$eq", "$in", "$gt", "$gte", "$lt", "$lte", "$contains"]
+"""What a comparison can ask; `$ne`, `$nin`, `$not_contains` and `$exists` are spellings that use `Not`."""
+
+OPERATORS: tuple[Operator, ...] = get_args(Operator)
+ORDERINGS: tuple[Operator, ...] = ("$gt", "$gte", "$lt", "$lte")
+
+DEPTH_MAX = 32
+"""Most levels of And, Or and Not; SQLite's parser, with room for 100 open things, sets it."""
+VALUES_MAX = 100_000
+"""Most values of one `$in`, or items of one list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One key against one value.
+
+    Raises:
+        FilterError: If the operator cannot take the value; names key, operator and the fix.
+    """
+
+    key: str
+    operator: Operator
+    value: MetadataValue = field(compare=False)
+    """Plain str, int, float, bool, None, or a tuple of these."""
+    identity: Hashable = field(init=False, repr=False)
+    """Stands for `value` in equality and hash; for `$in` the frozenset to look values up in."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, str):
+            raise FilterError(f"filter key {shown(self.key)} is {type(self.key).__name__}; expected a string")
+        _check_text(self.key, f"filter key {shown(self.key)}")
+        where = f"filter on {shown(self.key)}, {shown(self.operator)}"
+        if not isinstance(self.operator, str) or self.operator not in OPERATORS:
+            raise FilterError(f"{where}: unknown operator; expected one of {', '.join(OPERATORS)}")
+        value = _checked_value(where, self.operator, self.value)
+        many = value if self.operator == "$in" and isinstance(value, tuple) else None
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "identity", identity(value) if many is None else frozenset(map(identity, many)))
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every part holds. At least one part."""
+
+    parts: tuple[Filter, ...]
+    height: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "height", _checked_height("$and", self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Some part holds. At least one part."""
+
+    parts: tuple[Filter, ...]
+    height: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "height", _checked_height("$or", self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The exact complement: holds where `part` does not, missing keys included."""
+
+    part: Filter
+    height: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "height", _checked_height("$not", (self.part,)))
+
+
+Filter = Comparison | And | Or | Not
+"""A parsed metadata filter."""
+
+
+def all_of(parts: Sequence[Filter]) -> Filter:
+    """`And` of parts; a single part stands for itself."""
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def any_of(parts: Sequence[Filter]) -> Filter:
+    """`Or` of parts; a single part stands for itself."""
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+def comparisons(where: Filter) -> Iterator[Comparison]:
+    """The leaves, left to right."""
+    if isinstance(where, Comparison):
+        yield where
+    elif isinstance(where, Not):
+        yield from comparisons(where.part)
+    else:
+        for part in where.parts:
+            yield from comparisons(part)
+
+
+def identity(value: MetadataValue) -> Hashable:
+    """A key that is the same for two values exactly when `$eq` holds between them.
+
+    Python's own equality says True == 1, so booleans and lists are marked; 1 == 1.0 stays, as the table wants it.
+    """
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, (tuple, list)):
+        return ("list", *map(identity, value))
+    return value
+
+
+class _Shown(reprlib.Repr):
+    """`repr` for error messages: short, and safe on huge, deep or hostile values."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        # repr() of an int of more than 4,300 digits raises.
+        return repr(x) if x.bit_length() <= 64 else f"<int of {x.bit_length()} bits>"
+
+
+_SHOWN = _Shown()
+_SHOWN.maxstring = _SHOWN.maxother = 80
+
+
+def shown(value: object) -> str:
+    """`value` for an error message."""
+    return _SHOWN.repr(value)
+
+
+def _checked_height(operator: str, parts: object) -> int:
+    """Levels from here down to the comparisons, which have none."""
+    if not isinstance(parts, tuple) or not parts:
+        raise FilterError(f"{operator} needs at least one filter; leave it out, or pass where=None for no filter")
+    for part in parts:
+        if not isinstance(part, Filter):
+            raise FilterError(f"{operator} holds {shown(part)}; expected filters; use parse_filter on it first")
+    height = 1 + max(0 if isinstance(part, Comparison) else part.height for part in parts)
+    if height > DEPTH_MAX:
+        raise too_deep()
+    return height
+
+
+def too_deep() -> FilterError:
+    """The error for nesting beyond DEPTH_MAX."""
+    return FilterError(f"filter nests $and, $or, $not deeper than {DEPTH_MAX}; flatten it, or use $in")
+
+
+def _checked_value(where: str, operator: Operator, value: object) -> MetadataValue:
+    if operator == "$in":
+        if not isinstance(value, (list, tuple, set, frozenset)):
+            raise FilterError(f"{where}: expected a list of values, got {shown(value)}; use $eq for a single value")
+        if not value:
+            raise FilterError(f"{where}: empty list, which matches nothing; leave the condition out")
+        return _checked_list(where, tuple(value))
+    if operator == "$eq" and isinstance(value, (list, tuple)):
+        return _checked_list(where, value)
+    scalar = _checked_scalar(where, value)
+    if operator in ORDERINGS and (scalar is None or isinstance(scalar, bool)):
+        raise FilterError(f"{where}: {scalar} has no order; expected a number or a string; use $eq or $ne")
+    return scalar
+
+
+def _checked_list(where: str, values: Sequence[object]) -> tuple[Scalar, ...]:
+    if len(values) > VALUES_MAX:
+        raise FilterError(f"{where}: {len(values)} values; at most {VALUES_MAX}; filter by a coarser key")
+    return tuple(_checked_scalar(where, value) for value in values)
+
+
+def _checked_scalar(where: str, value: object) -> Scalar:
+    """`value` as a plain Python scalar: subclasses such as string enums are reduced to what JSON would store."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        _check_text(value, where)
+        return str.__str__(value)
+    if isinstance(value, int):
+        if abs(value) >= 2**63:
+            raise FilterError(f"{where}: {shown(value)} does not fit 64 bits; numbers that large are stored as strings")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise FilterError(f"{where}: {value} is not finite; expected a number that can be compared")
+        return float(value)
+    raise FilterError(
+        f"{where}: {shown(value)} is {type(value).__name__}; expected str, int, float, bool or None; "
+        "times go into time_range or .isoformat(), numpy scalars through .item()"
+    )
+
+
+def _check_text(text: str, where: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        fix = "clean it with .encode('utf-8', 'replace').decode()"
+        raise FilterError(f"{where}: lone surrogate at {error.start}; {fix}") from error

@@ -1,0 +1,117 @@
+"""Any LLM as a `Rewriter`, told apart by what it can do, so that no framework is imported.
+
+| offers | as in | reply read from |
+|---|---|---|
+| `complete(prompt)` / `acomplete` | umi's own protocol, LlamaIndex LLMs | str, or `.text` |
+| `invoke(prompt)` / `ainvoke` | LangChain chat models, LLMs, runnables | str, or `.content`: str or a list of blocks |
+| is callable, sync or async | a function, a bound method | any of these |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from umi_common.errors import ConfigError
+from umi_common.protocols import Rewriter
+
+
+class Model:
+    """A `Rewriter` around another object; `acomplete` is None where the object has no async way.
+
+    Args:
+        name: Part of the cache's key: two models must not share replies.
+        complete: Blocking; None where there is only an async way, which then runs on a loop of its own.
+        acomplete: Not blocking.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        complete: Callable[[str], Any] | None,
+        acomplete: Callable[[str], Awaitable[Any]] | None,
+    ) -> None:
+        self.name = name
+        self._complete = complete
+        self.acomplete = None if acomplete is None else functools.partial(_texted, acomplete)
+
+    def complete(self, prompt: str) -> str:
+        """The reply's text.
+
+        Raises:
+            TypeError: If the model returned something without text.
+        """
+        if self._complete is not None:
+            return text_of(self._complete(prompt))
+        if self.acomplete is None:
+            raise TypeError(f"{self.name} has no way to complete a prompt")
+        return asyncio.run(self.acomplete(prompt))
+
+
+def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Rewriter:
+    """An LLM of any of the kinds above as a `Rewriter`.
+
+    Raises:
+        ConfigError: If it is none of them.
+    """
+    if isinstance(llm, Model):
+        return llm
+    for sync_name, async_name in (("complete", "acomplete"), ("invoke", "ainvoke")):
+        complete, acomplete = _method(llm, sync_name), _method(llm, async_name)
+        if complete is not None or acomplete is not None:
+            return Model(_name_of(llm), complete, acomplete)
+    if inspect.isclass(llm) or not callable(llm):
+        raise ConfigError(
+            f"rewriter is {llm!r:.80}; expected an object with complete(prompt) or invoke(prompt), "
+            "or a function from prompt to reply"
+        )
+    if inspect.iscoroutinefunction(llm) or inspect.iscoroutinefunction(getattr(llm, "__call__", None)):  # noqa: B004
+        return Model(_name_of(llm), None, llm)
+    return Model(_name_of(llm), llm, None)
+
+
+def text_of(reply: Any) -> str:
+    """The text of a framework's reply.
+
+    Raises:
+        TypeError: If it has none.
+    """
+    if isinstance(reply, str):
+        return reply
+    # A LangChain message has .text too, in some versions as a method: .content is the same in all of them.
+    for attribute in ("content", "text"):
+        value = getattr(reply, attribute, None)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "".join(_block_text(block) for block in value)
+    raise TypeError(f"the LLM returned {type(reply).__name__}, which has no text")
+
+
+async def _texted(acomplete: Callable[[str], Awaitable[Any]], prompt: str) -> str:
+    return text_of(await acomplete(prompt))
+
+
+def _block_text(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    text = block.get("text") if isinstance(block, dict) else getattr(block, "text", None)
+    return text if isinstance(text, str) else ""
+
+
+def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
+    method = None if inspect.isclass(llm) else getattr(llm, name, None)
+    return method if callable(method) else None
+
+
+def _name_of(llm: Any) -> str:
+    kind = llm if inspect.isroutine(llm) else type(llm)
+    base = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', type(llm).__qualname__)}"
+    for attribute in ("name", "model_name", "model", "model_id"):
+        value = getattr(llm, attribute, None)
+        if isinstance(value, str) and value:
+            return f"{base}:{value}"
+    return base

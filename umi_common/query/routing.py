@@ -1,0 +1,175 @@
+"""When to ask the LLM, judged by the words of the query alone: the heuristic of ADR-009 and ADR-015.
+
+Words are compared whole, lower-cased, without possessive or contraction: "Who's" is "who", "likely" is not "like".
+The evidence gate looks at what the fast pass found instead.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from umi_common.config import RoutingConfig
+from umi_common.pool import FIRST_RANK, Pool
+
+QUESTION_WORDS = frozenset({"who", "what", "when", "where", "why", "how"})
+RELATIONSHIP_TERMS = frozenset({"related", "about", "regarding", "involving", "connected"})
+TEMPORAL_TERMS = frozenset({"yesterday", "today", "last", "recent", "before", "after", "week", "month", "year"})
+ABSTRACT_TERMS = frozenset({"similar", "like", "connections", "associated", "linked"})
+"""ADR-015, "Deep Search Heuristics": the four sets, exactly."""
+
+PHRASES = {"relationship": (("related", "to"),), "temporal": (("last", "week"), ("recently",))}
+"""ADR-009, "Deep Search Heuristics": what it has beyond the sets of ADR-015."""
+
+WORD_SETS = {
+    "question": QUESTION_WORDS,
+    "relationship": RELATIONSHIP_TERMS,
+    "temporal": TEMPORAL_TERMS,
+    "abstract": ABSTRACT_TERMS,
+}
+
+EVIDENCE_WEIGHTS = {"thin": 1.0, "uncovered": 1.0, "flat": 0.2, "disagreement": 0.1, "pronoun": 0.3}
+REASON_FROM = {"thin": 0.4, "uncovered": 0.1, "flat": 0.7, "disagreement": 0.9, "pronoun": 1.0}
+"""Smallest value of a signal that is named as a reason."""
+TOP = 10
+REASONS = {
+    "thin": "no chunk shares enough rare words",
+    "flat": "no candidate stands out",
+    "uncovered": "words that the corpus does not know",
+    "disagreement": "the arms disagree",
+    "pronoun": "a pronoun without its noun",
+}
+PRONOUNS = frozenset(
+    {"he", "she", "it", "they", "him", "her", "them", "his", "hers", "its", "their", "theirs"}
+    | {"this", "that", "these", "those"}
+)
+FUNCTION_WORDS = QUESTION_WORDS | frozenset(
+    {"a", "am", "an", "and", "are", "at", "be", "been", "but", "by", "can", "could", "did", "do", "does", "else", "for"}
+    | {"from", "had", "has", "have", "i", "if", "in", "is", "me", "my", "not", "of", "ok", "on", "or", "our", "please"}
+    | {"so", "tell", "the", "then", "to", "us", "was", "we", "were", "which", "whose", "will", "with", "would", "you"}
+    | {"about", "after", "again", "also", "before", "many", "much", "long", "often", "really", "exactly"}
+)
+EPSILON = 1e-9
+
+_APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\uff07": "'"})
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether to ask the LLM, and why."""
+
+    deep: bool
+    reasons: tuple[str, ...] = ()
+    """What spoke for it, strongest first; one short phrase each."""
+    signals: Mapping[str, float] = field(default_factory=dict)
+    """Every value that was weighed, whichever way it spoke."""
+
+
+def query_words(query: str) -> list[str]:
+    """The query's words in order, lower-cased; "who's" and "Anna's" give "who" and "anna"."""
+    return [word.partition("'")[0] for word in _WORD.findall(query.translate(_APOSTROPHES).lower())]
+
+
+def needs_deep_search(query: str) -> bool:
+    """Whether a trigger word or phrase of the ADRs occurs in the query."""
+    return route(query).deep
+
+
+def route(query: str) -> Decision:
+    """The ADRs' heuristic, with the words that fired and how often each set did.
+
+    Fires on most questions in English (92.8 % of LoCoMo's), so it saves few calls; see mode "evidence".
+    """
+    words = query_words(query)
+    reasons: list[str] = []
+    signals: dict[str, float] = {}
+    for kind, members in WORD_SETS.items():
+        phrases = [" ".join(phrase) for phrase in PHRASES.get(kind, ()) if _holds(words, phrase)]
+        covered = {word for phrase in phrases for word in phrase.split()}
+        found = phrases + [word for word in dict.fromkeys(words) if word in members and word not in covered]
+        signals[kind] = float(len(found))
+        reasons += [f"{kind}: {item}" for item in found]
+    return Decision(bool(reasons), tuple(reasons), signals)
+
+
+def _holds(words: list[str], phrase: tuple[str, ...]) -> bool:
+    return any(tuple(words[start : start + len(phrase)]) == phrase for start in range(len(words)))
+
+
+def weigh_evidence(pool: Pool, query: str, *, config: RoutingConfig | None = None) -> Decision:
+    """Whether the fast pass has found little enough that the LLM is worth asking.
+
+    strength = (1 - thin) * (1 - uncovered) * (1 - 0.2 flat) * (1 - 0.1 disagreement) * (1 - 0.3 pronoun)
+    weakness = 1 - strength, with each signal from 0 (speaks against asking) to 1 (speaks for it):
+
+    thin: exp(-best BM25 / ln(chunks)). BM25 adds up the information (in nats) of the rare words that a chunk shares
+        with the query; ln(chunks) nats single out one chunk.
+    uncovered: idf-weighted share of the query's terms that the corpus does not know.
+    flat: score of the 10th candidate over that of the first, a score being half BM25 over its bound and half the
+        cosine's rise above the pool's median. A found answer stands out.
+    disagreement: share of the arms' top 10 that they do not have in common.
+    pronoun: 1 where the query leans on a pronoun.
+
+    Without the lexical arm, strength is 1 - flat, and a pronoun's share off it.
+
+    Args:
+        pool: Of the original query alone; its row 0 is read, and the number of chunks in `facts["chunks"]`.
+        query: For its pronouns; nothing else is read from it.
+        config: `weakness` is the threshold.
+
+    Returns:
+        deep where signals["weakness"] >= config.weakness.
+    """
+    config = RoutingConfig() if config is None else config
+    if not len(pool):
+        return Decision(True, ("nothing found",), {"weakness": 1.0})
+    signals = {"flat": _flatness(pool), "pronoun": float(leans_on_pronoun(query))}
+    if pool.mode != "vector":
+        signals |= {"thin": _thinness(pool), "uncovered": 1.0 - float(np.clip(pool.coverage[0], 0.0, 1.0))}
+    if pool.mode == "hybrid":
+        signals["disagreement"] = _disagreement(pool)
+    weights = EVIDENCE_WEIGHTS if pool.mode != "vector" else {**EVIDENCE_WEIGHTS, "flat": 1.0}
+    weakness = 1.0 - math.prod(1.0 - weights[name] * value for name, value in signals.items())
+    deep = weakness >= config.weakness
+    spoke = [name for name in EVIDENCE_WEIGHTS if signals.get(name, 0.0) >= REASON_FROM[name]]
+    return Decision(deep, tuple(REASONS[name] for name in spoke) if deep else (), {**signals, "weakness": weakness})
+
+
+def leans_on_pronoun(query: str) -> bool:
+    """Whether a pronoun comes before anything it could stand for: "what did she say", not "did Ann keep her job"."""
+    for word in query_words(query):
+        if word in PRONOUNS:
+            return True
+        if word not in FUNCTION_WORDS:
+            return False
+    return False
+
+
+def _thinness(pool: Pool) -> float:
+    chunks = max(float(pool.facts.get("chunks", 0)), float(len(pool)), math.e)
+    return math.exp(-float(pool.lexical[0].max()) / math.log(chunks))
+
+
+def _flatness(pool: Pool) -> float:
+    scores = np.zeros(len(pool))
+    if pool.mode != "vector" and pool.lexical_bound[0] > 0:
+        scores += 0.5 * pool.lexical[0] / pool.lexical_bound[0]
+    if pool.mode != "text":
+        # Encoders differ in what two unrelated texts score (0.0 to 0.8): the median stands for it.
+        ground = float(np.median(pool.dense[0]))
+        scores += 0.5 * np.clip((pool.dense[0] - ground) / max(1.0 - ground, EPSILON), 0.0, 1.0)
+    best = np.sort(scores)[::-1][:TOP]
+    if best[0] <= EPSILON:
+        return 1.0
+    return float(best[-1] / best[0]) if len(best) == TOP else 0.0
+
+
+def _disagreement(pool: Pool) -> float:
+    tops = [(ranks[0] >= FIRST_RANK) & (ranks[0] <= TOP) for ranks in (pool.lexical_rank, pool.dense_rank)]
+    shortest = min(int(top.sum()) for top in tops)
+    return 1.0 - float((tops[0] & tops[1]).sum()) / shortest if shortest else 1.0

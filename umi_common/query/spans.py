@@ -1,0 +1,151 @@
+"""Spans of the calendar around an anchor, in the anchor's own time zone. Weeks start on Monday.
+
+Every span is half-open, [start, end), between wall-clock midnights: a day has 23 or 25 hours where clocks change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""First month of each season of the northern hemisphere; winter reaches into the next year."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """[start, end) on the wall clock; None leaves a side open."""
+
+    start: datetime | None
+    end: datetime | None
+    yearless: bool = False
+    """The phrase named no year, so one beside it may lend its own ("between May and July 2023")."""
+    vague: bool = False
+    """The edges are a guess ("a few weeks ago")."""
+
+
+def midnight(moment: datetime) -> datetime:
+    """The start of the moment's day."""
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+
+
+def days(first: datetime, count: int = 1, *, yearless: bool = False) -> Period:
+    """`count` days from the day of `first` on."""
+    start = midnight(first)
+    return Period(start, start + timedelta(days=count), yearless)
+
+
+def day(now: datetime, year: int, month: int, number: int) -> Period:
+    """One date. Raises ValueError where there is none such."""
+    return days(midnight(now).replace(year=year, month=month, day=number))
+
+
+def week(now: datetime, offset: int = 0) -> Period:
+    """Monday to Sunday, `offset` weeks from now's."""
+    monday = midnight(now) - timedelta(days=now.weekday() - 7 * offset)
+    return days(monday, 7)
+
+
+def weekend(now: datetime, offset: int = 0) -> Period:
+    """Saturday and Sunday of the week `offset` weeks from now's."""
+    start = week(now, offset).start
+    return days(known(start) + timedelta(days=5), 2)
+
+
+def months(now: datetime, offset: int = 0, count: int = 1) -> Period:
+    """`count` calendar months, the first `offset` months from now's."""
+    return Period(_month_start(now, offset), _month_start(now, offset + count))
+
+
+def month(now: datetime, year: int, number: int) -> Period:
+    """One month of one year; `number` 1..12."""
+    return months(midnight(now).replace(year=year, month=number, day=1))
+
+
+def quarter(now: datetime, year: int, number: int) -> Period:
+    """One quarter of one year; `number` 1..4."""
+    return months(midnight(now).replace(year=year, month=3 * number - 2, day=1), count=3)
+
+
+def years(now: datetime, first: int, count: int = 1) -> Period:
+    """`count` calendar years from `first` on."""
+    start = midnight(now).replace(month=1, day=1, year=first)
+    return Period(start, start.replace(year=first + count))
+
+
+def season(now: datetime, year: int, name: str) -> Period:
+    """The season that starts in `year`."""
+    return months(midnight(now).replace(year=year, month=SEASONS[name], day=1), count=3)
+
+
+def weekday(now: datetime, number: int, offset: int) -> Period:
+    """A weekday (Monday is 0): offset -1 is the last one before today, 1 the first after it."""
+    ahead = (number - now.weekday()) % 7
+    if offset > 0:
+        return days(now + timedelta(days=(ahead or 7) + 7 * (offset - 1)))
+    return days(now - timedelta(days=((now.weekday() - number) % 7 or 7) + 7 * (-offset - 1)))
+
+
+def latest(now: datetime, span_of_year: Callable[[int], Period], back: int = 0) -> Period:
+    """The latest yearly span that has begun by `now`, `back` years earlier; `span_of_year(year)` gives it."""
+    found = span_of_year(now.year)
+    shift = 0 if known(found.start) <= now else 1
+    found = span_of_year(now.year - shift - back)
+    return Period(found.start, found.end, yearless=True)
+
+
+def part(period: Period, first: float, last: float) -> Period:
+    """The share [first, last) of a period, to whole days."""
+    start, end = known(period.start), known(period.end)
+    length = (end - start).days
+    return Period(
+        start + timedelta(days=round(length * first)), start + timedelta(days=round(length * last)), period.yearless
+    )
+
+
+def in_year(period: Period, year: int) -> Period:
+    """The same span in another year."""
+    start, end = known(period.start), known(period.end)
+    shift = year - start.year
+    return Period(start.replace(year=year), end.replace(year=end.year + shift))
+
+
+def shifted(moment: datetime, unit: str, count: int) -> datetime:
+    """The moment `count` units later; a month's missing day becomes its last. Unit: minute .. year."""
+    if unit in {"minute", "hour", "day", "week"}:
+        return moment + timedelta(**{f"{unit}s": count})
+    total = {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit] * count
+    first = _month_start(moment, total)
+    last_day = (_month_start(first, 1) - timedelta(days=1)).day
+    return moment.replace(year=first.year, month=first.month, day=min(moment.day, last_day))
+
+
+def around(moment: datetime, unit: str) -> Period:
+    """What "N units ago" means: the hour, the day, the week around, the calendar month or year of the moment."""
+    if unit in {"minute", "hour"}:
+        half = timedelta(**{f"{unit}s": 1}) / 2
+        return Period(moment - half, moment + half)
+    if unit == "day":
+        return days(moment)
+    if unit == "week":
+        return days(moment - timedelta(days=3), 7)
+    if unit == "month":
+        return months(moment)
+    if unit == "quarter":
+        return quarter(moment, moment.year, (moment.month + 2) // 3)
+    if unit == "decade":
+        return years(moment, moment.year - moment.year % 10, 10)
+    return years(moment, moment.year)
+
+
+def _month_start(moment: datetime, offset: int) -> datetime:
+    year, number = divmod(moment.year * 12 + moment.month - 1 + offset, 12)
+    return midnight(moment).replace(year=year, month=number + 1, day=1)
+
+
+def known(moment: datetime | None) -> datetime:
+    """The moment; ValueError where the side is open."""
+    if moment is None:
+        raise ValueError("an open side has no date")
+    return moment

@@ -1,0 +1,48 @@
+"""Maximal marginal relevance: pick what is relevant and unlike everything picked before. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from umi_common.errors import ConfigError
+from umi_common.pool import Floats, Ints, Vectors
+
+TRADE_OFF = 0.7
+POOL = 50
+
+
+def mmr(scores: Floats, vectors: Vectors, *, limit: int, trade_off: float = TRADE_OFF, pool: int = POOL) -> Ints:
+    """Greedy choice of the next d with the largest trade_off * score(d) - (1 - trade_off) * max_{c chosen} cos(d, c).
+
+    The first has nothing before it: the best score. The maximum is over *all* chosen, not the last.
+
+    Args:
+        scores: (n,) relevance, finite; best on the cosine's scale, 0..1.
+        vectors: (n, dim) L2-normalised; a zero row is like nothing (similarity 0).
+        limit: Rows wanted, >= 0.
+        trade_off: lambda, 0..1: 1 is relevance alone, 0 diversity alone.
+        pool: Best rows that are considered; at least `limit` are.
+
+    Returns:
+        min(limit, n) rows in the order of choice; ties to the smaller row.
+
+    Raises:
+        ConfigError: If trade_off is outside 0..1, limit negative or pool < 1.
+
+    Source: Carbonell, Goldstein, SIGIR 1998.
+    """
+    if not 0 <= trade_off <= 1 or limit < 0 or pool < 1:
+        raise ConfigError(f"mmr trade_off {trade_off!r}, limit {limit!r}, pool {pool!r}: expected 0..1, >= 0, >= 1")
+    rows = np.sort(np.argsort(-scores, kind="stable")[: max(pool, limit)])
+    gains = trade_off * np.asarray(scores, dtype=np.float64)[rows]
+    among = vectors[rows]
+    alike = np.full(len(rows), -np.inf, dtype=among.dtype)
+    penalty = np.zeros(len(rows))
+    chosen: list[int] = []
+    for _ in range(min(limit, len(rows))):
+        pick = int((gains - penalty).argmax())
+        chosen.append(pick)
+        gains[pick] = -np.inf
+        np.maximum(alike, among @ among[pick], out=alike)
+        np.multiply(alike, 1.0 - trade_off, out=penalty)
+    return np.asarray(rows[chosen], dtype=np.int64)

@@ -1,0 +1,123 @@
+"""Time that passes only when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+THREAD_POLL_SECONDS = 0.001
+"""How often a waiting loop looks whether work in a thread has ended."""
+
+
+class VirtualClock:
+    """A clock for tests: pass it as `clock=`, `clock.monotonic` where seconds are wanted.
+
+    Args:
+        start: The first moment; aware.
+
+    Thread-safe.
+    """
+
+    def __init__(self, start: datetime = datetime(2024, 1, 1, tzinfo=timezone.utc)) -> None:
+        if start.tzinfo is None:
+            raise ValueError("start has no time zone; add one, e.g. .replace(tzinfo=timezone.utc)")
+        self._start = start
+        self._seconds = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> datetime:
+        """The present: a `Clock`."""
+        return self.now()
+
+    def now(self) -> datetime:
+        """The present, in the zone of `start`."""
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """Seconds since `start`."""
+        with self._lock:
+            return self._seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, at once."""
+        if seconds < 0:
+            raise ValueError(f"advance({seconds}): time does not run backwards")
+        with self._lock:
+            self._seconds += seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Like time.sleep, but the time passes at once."""
+        self.advance(max(0.0, seconds))
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Like asyncio.run, on a loop where asyncio.sleep and timeouts pass in virtual time.
+
+        When every task waits for time, the clock jumps to the first that is due. Work handed to an executor takes
+        no virtual time: the loop waits for it first.
+        """
+        loop = _VirtualLoop(self)
+        try:
+            return loop.run_until_complete(coroutine)
+        finally:
+            try:
+                _cancel_rest(loop)
+                loop.run_until_complete(loop.shutdown_asyncgens())
+            finally:
+                loop.close()
+
+
+class _VirtualLoop(asyncio.SelectorEventLoop):
+    def __init__(self, clock: VirtualClock) -> None:
+        self._virtual = clock
+        self._in_threads = 0
+        super().__init__(_JumpingSelector(self))
+
+    def time(self) -> float:
+        return self._virtual.monotonic()
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future = super().run_in_executor(executor, func, *args)
+        self._in_threads += 1
+        future.add_done_callback(self._left_thread)
+        return future
+
+    def wait_or_jump(self, timeout: float | None) -> float | None:
+        """How long the selector may really wait; jumps where only time is waited for."""
+        if timeout is None or timeout <= 0:
+            return timeout
+        if self._in_threads:
+            return min(timeout, THREAD_POLL_SECONDS)
+        self._virtual.advance(timeout)
+        return 0.0
+
+    def _left_thread(self, _future: asyncio.Future[Any]) -> None:
+        self._in_threads -= 1
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self, loop: _VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready: list[tuple[selectors.SelectorKey, int]] = super().select(0)
+        if ready:
+            return ready
+        return super().select(self._loop.wait_or_jump(timeout))
+
+
+def _cancel_rest(loop: asyncio.AbstractEventLoop) -> None:
+    rest = asyncio.all_tasks(loop)
+    for task in rest:
+        task.cancel()
+    if rest:
+        loop.run_until_complete(asyncio.wait(rest, timeout=1.0))

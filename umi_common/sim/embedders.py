@@ -1,0 +1,122 @@
+"""Embedders for tests: cheap, deterministic, countable, breakable."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from umi_common.errors import EmbedderError
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+
+
+class HashEmbedder:
+    """Words hashed into signed buckets, L2-normalised: texts that share words are near each other.
+
+    Args:
+        dim: Buckets, >= 1.
+
+    The same on every machine and in every process. A text without a word has a zero vector.
+    """
+
+    def __init__(self, dim: int = 64) -> None:
+        self.dim = dim
+        self.name = f"hash/{dim}"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32, unit rows."""
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in re.findall(r"\w+", text.lower()):
+                digest = int.from_bytes(hashlib.blake2b(word.encode(errors="replace"), digest_size=8).digest(), "big")
+                vectors[row, (digest >> 1) % self.dim] += 1.0 if digest & 1 else -1.0
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.where(norms > 0, norms, np.float32(1))
+        return vectors
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """The same as for documents."""
+        return self.embed_documents(texts)
+
+
+class CountingEmbedder:
+    """Another embedder that counts its work.
+
+    `document_calls`, `query_calls`: calls; `texts`: every text embedded, in order.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.name, self.dim = embedder.name, embedder.dim
+        self.document_calls = 0
+        self.query_calls = 0
+        self.texts: list[str] = []
+        self._embedder = embedder
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Counted and passed on."""
+        self.document_calls += 1
+        self.texts.extend(texts)
+        return self._embedder.embed_documents(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Counted and passed on."""
+        self.query_calls += 1
+        self.texts.extend(texts)
+        return self._embedder.embed_queries(texts)
+
+
+class FaultyEmbedder:
+    """Another embedder that fails.
+
+    Args:
+        embedder: Does the work otherwise.
+        fail_on: A word: fails where a text holds it. A number: that call fails, counted from 1. A function of the
+            texts. None: always.
+        fault: "raises"; "nan": a row of NaN; "shape": one dimension too few; "short": one row too few.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        fail_on: str | int | Callable[[Sequence[str]], bool] | None = None,
+        *,
+        fault: Literal["raises", "nan", "shape", "short"] = "raises",
+    ) -> None:
+        self.name, self.dim = embedder.name, embedder.dim
+        self.calls = 0
+        self._embedder = embedder
+        self._fail_on = fail_on
+        self._fault = fault
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """The embedder's vectors, or the fault."""
+        return self._faulty(texts, self._embedder.embed_documents)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """The embedder's vectors, or the fault."""
+        return self._faulty(texts, self._embedder.embed_queries)
+
+    def _faulty(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors]) -> Vectors:
+        self.calls += 1
+        if not self._fails(texts):
+            return embed(texts)
+        if self._fault == "raises":
+            raise EmbedderError("simulated: the embedder is down")
+        vectors = np.array(embed(texts), dtype=np.float32)
+        if self._fault == "nan":
+            vectors[:1] = np.nan
+            return vectors
+        return vectors[:, :-1] if self._fault == "shape" else vectors[:-1]
+
+    def _fails(self, texts: Sequence[str]) -> bool:
+        if self._fail_on is None:
+            return True
+        if isinstance(self._fail_on, str):
+            return any(self._fail_on in text for text in texts)
+        if isinstance(self._fail_on, int):
+            return self.calls == self._fail_on
+        return self._fail_on(texts)

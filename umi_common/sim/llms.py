@@ -1,0 +1,230 @@
+"""LLMs that answer from a script, from a recording, or from a seed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from umi_common.protocols import Rewriter
+
+Reply: TypeAlias = str | Sequence[str] | Exception
+"""Text as it is, strings as a JSON array, an exception to be raised."""
+Script: TypeAlias = Mapping[str, Reply] | Sequence[Reply] | Callable[[str], Reply]
+
+
+class ScriptedLLM:
+    """A rewriter that says what it is told to.
+
+    Args:
+        replies: By a word that the prompt holds (the longest wins); or in turn, one a call; or a function of the
+            prompt. A reply is text, a list of strings (sent as a JSON array) or an exception (raised).
+        delay: Seconds each reply takes.
+        sleep: How `complete` waits; `VirtualClock().sleep` to wait without waiting. `acomplete` uses asyncio.sleep.
+
+    `prompts` holds every prompt it got. Thread-safe.
+    """
+
+    name = "scripted"
+
+    def __init__(self, replies: Script, *, delay: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.prompts: list[str] = []
+        self._replies = replies
+        self._delay = delay
+        self._sleep = sleep
+        self._lock = threading.Lock()
+
+    def complete(self, prompt: str) -> str:
+        """The next reply. Raises LookupError where the script has none."""
+        reply = self._next(prompt)
+        if self._delay:
+            self._sleep(self._delay)
+        return _said(reply)
+
+    async def acomplete(self, prompt: str) -> str:
+        """`complete` on an event loop."""
+        reply = self._next(prompt)
+        if self._delay:
+            await asyncio.sleep(self._delay)
+        return _said(reply)
+
+    def _next(self, prompt: str) -> Reply:
+        with self._lock:
+            self.prompts.append(prompt)
+            turn = len(self.prompts)
+        if callable(self._replies):
+            return self._replies(prompt)
+        if isinstance(self._replies, Mapping):
+            return self._replies[_longest_inside(prompt, self._replies)]
+        if turn > len(self._replies):
+            raise LookupError(f"the script has {len(self._replies)} replies; this is call {turn}")
+        return self._replies[turn - 1]
+
+
+class CassetteMiss(LookupError):
+    """The cassette has no reply to this prompt and no LLM to ask."""
+
+
+class CassetteLLM:
+    """A rewriter that records an LLM's replies to a file once and replays them ever after.
+
+    Args:
+        path: JSON lines of {"prompt", "reply"}; made when the first reply is recorded.
+        llm: Asked where the cassette has no reply; None: `CassetteMiss`.
+
+    Thread-safe.
+    """
+
+    def __init__(self, path: str | Path, llm: Rewriter | None = None) -> None:
+        self._path: Path | None = Path(path)
+        self._llm = llm
+        self._lock = threading.Lock()
+        self.name = f"cassette/{getattr(llm, 'name', 'replay')}"
+        self._replies = _read_cassette(self._path)
+        self._by_query = False
+
+    @classmethod
+    def from_pairs(cls, pairs: Mapping[str, Sequence[str]] | Iterable[tuple[str, Sequence[str]]]) -> CassetteLLM:
+        """A cassette of (query, variations) pairs: answers any prompt that holds one of the queries."""
+        cassette = cls.__new__(cls)
+        cassette._path, cassette._llm, cassette._lock = None, None, threading.Lock()
+        cassette.name = "cassette/pairs"
+        cassette._replies = {query: json.dumps(list(variations)) for query, variations in dict(pairs).items()}
+        cassette._by_query = True
+        return cassette
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def complete(self, prompt: str) -> str:
+        """The recorded reply, or the LLM's, which is then recorded.
+
+        Raises:
+            CassetteMiss: If there is neither.
+        """
+        kept = self._kept(prompt)
+        if kept is not None:
+            return kept
+        if self._llm is None:
+            raise CassetteMiss(f"no recorded reply to a prompt of {len(prompt)} characters; record with llm=...")
+        return self._record(prompt, self._llm.complete(prompt))
+
+    async def acomplete(self, prompt: str) -> str:
+        """`complete` on an event loop; an LLM without `acomplete` is asked in a thread."""
+        kept = self._kept(prompt)
+        if kept is not None or self._llm is None:
+            return self.complete(prompt) if kept is None else kept
+        acomplete = getattr(self._llm, "acomplete", None)
+        if acomplete is None:
+            return self._record(prompt, await asyncio.to_thread(self._llm.complete, prompt))
+        return self._record(prompt, await acomplete(prompt))
+
+    def _kept(self, prompt: str) -> str | None:
+        if not self._by_query:
+            return self._replies.get(prompt)
+        lines = prompt.splitlines()
+        for line in (*lines, *(line.partition(": ")[2] for line in lines)):
+            if line.strip() in self._replies:
+                return self._replies[line.strip()]
+        try:
+            return self._replies[_longest_inside(prompt, self._replies)]
+        except LookupError:
+            return None
+
+    def _record(self, prompt: str, reply: str) -> str:
+        with self._lock:
+            self._replies[prompt] = reply
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"prompt": prompt, "reply": reply}) + "\n")
+        return reply
+
+
+class SimLLM:
+    """A rewriter that makes up plausible variations from the words of the query: same seed, same reply.
+
+    Args:
+        seed: Chooses among the ways of putting a query differently.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.name = f"sim/{seed}"
+        self._seed = seed
+
+    def complete(self, prompt: str) -> str:
+        """A JSON array of two or three strings."""
+        query = next((line[7:] for line in prompt.splitlines() if line.startswith("Query: ")), prompt)
+        words = [word for word in re.findall(r"\w+", query) if word.lower() not in _FUNCTION_WORDS]
+        if not words:
+            return "[]"
+        chance = random.Random(f"{self._seed}:{query}")
+        ways = [
+            " ".join(words),
+            "about " + " ".join(words),
+            " ".join(reversed(words)),
+            max(words, key=len),
+            "notes on " + words[-1],
+        ]
+        return json.dumps(chance.sample(ways, k=chance.choice((2, 3))))
+
+    async def acomplete(self, prompt: str) -> str:
+        """`complete` on an event loop."""
+        return self.complete(prompt)
+
+
+_FUNCTION_WORDS = frozenset(
+    {
+        "a",
+        "an",
+        "and",
+        "are",
+        "at",
+        "did",
+        "do",
+        "does",
+        "for",
+        "how",
+        "i",
+        "in",
+        "is",
+        "my",
+        "of",
+        "on",
+        "the",
+        "to",
+        "was",
+        "were",
+        "what",
+        "when",
+        "where",
+        "who",
+        "why",
+    }
+)
+
+
+def _said(reply: Any) -> str:
+    if isinstance(reply, Exception):
+        raise reply
+    return reply if isinstance(reply, str) else json.dumps(list(reply))
+
+
+def _longest_inside(prompt: str, keys: Iterable[str]) -> str:
+    inside = [key for key in keys if key in prompt]
+    if not inside:
+        raise LookupError("the script has no key that the prompt holds")
+    return max(inside, key=lambda key: (len(key), key))
+
+
+def _read_cassette(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    records = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    return {record["prompt"]: record["reply"] for record in records}

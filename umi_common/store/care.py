@@ -1,0 +1,149 @@
+"""Looking after a store: what it is, whether it is sound, and making its indexes anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from umi_common.errors import LedgerDamaged
+from umi_common.store.codec import decode
+from umi_common.store.core import Core
+from umi_common.store.failpoints import failpoint
+from umi_common.store.snapshot import drop
+
+ROWS_AT_ONCE = 1_000
+"""Rows held in memory while all are checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """A store at a glance."""
+
+    chunks: int
+    sources: int
+    dimension: int | None
+    embedder: str
+    """Of the store's vectors; the open one's in an empty store."""
+    analyzer: str
+    """Fingerprint."""
+    lexical: str
+    """State of the lexical index, as it says itself, or what is wrong with it."""
+    dense: str
+    """Which engine answers, or what is wrong with it."""
+    dead_rows: int
+    """Rows of removed chunks that still take memory; compact() frees them."""
+    bytes_on_disk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What verify() found; true if all is well."""
+
+    checked: int
+    """Chunks read whole."""
+    problems: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+
+def status(core: Core) -> StoreStatus:
+    """See `HybridStore.status`."""
+    indexes, rows = core.indexes, core.indexes.state.rows
+    files = [] if core.directory is None else [path for path in core.directory.rglob("*") if path.is_file()]
+    return StoreStatus(
+        chunks=rows.living,
+        sources=len(np.unique(rows.source[rows.alive & (rows.source >= 0)])),
+        dimension=core.dim,
+        embedder=core.ledger.meta().get("embedder", core.embedder.name),
+        analyzer=indexes.lexical.analyzer.fingerprint,
+        lexical=indexes.lexical.fault or str(indexes.state.lexical.status()),
+        dense=indexes.generations.describe(),
+        dead_rows=len(rows) - rows.living,
+        bytes_on_disk=sum(path.stat().st_size for path in files),
+    )
+
+
+def verify(core: Core) -> Verification:
+    """See `HybridStore.verify`."""
+    problems: list[str] = []
+    checked = 0
+    for look in (_check_file, _check_rows, _check_lexical, _check_dense):
+        found = look(core)
+        problems += found
+        if look is _check_rows:
+            checked = core.indexes.state.rows.living
+    return Verification(checked, tuple(problems))
+
+
+def _check_file(core: Core) -> list[str]:
+    with core.ledger.reading() as connection:
+        said = [line for (line,) in connection.execute("PRAGMA integrity_check(10)").fetchall()]
+    return [] if said == ["ok"] else [f"umi.db: {line}" for line in said]
+
+
+def _check_rows(core: Core) -> list[str]:
+    problems = []
+    rows = core.indexes.state.rows
+    seqs = rows.seq[rows.alive].tolist()
+    for start in range(0, len(seqs), ROWS_AT_ONCE):
+        some = seqs[start : start + ROWS_AT_ONCE]
+        entries = core.ledger.entries(some)
+        problems += [f"umi.db: row {seq} is missing" for seq in some if seq not in entries]
+        for entry in entries.values():
+            try:
+                decode(entry)
+            except LedgerDamaged as error:  # noqa: PERF203
+                problems.append(f"umi.db: {error}")
+    try:
+        with core.ledger.reading() as connection:
+            core.ledger.vectors(connection)
+    except LedgerDamaged as error:
+        problems.append(f"umi.db: {error}")
+    return problems
+
+
+def _check_lexical(core: Core) -> list[str]:
+    indexes = core.indexes
+    if indexes.lexical.fault is not None:
+        return [f"lexical index: {indexes.lexical.fault}"]
+    with indexes.lock:
+        here, there = len(indexes.state.lexical), indexes.state.rows.living
+    return [] if here == there else [f"lexical index: it holds {here} of {there} chunks"]
+
+
+def _check_dense(core: Core) -> list[str]:
+    fault = core.indexes.generations.fault
+    return [] if fault is None else [f"dense index: {fault}"]
+
+
+def rebuild(core: Core) -> None:
+    """See `HybridStore.rebuild`."""
+    core.ready_to_write()
+    with core.writing:
+        if core.directory is not None:
+            drop(core.directory)
+        failpoint("rebuild.dropped")
+        core.indexes.generations.drop()
+        core.indexes.load(fresh=True)
+        core.indexes.save(always=True)
+
+
+def repair(core: Core) -> Verification:
+    """See `HybridStore.repair`."""
+    before = verify(core)
+    damaged = [problem for problem in before.problems if problem.startswith("umi.db")]
+    if damaged:
+        raise LedgerDamaged(f"{damaged[0]} ({len(damaged)} problems); restore umi.db from a copy")
+    if before.problems:
+        rebuild(core)
+    return verify(core)
+
+
+def compact(core: Core) -> None:
+    """See `HybridStore.compact`."""
+    core.ready_to_write()
+    with core.writing:
+        core.ledger.compact()
+        rebuild(core)

@@ -1,0 +1,210 @@
+"""Metadata by key instead of by chunk, so that a filter is asked once per distinct value and not once per chunk."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.filters import And, Comparison, Filter, Or, holds, identity
+from umi_common.types import Metadata, MetadataValue
+
+Mask = npt.NDArray[np.bool_]
+
+MISSING = -1
+"""Code of a row that lacks the key, or holds None under it."""
+
+CACHED_MAX = 32
+"""Masks kept, and tables kept per key."""
+
+_PLAIN = frozenset({str, int, float})
+"""Types that are their own `identity`; asking for it would double the time of `add`."""
+
+
+class MetadataColumns:
+    """Filters over rows 0..n-1 as boolean arrays.
+
+    Per key one int32 code a row (-1: missing) and the distinct values the codes stand for: 4 bytes x keys x rows, up to
+    double that while arrays grow. Rows only rise and never change, so a mask made once stays right for its rows and is
+    extended, not made again. One thread writes at a time; readers take no lock that a write holds.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Column] = {}
+        self._rows = 0
+        self._masks: OrderedDict[Filter, Mask] = OrderedDict()
+        self._writing = threading.Lock()
+        self._caching = threading.Lock()
+
+    def __len__(self) -> int:
+        """One more than the highest row so far."""
+        return self._rows
+
+    def add(self, rows: Sequence[int], metadatas: Sequence[Metadata]) -> None:
+        """Metadata of new rows; rows left out between them have none.
+
+        Args:
+            rows: Strictly rising, each >= len(self).
+            metadatas: metadatas[i] belongs to rows[i].
+
+        Raises:
+            ValueError: If rows do not rise or the lengths differ; nothing is added.
+        """
+        with self._writing:
+            places = self._checked(rows, len(metadatas))
+            if not places:
+                return
+            coded = self._encode(places, metadatas)
+            stop = places[-1] + 1
+            for column in self._columns.values():
+                column.reserve(stop)
+            for key, (at, codes) in coded.items():
+                self._columns[key].put(at, codes)
+            self._rows = stop  # last: readers see rows only when all their codes are there
+
+    def _checked(self, rows: Sequence[int], count: int) -> list[int]:
+        if len(rows) != count:
+            raise ValueError(f"{len(rows)} rows but {count} metadatas")
+        numbers = np.asarray(rows, dtype=np.int64)
+        if count and (numbers[0] < self._rows or (np.diff(numbers) <= 0).any()):
+            raise ValueError(f"rows must rise, from {self._rows} on")
+        places: list[int] = numbers.tolist()
+        return places
+
+    def _encode(self, places: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
+        """Rows and codes by key. Changes nothing that a reader or a failed call could see."""
+        found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
+        for row, metadata in zip(places, metadatas, strict=True):
+            for key, value in metadata.items():
+                if value is None:
+                    continue
+                if key not in found:
+                    found[key] = ([], [])
+                at, values = found[key]
+                at.append(row)
+                values.append(value)
+        for key in found.keys() - self._columns.keys():
+            self._columns[key] = _Column(self._rows)
+        return {key: (at, self._columns[key].encode(values)) for key, (at, values) in found.items()}
+
+    def mask(self, where: Filter, n: int) -> Mask:
+        """Which of rows 0..n-1 pass: (n,) bool, read-only; the same as `matches` row for row.
+
+        Raises:
+            ValueError: If n is negative or above len(self).
+        """
+        if not 0 <= n <= self._rows:
+            raise ValueError(f"{n} rows asked, {self._rows} known")
+        with self._caching:
+            known = self._masks.get(where)
+            if known is not None:
+                self._masks.move_to_end(where)
+        if known is None or len(known) < n:
+            start = 0 if known is None else len(known)
+            added = self._evaluate(where, start, n)
+            known = added if known is None else np.concatenate([known, added])
+            known.flags.writeable = False
+            self._keep(where, known)
+        return known[:n]
+
+    def _keep(self, where: Filter, mask: Mask) -> None:
+        with self._caching:
+            other = self._masks.get(where)
+            if other is None or len(other) < len(mask):
+                self._masks[where] = mask
+            self._masks.move_to_end(where)
+            if len(self._masks) > CACHED_MAX:
+                self._masks.popitem(last=False)
+
+    def _evaluate(self, where: Filter, start: int, stop: int) -> Mask:
+        """The mask of rows start..stop-1, as an array of its own."""
+        if isinstance(where, Comparison):
+            column = self._columns.get(where.key)
+            if column is None:
+                return np.full(stop - start, holds(where, None))
+            return column.mask(where, start, stop)
+        if isinstance(where, (And, Or)):
+            combine = np.logical_and if isinstance(where, And) else np.logical_or
+            mask = self._evaluate(where.parts[0], start, stop)
+            for part in where.parts[1:]:
+                combine(mask, self._evaluate(part, start, stop), out=mask)
+            return mask
+        mask = self._evaluate(where.part, start, stop)
+        return np.logical_not(mask, out=mask)
+
+
+class _Column:
+    """One key: codes by row, and the values by code. Codes once written and values once listed never change."""
+
+    def __init__(self, rows: int) -> None:
+        self._codes: npt.NDArray[np.int32] = np.full(rows, MISSING, dtype=np.int32)
+        self._values: list[MetadataValue] = []
+        self._code_of: dict[Hashable, int] = {}
+        self._tables: OrderedDict[Comparison, Mask] = OrderedDict()
+        self._caching = threading.Lock()
+
+    def reserve(self, rows: int) -> None:
+        """Room for `rows` rows, missing until put."""
+        if rows > len(self._codes):
+            grown = np.full(max(rows, 2 * len(self._codes)), MISSING, dtype=np.int32)
+            grown[: len(self._codes)] = self._codes
+            self._codes = grown
+
+    def put(self, rows: Sequence[int], codes: Sequence[int]) -> None:
+        """Set codes[i] for rows[i], within what is reserved."""
+        self._codes[np.asarray(rows, dtype=np.int64)] = codes
+
+    def encode(self, values: Sequence[MetadataValue]) -> list[int]:
+        """Codes of values other than None, new ones for new values."""
+        codes: list[int] = []
+        for value in values:
+            key = value if type(value) in _PLAIN else identity(value)
+            code = self._code_of.get(key)
+            if code is None:
+                code = len(self._values)
+                self._values.append(value)  # before its code can be seen by a reader
+                self._code_of[key] = code
+            codes.append(code)
+        return codes
+
+    def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
+        """Rows start..stop-1, all put before."""
+        codes = self._codes[start:stop]
+        if comparison.operator == "$eq":
+            absent = MISSING if comparison.value is None else MISSING - 1
+            return np.asarray(codes == self._code_of.get(comparison.identity, absent), dtype=np.bool_)
+        # The table's last entry is the answer for missing rows: code -1 finds it there.
+        table = self._chosen(comparison) if comparison.operator == "$in" else self._asked(comparison)
+        return table.take(codes)
+
+    def _chosen(self, comparison: Comparison) -> Mask:
+        """By lookup: as many steps as the filter has values, however many the key has."""
+        asked = comparison.identity if isinstance(comparison.identity, frozenset) else frozenset()
+        codes = [code for value in asked if (code := self._code_of.get(value)) is not None]
+        table = np.zeros(len(self._values) + 1, dtype=np.bool_)
+        table[codes] = True
+        table[MISSING] = holds(comparison, None)
+        return table
+
+    def _asked(self, comparison: Comparison) -> Mask:
+        """By asking each distinct value; values that were asked before are not asked again."""
+        with self._caching:
+            known = self._tables.get(comparison)
+        done = 0 if known is None else len(known) - 1
+        count = len(self._values)
+        if known is not None and done >= count:
+            return known
+        table = np.empty(count + 1, dtype=np.bool_)
+        if known is not None:
+            table[:done] = known[:done]
+        table[done:count] = [holds(comparison, value) for value in self._values[done:count]]
+        table[MISSING] = holds(comparison, None)
+        with self._caching:
+            self._tables[comparison] = table
+            self._tables.move_to_end(comparison)
+            if len(self._tables) > CACHED_MAX:
+                self._tables.popitem(last=False)
+        return table

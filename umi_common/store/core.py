@@ -1,0 +1,233 @@
+"""An open store: ledger, indexes, embedder and lock as one, and the rules of writing to them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from umi_common.config import UmiConfig
+from umi_common.errors import InputError, LedgerDamaged, StoreClosed, StoreForked, StoreReadOnly
+from umi_common.filters import Filter, parse_filter
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+from umi_common.store.codec import Entry, Head, decode, encode, encode_vector
+from umi_common.store.fingerprint import fingerprint
+from umi_common.store.highwater import HighWater
+from umi_common.store.indexes import Change, Indexes
+from umi_common.store.ingest import checked_chunks, checked_vectors, embedded, refuse_other_dimension
+from umi_common.store.ledger import Ledger
+from umi_common.store.place import WriterLock
+from umi_common.types import Chunk
+
+CHUNKS_KEPT = 2_048
+"""Chunks last read that stay in memory."""
+
+
+class Core:
+    """What every part of the façade works on."""
+
+    def __init__(
+        self, directory: Path | None, ledger: Ledger, lock: WriterLock | None, embedder: Embedder, config: UmiConfig
+    ) -> None:
+        self.directory = directory
+        self.ledger = ledger
+        self.embedder = embedder
+        self.config = config
+        self.high_water = HighWater(directory)
+        acknowledged = self.high_water.read()
+        self.indexes = Indexes(ledger, directory, config.analyzer, lambda: self.config.dense)
+        self.high_water.check(acknowledged, self.indexes.state.mark)
+        self.writing = threading.RLock()
+        """Held from looking at what is there until the change is in the indexes."""
+        self._lock = lock
+        self._pid = os.getpid()
+        self._closed = False
+        self._kept: OrderedDict[int, Chunk] = OrderedDict()
+        self._keeping = threading.Lock()
+
+    def ready(self) -> None:
+        """Before every read: usable, and level with the ledger.
+
+        Raises:
+            StoreClosed, StoreForked: As named.
+        """
+        self._check_open()
+        self.indexes.follow()
+
+    def ready_to_write(self) -> None:
+        """Before every write.
+
+        Raises:
+            StoreClosed, StoreForked, StoreReadOnly: As named.
+        """
+        self._check_open()
+        if self.ledger.read_only:
+            raise StoreReadOnly("the store was opened with read_only=True; open it without to write")
+        self.indexes.follow()
+
+    def _check_open(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreForked("the store was opened before a fork; open it again in this process")
+        if self._closed:
+            raise StoreClosed("the store is closed; open it again")
+
+    @property
+    def dim(self) -> int | None:
+        """Of the stored vectors; None: there never was one."""
+        return self.indexes.state.vectors.shape[1] or None
+
+    def add(self, chunks: Iterable[Chunk], vectors: Any, *, show_progress: bool) -> None:
+        """See `HybridStore.add`."""
+        self.ready_to_write()
+        batch = checked_chunks(chunks)
+        given = None if vectors is None else checked_vectors(vectors, batch, self.dim)
+        entries = [encode(chunk) for chunk in batch]
+        while True:
+            same = self._unchanged(entries, given)
+            todo = [at for at, entry in enumerate(entries) if entry.id not in same]
+            if not todo:
+                return
+            new = [batch[at] for at in todo]
+            if given is not None:
+                made = given[todo]
+            else:
+                ids, texts = [chunk.id for chunk in new], [chunk.text for chunk in new]
+                made = embedded(ids, texts, self.embedder, dim=self.dim, show_progress=show_progress)
+            with self.writing:
+                self.ready_to_write()
+                # While we embedded, another thread may have removed what was unchanged; then look again.
+                if all(self.indexes.seq_of(id) == seq for id, seq in same.items()):
+                    refuse_other_dimension(made, self.dim)
+                    self._replace([entries[at] for at in todo], made)
+                    return
+
+    def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
+        """Ids, with ledger numbers, of entries that are stored just so; with `vectors`, these as well."""
+        known = {entry.id: seq for entry in entries if (seq := self.indexes.seq_of(entry.id)) is not None}
+        stored = self.ledger.checksums(list(known.values())) if known else {}
+        same = {}
+        for at, entry in enumerate(entries):
+            digest, checksum = stored.get(known.get(entry.id, 0), (None, None))
+            if digest == entry.digest and (vectors is None or checksum == encode_vector(vectors[at])[1]):
+                same[entry.id] = known[entry.id]
+        return same
+
+    def _replace(self, entries: Sequence[Entry], vectors: Vectors) -> None:
+        dead = [seq for entry in entries if (seq := self.indexes.seq_of(entry.id)) is not None]
+        self._commit(dead, entries, vectors)
+
+    def delete(self, ids: Iterable[str] | None, where: Filter | Mapping[str, Any] | None) -> int:
+        """See `HybridStore.delete`."""
+        self.ready_to_write()
+        tree = parse_filter(where)
+        if ids is None and tree is None:
+            raise InputError("delete() needs ids= or where=; to empty a store, delete its directory")
+        if isinstance(ids, str):
+            raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
+        wanted = None if ids is None else list(ids)
+        with self.writing:
+            self.ready_to_write()
+            state = self.indexes.state
+            allowed = self.indexes.mask(state, tree, None)
+            chosen = np.ones(len(state.rows), dtype=np.bool_) if allowed is None else allowed
+            if wanted is not None:
+                named = {row for id in wanted if (row := self.indexes.row_of(id)) is not None}
+                only = np.zeros(len(state.rows), dtype=np.bool_)
+                only[list(named)] = True
+                chosen = chosen & only
+            dead = state.rows.seq[chosen].tolist()
+            if dead:
+                self._commit(dead, [], np.zeros((0, state.vectors.shape[1]), dtype=np.float32))
+            return len(dead)
+
+    def _commit(self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
+        indexes = self.indexes
+        settings = fingerprint(self.embedder) if indexes.state.mark.seq == 0 else None
+        try:
+            mark = self.ledger.change(dead, entries, vectors, settings)
+            self.high_water.write(mark)
+            seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
+            heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
+            texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
+            indexes.apply(Change(mark, dead, heads, texts, metadata, vectors))
+        except BaseException:
+            indexes.stale = True  # the commit may have been made: the next call asks the ledger
+            raise
+        indexes.save(always=False)
+
+    def ids(self) -> list[str]:
+        """Of all living chunks, rising."""
+        rows = self.indexes.state.rows
+        return sorted(rows.ids[row] for row in np.flatnonzero(rows.alive).tolist())
+
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """See `HybridStore.get`."""
+        seqs = [self.indexes.seq_of(id) for id in ids]
+        chunks = self.chunks([seq for seq in seqs if seq is not None])
+        return [None if seq is None else chunks.get(seq) for seq in seqs]
+
+    def neighbours(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
+        """See `HybridStore.neighbours`."""
+        rows = self.indexes.state.rows
+        around: dict[str, list[int]] = {}
+        for id in ids:
+            row = self.indexes.row_of(id)
+            if row is not None and row < len(rows):
+                beside = rows.beside(np.array([row]), reach)
+                ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
+                around[id] = rows.seq[ordered].tolist()
+        chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
+        return {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
+
+    def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
+        """Chunks by ledger number; those that are gone are left out.
+
+        Raises:
+            LedgerDamaged: If one that nobody removed is not there.
+        """
+        with self._keeping:
+            found = {seq: self._kept[seq] for seq in seqs if seq in self._kept}
+        missing = [seq for seq in dict.fromkeys(seqs) if seq not in found]
+        if missing:
+            read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
+            if len(read) < len(missing) and not self.ledger.read_only:
+                self._check_lost([seq for seq in missing if seq not in read])
+            found.update(read)
+        with self._keeping:
+            for seq in seqs:
+                if seq in found:
+                    self._kept[seq] = found[seq]
+                    self._kept.move_to_end(seq)
+            while len(self._kept) > CHUNKS_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _check_lost(self, seqs: Sequence[int]) -> None:
+        """What is gone from the ledger must have been removed by a write; wait for the write under way to say so."""
+        with self.writing:
+            self.indexes.follow()
+            lost = [seq for seq in seqs if self.indexes.is_alive(seq)]
+        if lost:
+            raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
+
+    def close(self) -> None:
+        """Save what is worth saving and let go; a second call does nothing."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        with self.writing:
+            self._closed = True
+            try:
+                if not self.ledger.read_only:
+                    self.indexes.save(always=True)
+            finally:
+                self.indexes.generations.close()
+                self.ledger.close()
+                self.high_water.close()
+                if self._lock is not None:
+                    self._lock.release()

@@ -1,0 +1,47 @@
+"""Named points on the write paths where a test may stop the world; nothing is armed outside tests.
+
+A point that is not armed costs one look at an empty dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+POINTS = (
+    "ledger.create",
+    "ledger.insert",
+    "ledger.commit",
+    "ledger.committed",
+    "snapshot.files",
+    "snapshot.publish",
+    "snapshot.published",
+    "dense.batch",
+    "dense.built",
+    "dense.publish",
+    "dense.published",
+    "rebuild.dropped",
+)
+"""In the order in which a store passes them."""
+
+_armed: dict[str, Callable[[], None]] = {}
+
+
+def failpoint(name: str) -> None:
+    """Run what is armed at `name`: raise, kill, wait; usually nothing."""
+    if _armed:
+        action = _armed.get(name)
+        if action is not None:
+            action()
+
+
+@contextmanager
+def armed(name: str, action: Callable[[], None]) -> Iterator[None]:
+    """Run `action` whenever the point is passed, in this process, until the block ends."""
+    if name not in POINTS:
+        raise KeyError(f"no failpoint {name!r}; there are {', '.join(POINTS)}")
+    _armed[name] = action
+    try:
+        yield
+    finally:
+        _armed.pop(name, None)

@@ -1,0 +1,60 @@
+"""What a store was made with, kept in its ledger: a vector or a term means nothing under another model or analyzer."""
+
+from __future__ import annotations
+
+import json
+
+from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.errors import LedgerDamaged, ReindexRequired
+from umi_common.protocols import Embedder
+from umi_common.store.ledger import Ledger
+
+EMBEDDER = "embedder"
+ANALYZER = "analyzer"
+
+
+def fingerprint(embedder: Embedder) -> dict[str, str]:
+    """The setting that ties a store to an embedder; written with the first chunk."""
+    return {EMBEDDER: embedder.name}
+
+
+def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:
+    """Compare by name, which says model and version; the dimension shows at the first vector.
+
+    Raises:
+        ReindexRequired: If the store's vectors are another model's.
+    """
+    made_with = ledger.meta().get(EMBEDDER)
+    if made_with is not None and made_with != embedder.name:
+        raise ReindexRequired(
+            f"{ledger.path} was made with embedder {made_with!r}, not {embedder.name!r}; open it with the first, or "
+            "embed everything again: HybridStore.reindex(path, embedder=...)"
+        )
+
+
+def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
+    """The settings to use: the caller's, or the defaults with the store's analyzer; remembers it in a new store.
+
+    Raises:
+        ReindexRequired: If the caller's analyzer is not the store's.
+    """
+    text = ledger.meta().get(ANALYZER)
+    if text is None:
+        settings = UmiConfig() if config is None else config
+        if not ledger.read_only:
+            ledger.set_meta({ANALYZER: analyzer_text(settings.analyzer)})
+        return settings
+    try:
+        stored = AnalyzerConfig(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise LedgerDamaged(f"{ledger.path} has lost its settings; restore it from a copy") from error
+    if config is None:
+        return UmiConfig(analyzer=stored)
+    UmiConfig(analyzer=stored).check_live_change(config)
+    return config
+
+
+def analyzer_text(config: AnalyzerConfig) -> str:
+    """The analyzer's settings as JSON, equal for equal settings."""
+    values = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in config}
+    return json.dumps(values, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,260 @@
+"""The store: chunks in a ledger, found by words and by meaning."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
+from umi_common.embedders import as_embedder
+from umi_common.filters import Filter
+from umi_common.pool import Pool
+from umi_common.protocols import Embedder, Probe
+from umi_common.store import care
+from umi_common.store.core import Core
+from umi_common.store.imports import Drift, Imported, Keys, drift, import_collection
+from umi_common.store.opening import open_core
+from umi_common.store.recall import recall, request_of
+from umi_common.store.reindex import reindex
+from umi_common.types import Chunk, TimeRange
+
+
+class HybridStore:
+    """Chunks with their vectors, searched by BM25 and by cosine. Made by `HybridStore.open`. Thread-safe.
+
+    What a call has acknowledged is on the disk. One process writes to a directory, any number read.
+
+    Raises:
+        StoreClosed: From every method after close().
+        StoreForked: From every method in a child process forked after open(); open the store in the child.
+        LedgerDamaged: From any method that meets a row that is not what was written.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        # A store that nobody closes is closed when it is forgotten, or at the interpreter's end.
+        weakref.finalize(self, core.close)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        embedder: Any = None,
+        config: UmiConfig | None = None,
+        read_only: bool = False,
+    ) -> HybridStore:
+        """Open the store in a directory, or make one.
+
+        Args:
+            path: A directory; None: in memory, gone with the process.
+            embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model or a function from texts to
+                vectors; None: the embedded default.
+            config: None: the defaults, with the analyzer the store was made with.
+            read_only: Take no lock, write nothing, follow the process that writes.
+
+        Raises:
+            NotAStore: If the directory holds something else.
+            StoreLocked: If it is open for writing elsewhere.
+            ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
+            LedgerDamaged: If the ledger cannot be trusted.
+            StoreReadOnly: If the directory cannot be written; read_only=True opens it.
+        """
+        return cls(open_core(path, embedder, config, read_only=read_only))
+
+    @classmethod
+    def reindex(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        embedder: Any = None,
+        config: UmiConfig | None = None,
+        show_progress: bool = False,
+    ) -> None:
+        """Change what a closed store was made with; all of it or, whatever fails, nothing.
+
+        Args:
+            path: The store's directory.
+            embedder: Embeds every text again; None: the vectors stay.
+            config: Its analyzer cuts every text into terms again at the next opening; None: the terms stay.
+            show_progress: A progress bar while texts are embedded.
+
+        Raises:
+            NotAStore, StoreLocked, LedgerDamaged: As `open`.
+            EmbedderError: If the embedder fails; the store is as it was.
+        """
+        model = None if embedder is None else as_embedder(embedder)
+        reindex(Path(path), model, config, show_progress=show_progress)
+
+    def add(self, chunks: Iterable[Chunk], *, vectors: Any = None, show_progress: bool = False) -> None:
+        """Insert chunks, or replace those with the same id; durable when it returns, all of them or none.
+
+        A chunk that is stored already, the same in every field, is left alone and costs no embedding.
+
+        Args:
+            chunks: No id twice.
+            vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
+            show_progress: A progress bar while texts are embedded.
+
+        Raises:
+            InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
+            EmbedderError: The embedder failed. Nothing is written.
+            StoreFull: The disk refused. What was there before is intact.
+        """
+        self._core.add(chunks, vectors, show_progress=show_progress)
+
+    def import_collection(
+        self,
+        collection: Any,
+        *,
+        source_key: str | Sequence[str] = ("source", "ref_doc_id"),
+        position_key: str | Sequence[str] = ("position", "chunk_index"),
+        time_key: str | Sequence[str] = ("event_time", "timestamp"),
+        show_progress: bool = False,
+    ) -> Imported:
+        """Take over a Chroma collection, or the vector store of LangChain or LlamaIndex around one, with its vectors.
+
+        Three texts are embedded, to see that the vectors are this store's embedder's; nothing else is. In slices:
+        what was taken over stays when the import breaks off, and costs nothing when it is repeated.
+
+        Args:
+            collection: Open in this process.
+            source_key, position_key, time_key: Metadata keys for the chunk's place; of several the first there is.
+            show_progress: A progress bar.
+
+        Raises:
+            ReindexRequired: If the vectors were made by another embedder.
+            InvalidChunk: If a time cannot be read.
+        """
+        keys = Keys(*[(key,) if isinstance(key, str) else tuple(key) for key in (source_key, position_key, time_key)])
+        return import_collection(self._core, collection, keys, show_progress=show_progress)
+
+    def drift(self, collection: Any) -> Drift:
+        """How a collection that was imported differs from the store by now; changes neither."""
+        return drift(self._core, collection)
+
+    def delete(self, ids: Iterable[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
+        """Remove chunks by id, by filter, or those of the ids that pass the filter; how many went.
+
+        Raises:
+            InputError: If neither is given.
+            FilterError: If the filter has no meaning.
+        """
+        return self._core.delete(ids, where)
+
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Chunks aligned with ids; None where the store has no such chunk."""
+        self._core.ready()
+        return self._core.get(ids)
+
+    def ids(self) -> list[str]:
+        """Of all chunks, rising."""
+        self._core.ready()
+        return self._core.ids()
+
+    def neighbours(self, ids: Sequence[str], *, reach: int) -> dict[str, list[Chunk]]:
+        """For each known id the chunks at most `reach` places from it in its source, in order, itself included."""
+        self._core.ready()
+        return self._core.neighbours(ids, reach)
+
+    def recall(
+        self,
+        probes: Sequence[Probe],
+        *,
+        depth: int,
+        now: datetime,
+        where: Filter | None = None,
+        window: TimeRange | None = None,
+        lexical: LexicalConfig | None = None,
+        decay: DecayConfig | None = None,
+        around: int = 0,
+    ) -> Pool:
+        """The candidates of both arms for all probes; see `protocols.Store.recall`. None: the store's settings.
+
+        Raises:
+            SearchUnavailable: If neither arm can answer.
+            InvalidVector: If a probe's vector has not the store's dimension.
+        """
+        self._core.ready()
+        request = request_of(
+            probes,
+            depth=depth,
+            now=now,
+            where=where,
+            window=window,
+            lexical=self.config.lexical if lexical is None else lexical,
+            decay=self.config.decay if decay is None else decay,
+            around=around,
+        )
+        return recall(self._core.indexes, self.embedder, request)
+
+    def __len__(self) -> int:
+        self._core.ready()
+        return self._core.indexes.state.rows.living
+
+    @property
+    def path(self) -> Path | None:
+        """The directory; None: in memory."""
+        return self._core.directory
+
+    @property
+    def embedder(self) -> Embedder:
+        """What turns texts into vectors here."""
+        return self._core.embedder
+
+    @property
+    def config(self) -> UmiConfig:
+        """The settings in force."""
+        return self._core.config
+
+    def reconfigure(self, config: UmiConfig) -> None:
+        """Swap the settings for the calls that start from now on.
+
+        Raises:
+            ReindexRequired: If the analyzer differs; nothing is changed then.
+        """
+        self._core.config.check_live_change(config)
+        self._core.config = config
+
+    def status(self) -> care.StoreStatus:
+        """The store at a glance."""
+        self._core.ready()
+        return care.status(self._core)
+
+    def verify(self) -> care.Verification:
+        """Read everything and compare it with its checksums, and the indexes with the ledger; changes nothing."""
+        self._core.ready()
+        return care.verify(self._core)
+
+    def repair(self) -> care.Verification:
+        """Make anew whatever index verify() finds wrong; what it finds afterwards.
+
+        Raises:
+            LedgerDamaged: If the ledger itself is damaged, which nothing can rebuild.
+        """
+        return care.repair(self._core)
+
+    def rebuild(self) -> None:
+        """Make all indexes anew from the ledger; embeds nothing."""
+        care.rebuild(self._core)
+
+    def compact(self) -> None:
+        """Free what removed chunks still take, on the disk and in memory."""
+        care.compact(self._core)
+
+    def close(self) -> None:
+        """Let go of the directory; what was acknowledged is on the disk already."""
+        self._core.close()
+
+    def __enter__(self) -> HybridStore:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"HybridStore({str(self.path) if self.path else 'in memory'!r})"

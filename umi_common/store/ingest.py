@@ -1,0 +1,144 @@
+"""What a write must pass before it reaches the ledger: checks, and vectors for every text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from umi_common.errors import DuplicateId, EmbedderError, InvalidChunk, InvalidVector, ReindexRequired, UmiError
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+from umi_common.types import Chunk
+
+EMBED_AT_ONCE = 256
+"""Texts handed to the embedder in one call; also the step of the progress bar."""
+
+
+def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """The chunks as a list.
+
+    Raises:
+        InvalidChunk: If something in it is no Chunk.
+        DuplicateId: If two have the same id; names the ids.
+    """
+    batch = list(chunks)
+    for place, chunk in enumerate(batch):
+        if not isinstance(chunk, Chunk):
+            raise InvalidChunk(f"item {place} is {type(chunk).__name__}; expected umi_common.Chunk")
+    repeated = [id for id, count in Counter(chunk.id for chunk in batch).items() if count > 1]
+    if repeated:
+        raise DuplicateId(f"{len(repeated)} ids come twice in this batch, first {repeated[:3]}; keep one chunk of each")
+    return batch
+
+
+def embedded(
+    ids: Sequence[str], texts: Sequence[str], embedder: Embedder, *, dim: int | None, show_progress: bool = False
+) -> Vectors:
+    """(n, dim) unit rows for the texts; a row of zeros where the model knows nothing of a text.
+
+    Args:
+        ids: Of the chunks, to name them in errors.
+        dim: What the store holds; None: nothing yet.
+
+    Raises:
+        EmbedderError: If the embedder fails, or gives other than one finite vector per text; names the chunk.
+        ReindexRequired: If its dimension is not the store's.
+    """
+    done: list[Vectors] = []
+    with progress(len(texts), show_progress) as advance:
+        for start in range(0, len(texts), EMBED_AT_ONCE):
+            some = slice(start, start + EMBED_AT_ONCE)
+            done.append(_embedded_once(ids[some], texts[some], embedder, dim))
+            dim = done[0].shape[1]
+            advance(len(done[-1]))
+    return np.concatenate(done) if done else np.zeros((0, 0 if dim is None else dim), dtype=np.float32)
+
+
+def _embedded_once(ids: Sequence[str], texts: Sequence[str], embedder: Embedder, dim: int | None) -> Vectors:
+    try:
+        vectors = np.asarray(embedder.embed_documents(list(texts)), dtype=np.float32)
+    except UmiError:
+        raise
+    except Exception as error:
+        raise EmbedderError(
+            f"embedder {embedder.name!r} failed on chunks {ids[0]!r} to {ids[-1]!r} ({type(error).__name__}); "
+            "nothing was stored"
+        ) from error
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
+        raise EmbedderError(
+            f"embedder {embedder.name!r} gave shape {vectors.shape} for {len(texts)} texts from chunk {ids[0]!r} on; "
+            f"expected ({len(texts)}, dimension)"
+        )
+    if dim is not None and vectors.shape[1] != dim:
+        raise ReindexRequired(
+            f"embedder {embedder.name!r} gives {vectors.shape[1]} dimensions and the store holds {dim}; "
+            "open the store with its own embedder, or call HybridStore.reindex(path, embedder=...)"
+        )
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        bad = ids[int(np.flatnonzero(~finite)[0])]
+        raise EmbedderError(f"embedder {embedder.name!r} gave NaN or infinity for chunk {bad!r}; nothing was stored")
+    return unit_rows(vectors)
+
+
+def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -> Vectors:
+    """A caller's own vectors as (n, dim) unit rows.
+
+    Raises:
+        InvalidVector: If the shape, the dimension or a value is wrong; names the chunk.
+    """
+    try:
+        matrix = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidVector(f"vectors are no matrix of numbers: {error}") from error
+    expected = f"({len(chunks)}, {'dimension' if dim is None else dim})"
+    if not chunks and not matrix.size:
+        return np.zeros((0, 0 if dim is None else dim), dtype=np.float32)
+    if matrix.ndim != 2 or len(matrix) != len(chunks) or not matrix.shape[1] or dim not in (None, matrix.shape[1]):
+        raise InvalidVector(f"vectors have shape {matrix.shape}; expected {expected}, one row for each chunk")
+    finite = np.isfinite(matrix).all(axis=1)
+    if not finite.all():
+        bad = chunks[int(np.flatnonzero(~finite)[0])].id
+        raise InvalidVector(f"the vector of chunk {bad!r} holds NaN, infinity or a number beyond float32")
+    return unit_rows(matrix)
+
+
+def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
+    """What two threads that write the first chunks of a store at once may disagree on.
+
+    Raises:
+        InvalidVector: If the store holds vectors of another dimension by now.
+    """
+    if dim not in (None, vectors.shape[1]):
+        raise InvalidVector(f"vectors have {vectors.shape[1]} dimensions and the store holds {dim}")
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Rows of length 1; rows of zeros stay."""
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    # Divided as float64: a length may lie outside float32 where no coordinate does.
+    return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1.0)[:, np.newaxis], dtype=np.float32)
+
+
+class progress:
+    """A bar over `total` chunks, or nothing."""
+
+    def __init__(self, total: int, show: bool) -> None:
+        self._bar = None
+        if show:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total, unit="chunk", desc="embedding")
+
+    def __enter__(self) -> progress:
+        return self
+
+    def __call__(self, count: int) -> None:
+        if self._bar is not None:
+            self._bar.update(count)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,227 @@
+"""The ledger: one SQLite file that holds all a store knows; every index is made from it.
+
+A write is acknowledged after its commit. Rows are never changed: replacing a chunk removes its row and appends a
+new one, and both are numbered, so an index or another process that knows how far it got reads only what is new.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from umi_common.errors import LedgerDamaged, StoreClosed
+from umi_common.pool import Vectors
+from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vector, head_check
+from umi_common.store.failpoints import failpoint
+from umi_common.store.ledger_file import open_file
+from umi_common.store.sqlite import Lender, connect, sqlite_errors
+
+SQL_VARIABLES = 500
+"""Most "?" in one statement: under every SQLite's limit."""
+ROWS_AT_ONCE = 1_000
+"""Whole rows in memory while all are read."""
+ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
+
+
+class Mark(NamedTuple):
+    """How far the ledger, or an index of it, has got."""
+
+    seq: int = 0
+    """Of the last chunk ever appended."""
+    deletion: int = 0
+    """Of the last deletion."""
+    epoch: int = 0
+    """Rises when rows were renumbered or vectors exchanged: what was read before is void."""
+
+
+class Ledger:
+    """Chunks, vectors and deletions in one file, or in memory. Thread-safe; one process writes.
+
+    Raises:
+        LedgerDamaged: From any method, if SQLite or a checksum says that the file is not what was written.
+        StoreClosed: From any method after close().
+    """
+
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._lock = threading.RLock()
+        self._closed = False
+        with sqlite_errors(path):
+            self._writer, self._options = open_file(path, read_only=read_only)
+        self._readers = Lender(self._open_reader)
+
+    def _open_reader(self) -> sqlite3.Connection:
+        connection = connect(self.path, self._options)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for SELECTs; `BEGIN` on it for more than one of the same moment."""
+        with sqlite_errors(self.path):
+            if self.path is None:
+                with self._lock:
+                    if self._closed:
+                        raise StoreClosed("the store is closed")
+                    yield self._writer
+            else:
+                with self._readers.borrow() as connection:
+                    yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A durable change: all of the block or none of it.
+
+        Raises:
+            StoreFull: If the disk refuses; nothing has changed then.
+        """
+        with self._lock, sqlite_errors(self.path, writing=True):
+            if self._closed:
+                raise StoreClosed("the store is closed; open it again")
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                failpoint("ledger.commit")
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    with suppress(sqlite3.Error):
+                        self._writer.execute("ROLLBACK")
+                raise
+        failpoint("ledger.committed")
+
+    def change(
+        self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors, settings: Mapping[str, str] | None = None
+    ) -> Mark:
+        """Remove rows by sequence number and append others, at once; the last len(entries) numbers are theirs."""
+        with self.transaction() as connection:
+            connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
+            connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in dead))
+            first = _last(connection, "chunks") + 1
+            seqs = list(range(first, first + len(entries)))
+            columns = f"seq, {ENTRY_COLUMNS}"
+            connection.executemany(
+                f"INSERT INTO chunks ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ((seq, *entry) for seq, entry in zip(seqs, entries, strict=True)),
+            )
+            failpoint("ledger.insert")
+            connection.executemany(
+                "INSERT INTO vectors VALUES (?, ?, ?)",
+                ((seq, *encode_vector(vector)) for seq, vector in zip(seqs, vectors, strict=True)),
+            )
+            connection.execute(
+                "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(dead),)
+            )
+            if settings:
+                connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+            return self.mark(connection)
+
+    def meta(self) -> dict[str, str]:
+        """Settings and fingerprints by name."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT key, value FROM meta").fetchall())
+
+    def set_meta(self, values: Mapping[str, str]) -> None:
+        """Store settings, durable."""
+        with self.transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+    def mark(self, connection: sqlite3.Connection) -> Mark:
+        """How far the ledger has got, as `connection` sees it."""
+        epoch = int(self._setting(connection, "epoch"))
+        return Mark(_last(connection, "chunks"), _last(connection, "deletions"), epoch)
+
+    def _setting(self, connection: sqlite3.Connection, key: str) -> str:
+        row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            raise LedgerDamaged(f"{self.path} has lost its setting {key!r}; restore it from a copy")
+        return str(row[0])
+
+    def heads(self, connection: sqlite3.Connection, *, after: int = 0) -> list[Head]:
+        """Living chunks appended after a sequence number, in its order, without their texts."""
+        rows = connection.execute(
+            "SELECT seq, id, source, position, event_time, head FROM chunks WHERE seq > ? ORDER BY seq", (after,)
+        ).fetchall()
+        if not after and len(rows) != int(self._setting(connection, "count")):
+            raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
+        for seq, *fields, check in rows:
+            if head_check(*fields) != check:
+                raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
+        return [Head(*row[:5]) for row in rows]
+
+    def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int]:
+        """Sequence numbers of the chunks removed after a deletion number."""
+        rows = connection.execute("SELECT chunk FROM deletions WHERE seq > ? ORDER BY seq", (after,)).fetchall()
+        return [chunk for (chunk,) in rows]
+
+    def texts(
+        self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
+    ) -> Iterator[tuple[int, str, str]]:
+        """(seq, text, metadata) of living chunks appended after a sequence number, in its order; -1: all."""
+        rows = connection.execute(
+            f"SELECT seq, {ENTRY_COLUMNS} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
+        )
+        while some := rows.fetchmany(ROWS_AT_ONCE):
+            for seq, *fields in some:
+                entry = checked(Entry(*fields))
+                yield seq, entry.text, entry.metadata
+
+    def vectors(self, connection: sqlite3.Connection, *, after: int = 0) -> Vectors:
+        """(n, dim) of living chunks appended after a sequence number, in its order; (0, 0) where there are none."""
+        rows = connection.execute(
+            "SELECT vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,)
+        ).fetchall()
+        return decode_vectors(rows)
+
+    def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
+        """Whole rows by sequence number; those that are gone are left out."""
+        return {seq: Entry(*fields) for seq, *fields in self._by_seq(ENTRY_COLUMNS, seqs)}
+
+    def checksums(self, seqs: Sequence[int]) -> dict[int, tuple[bytes, int]]:
+        """Checksums of whole rows and of their vectors, by sequence number."""
+        rows = self._by_seq("digest, (SELECT checksum FROM vectors WHERE vectors.seq = chunks.seq)", seqs)
+        return {seq: (digest, checksum) for seq, digest, checksum in rows}
+
+    def _by_seq(self, columns: str, seqs: Sequence[int]) -> list[Any]:
+        found = []
+        with self.reading() as connection:
+            for start in range(0, len(seqs), SQL_VARIABLES):
+                some = seqs[start : start + SQL_VARIABLES]
+                sql = f"SELECT seq, {columns} FROM chunks WHERE seq IN ({','.join('?' * len(some))})"
+                found += connection.execute(sql, some).fetchall()
+        return found
+
+    def compact(self) -> None:
+        """Give the space of removed rows back to the disk."""
+        with self._lock, sqlite_errors(self.path, writing=True):
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def version(self) -> int:
+        """Changes whenever another process has committed; cheap."""
+        with self._lock, sqlite_errors(self.path):
+            if self._closed:
+                raise StoreClosed("the store is closed; open it again")
+            return int(self._writer.execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
+        """Close every connection; the write-ahead log is folded into the file."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._readers.close()
+            if not self.read_only and self.path is not None:
+                with suppress(sqlite3.Error):
+                    self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._writer.close()
+
+
+def _last(connection: sqlite3.Connection, table: str) -> int:
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,0 +1,215 @@
+"""What ranking needs of every chunk, as arrays by row: row i is the i-th chunk that was appended.
+
+`RowTable` grows in place under the store's write lock; `Rows` is a snapshot of it that never changes, so a search
+sees one moment from start to end. Rows are only appended; a removed chunk's row stays, dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.config import DecayConfig
+from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
+from umi_common.store.codec import Head, microseconds
+from umi_common.types import TimeRange
+
+Mask = npt.NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+MISSING = np.iinfo(np.int64).min
+"""In `position` and `time`: the chunk has none."""
+MICROSECONDS_PER_HOUR = 3_600_000_000
+ROWS_FIRST = 256
+"""Capacity of a new array; doubled when full."""
+
+
+class Growing(Generic[Scalar]):
+    """An array that grows at its end; views of it stay valid and keep their values."""
+
+    def __init__(self, dtype: type[Scalar], width: int | None = None) -> None:
+        shape = (ROWS_FIRST,) if width is None else (ROWS_FIRST, width)
+        self._array: npt.NDArray[Scalar] = np.zeros(shape, dtype=dtype)
+        self._size = 0
+
+    def extend(self, values: npt.ArrayLike) -> None:
+        """Append values or rows."""
+        new = np.asarray(values, dtype=self._array.dtype)
+        size = self._size + len(new)
+        if size > len(self._array):
+            grown = np.zeros((max(size, 2 * len(self._array)), *self._array.shape[1:]), dtype=self._array.dtype)
+            grown[: self._size] = self._array[: self._size]
+            self._array = grown
+        self._array[self._size : size] = new
+        self._size = size
+
+    @property
+    def view(self) -> npt.NDArray[Scalar]:
+        """What is there now; not to be written to."""
+        size = self._size  # read first: the array is never shorter
+        return self._array[:size]
+
+
+class Rows:
+    """The rows of one moment. Not to be written to."""
+
+    def __init__(
+        self, ids: list[str], seq: Ints, source: Ints, position: Ints, time: Ints, alive: Mask, living: int
+    ) -> None:
+        self.ids = ids
+        """By row; may be longer than n, what is beyond belongs to later snapshots."""
+        self.seq = seq
+        """(n,) ledger numbers, rising."""
+        self.source = source
+        """(n,) code of the source; NO_SOURCE."""
+        self.position = position
+        """(n,) as given by the user; MISSING."""
+        self.time = time
+        """(n,) microseconds since 1970; MISSING."""
+        self.alive = alive
+        """(n,) False: removed."""
+        self.living = living
+        """Chunks alive."""
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    @cached_property
+    def succession(self) -> Ints:
+        """Living rows that have source and position, by source, position, id: neighbours stand side by side."""
+        rows = np.flatnonzero(self.alive & (self.source != NO_SOURCE) & (self.position != MISSING))
+        order = rows[np.lexsort((self.position[rows], self.source[rows]))]
+        tied = (np.diff(self.source[order]) == 0) & (np.diff(self.position[order]) == 0)
+        if tied.any():
+            involved = np.unique(np.concatenate([order[:-1][tied], order[1:][tied]]))
+            by_id = np.zeros(len(self), dtype=np.int64)
+            by_id[sorted(involved.tolist(), key=self.ids.__getitem__)] = np.arange(len(involved))
+            order = rows[np.lexsort((by_id[rows], self.position[rows], self.source[rows]))]
+        return order
+
+    @cached_property
+    def slot(self) -> Ints:
+        """(n,) where a row stands in `succession`; -1: nowhere."""
+        slot = np.full(len(self), -1, dtype=np.int64)
+        slot[self.succession] = np.arange(len(self.succession))
+        return slot
+
+    @cached_property
+    def place(self) -> Ints:
+        """(n,) order of a row among the living of its source, from 0, without gaps; NO_POSITION."""
+        codes = self.source[self.succession]
+        place = np.full(len(self), NO_POSITION, dtype=np.int64)
+        place[self.succession] = np.arange(len(codes)) - np.searchsorted(codes, codes)
+        return place
+
+    def beside(self, rows: Ints, reach: int) -> Ints:
+        """Rows at most `reach` places before or after the given ones in their sources, these among them; rising."""
+        rows = rows[self.slot[rows] >= 0]
+        slots = self.slot[rows][:, None] + np.arange(-reach, reach + 1)
+        inside = (slots >= 0) & (slots < len(self.succession))
+        found = self.succession[np.where(inside, slots, 0)]
+        return np.unique(found[inside & (self.source[found] == self.source[rows][:, None])])
+
+    def age_hours(self, now: int, rows: Ints | slice = slice(None)) -> Floats:
+        """Hours from event to `now` (microseconds since 1970); NaN without a time, negative in the future."""
+        time = self.time[rows]
+        return np.where(time == MISSING, np.nan, (now - time) / MICROSECONDS_PER_HOUR)
+
+    def within(self, window: TimeRange) -> Mask:
+        """(n,) whether a row's time lies in the window; without a time: no."""
+        inside: Mask = self.time != MISSING
+        if window.start is not None:
+            inside &= self.time >= microseconds(window.start)
+        if window.end is not None:
+            inside &= self.time < microseconds(window.end)
+        return inside
+
+    def decay(self, now: int, config: DecayConfig) -> Floats | None:
+        """(n,) floor + (1 - floor) * 2 ** (-age / half_life); None: decay is off.
+
+        1 without a time; an event in the future has age 0.
+        """
+        if config.half_life_hours is None:
+            return None
+        age = np.maximum(np.nan_to_num(self.age_hours(now), nan=0.0), 0.0)
+        return np.asarray(config.floor + (1.0 - config.floor) * np.exp2(-age / config.half_life_hours))
+
+
+class RowTable:
+    """The rows as they grow; one writer at a time."""
+
+    def __init__(self, sources: Sequence[str] = ()) -> None:
+        self._ids: list[str] = []
+        self._seq = Growing(np.int64)
+        self._source = Growing(np.int64)
+        self._position = Growing(np.int64)
+        self._time = Growing(np.int64)
+        self._alive: Mask = np.zeros(0, dtype=np.bool_)
+        self._sources = {source: code for code, source in enumerate(sources)}
+        self._by_id: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the sources by code."""
+        return list(self._sources)
+
+    def row_of(self, id: str) -> int | None:
+        """The living row of an id."""
+        return self._by_id.get(id)
+
+    def seq_of(self, row: int) -> int:
+        """Ledger number of a row."""
+        return int(self._seq.view[row])
+
+    def append(self, heads: Sequence[Head]) -> Ints:
+        """New living rows; gives their numbers."""
+        first = len(self._ids)
+        rows = np.arange(first, first + len(heads))
+        self._ids.extend([head.id for head in heads])
+        self._seq.extend([head.seq for head in heads])
+        self._source.extend([self._code(head.source) for head in heads])
+        self._position.extend([MISSING if head.position is None else head.position for head in heads])
+        self._time.extend([MISSING if head.event_time is None else head.event_time for head in heads])
+        self._alive = np.concatenate([self._alive, np.ones(len(heads), dtype=np.bool_)])
+        self._by_id.update(zip([head.id for head in heads], rows.tolist(), strict=True))
+        return rows
+
+    def remove(self, rows: Ints) -> None:
+        """Mark rows dead; older snapshots keep theirs alive."""
+        self._alive = self._alive.copy()
+        self._alive[rows] = False
+        for row in rows.tolist():
+            if self._by_id.get(self._ids[row]) == row:
+                del self._by_id[self._ids[row]]
+
+    def rows_of_seqs(self, seqs: Ints) -> Ints:
+        """Rows by ledger number; numbers never seen are left out."""
+        known = self._seq.view
+        rows = np.searchsorted(known, seqs)
+        inside = rows < len(known)
+        inside[inside] = known[rows[inside]] == seqs[inside]
+        return rows[inside]
+
+    def snapshot(self) -> Rows:
+        """The rows of this moment."""
+        return Rows(
+            self._ids,
+            self._seq.view,
+            self._source.view,
+            self._position.view,
+            self._time.view,
+            self._alive,
+            len(self._by_id),
+        )
+
+    def _code(self, source: str | None) -> int:
+        if source is None:
+            return NO_SOURCE
+        return self._sources.setdefault(source, len(self._sources))

@@ -1,0 +1,110 @@
+"""SQLite as the ledger needs it: how a file is opened, its errors as ours, connections lent to readers."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreReadOnly
+
+BUSY_SECONDS = 10.0
+"""How long a statement waits for another process's short lock."""
+DAMAGED = ("malformed", "not a database", "no such table", "no such column", "could not decode", "disk i/o error")
+"""What SQLite says of a file that is not what it wrote, read without an error code (Python 3.10 has none)."""
+FULL = ("database or disk is full", "disk i/o error", "file too large")
+UNWRITABLE = ("readonly", "read-only")
+
+
+def as_umi_error(error: sqlite3.Error, path: Path | None, *, writing: bool) -> StoreError:
+    """Our error for SQLite's, with what to do."""
+    said = str(error).lower()
+    where = "the store in memory" if path is None else str(path)
+    if "closed" in said:
+        return StoreClosed("the store was closed while this call ran; open it again")
+    if writing and any(phrase in said for phrase in FULL):
+        return StoreFull(f"{where}: the disk refused the write ({error}); free space and repeat the call")
+    if any(phrase in said for phrase in UNWRITABLE):
+        return StoreReadOnly(f"{where} cannot be written ({error}); open it with read_only=True")
+    if "locked" in said or "busy" in said:
+        return StoreLocked(f"{where} stayed locked for {BUSY_SECONDS:g} s; another program holds it open for writing")
+    if any(phrase in said for phrase in DAMAGED):
+        return LedgerDamaged(f"{where} is damaged ({error}); restore it from a copy, nothing can rebuild it")
+    return StoreError(f"{where}: {error}")
+
+
+@contextmanager
+def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]:
+    """Turn what SQLite raises inside the block into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise as_umi_error(error, path, writing=writing) from error
+
+
+def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
+    """A connection that any one thread at a time may use; None: a database in memory.
+
+    `options` is the query part of SQLite's file URI: "mode=rwc", "mode=ro", "mode=ro&immutable=1".
+    """
+    name = ":memory:" if path is None else f"{path.resolve().as_uri()}?{options}"
+    connection = sqlite3.connect(
+        name, uri=path is not None, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
+    )
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+class Lender:
+    """Lends connections, opening as many as are in use at once; closes them all."""
+
+    def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
+        self._open = open_connection
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def borrow(self) -> Iterator[sqlite3.Connection]:
+        """One connection for the length of the block, never shared meanwhile.
+
+        Raises:
+            StoreClosed: After close().
+        """
+        with self._lock:
+            if self._closed:
+                raise StoreClosed("the store is closed; open it again")
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._open()
+        try:
+            yield connection
+        finally:
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            self._take_back(connection)
+
+    def _take_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close the idle now and the lent when they come back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = list(self._idle), deque()
+        for connection in idle:
+            connection.close()

@@ -1,0 +1,23 @@
+"""umi for LangChain; needs langchain-core, langchain-chroma only to read a Chroma store, langchain only for agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from umi_langchain.compressor import UmiCompressor
+from umi_langchain.retriever import UmiRetriever
+from umi_langchain.tool import create_umi_tool
+from umi_langchain.vectorstore import UmiVectorStore
+
+if TYPE_CHECKING:
+    from umi_langchain.middleware import UmiMemoryMiddleware
+
+__all__ = ["UmiCompressor", "UmiMemoryMiddleware", "UmiRetriever", "UmiVectorStore", "create_umi_tool"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "UmiMemoryMiddleware":  # its base class is in langchain, which only agents need
+        from umi_langchain.middleware import UmiMemoryMiddleware
+
+        return UmiMemoryMiddleware
+    raise AttributeError(f"module 'umi_langchain' has no attribute {name!r}")

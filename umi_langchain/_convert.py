@@ -1,0 +1,145 @@
+"""LangChain documents to chunks and back. Nothing a caller passes in is changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+
+from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.explain import reasons
+from umi_common.records import PlaceKeys, collection_pages, to_chunk, to_metadata
+from umi_common.types import Chunk, Hit
+
+START_INDEX = "start_index"
+"""Where LangChain's splitters put a text's offset in its page, with add_start_index=True."""
+CHARACTERS_PER_PAGE = 2**32
+"""More than any page has, so that (page, offset) orders as one number."""
+SCORE_KEY = "relevance_score"
+REASONS_KEY = "umi_reasons"
+
+
+def to_chunks(
+    documents: Iterable[Document], keys: PlaceKeys, seen: Counter[str] | None = None
+) -> tuple[list[str], list[Chunk]]:
+    """The id of every document, aligned, and the chunks to store.
+
+    The id is `Document.id`, else a hash of text and metadata; documents without id that say the same are one chunk.
+    The position in a source is what `keys` or the splitter's start index say, else the document's place among those
+    of its source.
+
+    Args:
+        documents: Any number.
+        keys: Where source, position and time stand in the metadata.
+        seen: How many documents of each source came before, brought up to date; None: take no place for a position.
+
+    Raises:
+        InvalidChunk: Names the document.
+    """
+    ids: list[str] = []
+    chunks: list[Chunk] = []
+    hashed: set[str] = set()
+    for place, document in enumerate(documents):
+        source = str(document.metadata.get(keys.source)) if keys.source is not None else ""
+        position = _offset(document.metadata)
+        if seen is not None:
+            position = seen[source] if position is None else position
+            seen[source] += 1
+        try:
+            chunk = to_chunk(document.page_content, document.metadata, id=document.id, keys=keys, position=position)
+        except InvalidChunk as error:
+            raise InvalidChunk(f"document {place}: {error}") from error
+        ids.append(chunk.id)
+        if document.id is None and chunk.id in hashed:
+            continue
+        if document.id is None:
+            hashed.add(chunk.id)
+        chunks.append(chunk)
+    return ids, chunks
+
+
+def as_documents(
+    texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str | None] | None
+) -> list[Document]:
+    """Documents of aligned texts, metadatas and ids.
+
+    Raises:
+        ConfigError: If their numbers differ.
+    """
+    texts = list(texts)
+    for name, values in (("metadatas", metadatas), ("ids", ids)):
+        if values is not None and len(values) != len(texts):
+            raise ConfigError(f"{len(texts)} texts and {len(values)} {name}; expected one for each text")
+    metadatas = [{}] * len(texts) if metadatas is None else metadatas
+    ids = [None] * len(texts) if ids is None else ids
+    rows = zip(texts, metadatas, ids, strict=True)
+    return [Document(id=id, page_content=text, metadata=dict(metadata or {})) for text, metadata, id in rows]
+
+
+def with_ids(documents: Sequence[Document], ids: Sequence[str | None]) -> list[Document]:
+    """Copies that carry these ids, aligned; None keeps a document's own.
+
+    Raises:
+        ConfigError: If their numbers differ.
+    """
+    if len(ids) != len(documents):
+        raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
+    rows = zip(documents, ids, strict=True)
+    return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
+
+
+def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
+    """The chunks of a Chroma vector store with their vectors (n, dim), page by page.
+
+    Raises:
+        ConfigError: If it is no Chroma store.
+    """
+    collection = getattr(vectorstore, "_collection", None)
+    if collection is None or not hasattr(collection, "get"):
+        raise ConfigError(
+            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; "
+            "for any other, give its documents to from_documents"
+        )
+    seen: Counter[str] = Counter()
+    for page in collection_pages(collection):
+        rows = zip(page.ids, page.texts, page.metadatas, strict=True)
+        documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in rows]
+        yield to_chunks(documents, keys, seen)[1], page.vectors
+
+
+def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
+    """A new document with the chunk's id, text and metadata."""
+    return Document(id=chunk.id, page_content=chunk.text, metadata=to_metadata(chunk, keys))
+
+
+def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys) -> list[Document]:
+    """The same with the score under `relevance_score` and, one line each, why it was found under `umi_reasons`."""
+    documents = []
+    for hit in hits:
+        document = to_document(hit.chunk, keys)
+        document.metadata.update({SCORE_KEY: hit.score, REASONS_KEY: reasons(hit)})
+        documents.append(document)
+    return documents
+
+
+def text_of(message: BaseMessage) -> str:
+    """What a message says, without tool calls and reasoning; "" if it says nothing."""
+    if isinstance(message.content, str):
+        return message.content.strip()
+    blocks = [block if isinstance(block, str) else block.get("text", "") for block in message.content]
+    return "\n".join(block for block in blocks if isinstance(block, str) and block).strip()
+
+
+def as_turns(history: Sequence[str | BaseMessage]) -> list[str]:
+    """A conversation as the core takes it: texts, a message with its role before it."""
+    return [turn if isinstance(turn, str) else f"{turn.type}: {text_of(turn)}" for turn in history]
+
+
+def _offset(metadata: Mapping[str, Any]) -> int | None:
+    start, page = metadata.get(START_INDEX), metadata.get("page")
+    if not isinstance(start, int):
+        return None
+    return start + CHARACTERS_PER_PAGE * page if isinstance(page, int) else start

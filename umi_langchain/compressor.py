@@ -1,0 +1,80 @@
+"""umi's context packing for documents of any retriever."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import ConfigDict
+
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.context.parts import ContextPart
+from umi_common.records import PlaceKeys
+from umi_common.types import Hit
+from umi_langchain._convert import SCORE_KEY, to_chunks
+
+IDS_KEY = "umi_ids"
+
+
+class UmiCompressor(BaseDocumentCompressor):
+    """Documents that fit a token budget: repeats left out, the better of two kept, neighbours joined, the last one cut.
+
+    Documents count as better by `metadata["relevance_score"]` where all have one, else by their order. What comes back
+    are copies with ids and metadata; where several were joined, those of the first, and all ids in metadata["umi_ids"].
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    budget: TokenBudget = TokenBudget()
+    """Tokens in all, per source and per document."""
+    policy: AssemblyPolicy = AssemblyPolicy()
+    """Order, and what counts as a repeat; separators and citations take their share of the budget."""
+    counter: Any = None
+    """What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain."""
+    source_key: str | None = "source"
+    """Metadata key of what a text was cut from; None: there is none."""
+    position_key: str | None = "position"
+    """Metadata key of its order there; the splitters' "start_index" is read too."""
+    time_key: str | None = "timestamp"
+    """Metadata key of when it happened."""
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """What fits, in the policy's order; blank documents are left out.
+
+        Raises:
+            BudgetError: If the budget cannot hold a part's frame and one character of any document.
+            InvalidChunk: If a document's metadata cannot be read; names the document.
+        """
+        written = [document for document in documents if document.page_content.strip()]
+        ids, chunks = to_chunks(written, PlaceKeys(self.source_key, self.position_key, self.time_key))
+        scores = dict(zip(reversed(ids), reversed(_scores(written)), strict=True))  # the first of a repeated id counts
+        best = {chunk.id: chunk for chunk in reversed(chunks)}
+        hits = [Hit(best[id], scores[id], rank) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
+        context = assemble(hits, budget=self.budget, policy=self.policy, counter=self.counter)
+        by_id = dict(zip(reversed(ids), reversed(written), strict=True))
+        return [_document(part, by_id[part.ids[0]]) for part in context]
+
+    async def acompress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """`compress_documents` in a thread: counting tokens takes milliseconds."""
+        return await asyncio.to_thread(self.compress_documents, documents, query, callbacks)
+
+
+def _scores(documents: Sequence[Document]) -> list[float]:
+    stated = [document.metadata.get(SCORE_KEY) for document in documents]
+    if all(isinstance(score, (int, float)) and math.isfinite(score) for score in stated):
+        return [float(score) for score in stated if score is not None]
+    return [1.0 / rank for rank in range(1, len(documents) + 1)]
+
+
+def _document(part: ContextPart, first: Document) -> Document:
+    joined = {IDS_KEY: list(part.ids)} if len(part.ids) > 1 else {}
+    return Document(id=first.id, page_content=part.text, metadata={**first.metadata, SCORE_KEY: part.score, **joined})

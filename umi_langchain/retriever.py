@@ -1,0 +1,226 @@
+"""umi as a LangChain retriever: unpack, one core call, repack."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from pydantic import ConfigDict, PrivateAttr
+from typing_extensions import Self, Unpack
+
+from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
+from umi_common.filters import Scope, parse_filter
+from umi_common.protocols import Store
+from umi_common.records import PlaceKeys
+from umi_common.request import checked_limit
+from umi_common.retriever import DualRetriever
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk, SearchResult
+from umi_langchain._convert import as_documents, as_turns, chunk_pages, to_chunks, to_scored_documents
+from umi_langchain._options import CallOptions, stages_and_fields
+from umi_langchain._trace import atell, tell
+
+Batches = Iterator[tuple[list[Chunk], Any]]
+
+
+class UmiRetriever(BaseRetriever):
+    """Hybrid search with reasons, as a `Runnable[str, list[Document]]`.
+
+    Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
+    `deep_search` and `now` can also be given per call: `retriever.invoke(query, k=3, filter={"user": "ann"})`.
+    Documents come best first, as copies with their id, `metadata["relevance_score"]` and `metadata["umi_reasons"]`.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    umi: DualRetriever
+    """The core; `umi.search(query)` gives everything that a list of documents cannot hold."""
+    k: int = 10
+    """At most so many documents, 1..100."""
+    filter: Any = None
+    """Metadata filter of every call; a call's own narrows it further."""
+    time_range: Any = None
+    """Only what happened in [start, end); aware datetimes."""
+    deep_search: bool = True
+    """Whether the LLM, where there is one, may be asked for variations of the query."""
+    now: datetime | None = None
+    """What "last week" refers to; None: the clock."""
+    source_key: str | None = "source"
+    """Metadata key of what a text was cut from; None: there is none."""
+    position_key: str | None = "position"
+    """Metadata key of its order there; the splitters' "start_index" is read too."""
+    time_key: str | None = "timestamp"
+    """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    _owns_store: bool = PrivateAttr(default=False)
+
+    def __init__(self, **fields: Any) -> None:
+        unknown = sorted(set(fields) - set(type(self).model_fields))
+        if unknown:
+            raise ConfigError(
+                f"UmiRetriever has no {', '.join(unknown)}; it has {', '.join(type(self).model_fields)}; "
+                f"from_documents and the like also take reranker and {', '.join(UmiConfig.model_fields)}"
+            )
+        super().__init__(**fields)
+        checked_limit(self.k, "k")
+        parse_filter(self.filter)
+
+    @classmethod
+    def from_documents(
+        cls,
+        docs: Iterable[Document],
+        embedding: Embeddings | None = None,
+        llm: Any = None,
+        persist_directory: str | None = None,
+        k: int = 10,
+        **options: Any,
+    ) -> Self:
+        """Store documents and search them.
+
+        Args:
+            docs: In reading order. Ids are kept; a document without one gets a hash of its text and metadata.
+            embedding: None: umi's embedded model.
+            llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
+            persist_directory: Where the store lives; what it holds already is not embedded again. None: in memory.
+            k: At most so many documents a call, 1..100.
+            **options: Fields of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), and `reranker`.
+
+        Raises:
+            InvalidChunk, DuplicateId: Names the document. Nothing is stored.
+            ConfigError: If an option is unknown or out of range.
+        """
+
+        def read(keys: PlaceKeys) -> Batches:
+            yield to_chunks(docs, keys, Counter())[1], None
+
+        return cls._filled(read, embedding, persist_directory, llm=llm, k=k, **options)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        ids: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """`from_documents` for texts; metadatas and ids are aligned with them."""
+        return cls.from_documents(as_documents(texts, metadatas, ids), **options)
+
+    @classmethod
+    def from_vectorstore(
+        cls,
+        vectorstore: Any,
+        embedding: Embeddings | None = None,
+        llm: Any = None,
+        persist_directory: str | None = None,
+        k: int = 10,
+        **options: Any,
+    ) -> Self:
+        """Copy a `langchain_chroma.Chroma` with the vectors it has; nothing is embedded but queries.
+
+        Args:
+            vectorstore: Read once, not changed; what is added to it later is not seen.
+            embedding: What its vectors were made with; None: the vector store's own.
+            llm, persist_directory, k, options: As in `from_documents`.
+
+        Raises:
+            ConfigError: If it is no Chroma store; `from_documents` takes the documents of any other.
+        """
+        embedding = vectorstore.embeddings if embedding is None else embedding
+        read = partial(chunk_pages, vectorstore)
+        return cls._filled(read, embedding, persist_directory, llm=llm, k=k, **options)
+
+    @classmethod
+    def from_store(cls, store: Store, llm: Any = None, k: int = 10, *, reranker: Any = None, **options: Any) -> Self:
+        """Search a store that exists; it stays the caller's to close. Arguments as in `from_documents`."""
+        stages, fields = stages_and_fields(options)
+        umi = DualRetriever(store, rewriter=llm, reranker=reranker, config=UmiConfig(**stages))
+        return cls(umi=umi, k=k, **fields)
+
+    @classmethod
+    def _filled(
+        cls,
+        read: Callable[[PlaceKeys], Batches],
+        embedding: Embeddings | None,
+        persist_directory: str | None,
+        **options: Any,
+    ) -> Self:
+        stages, _ = stages_and_fields(options)
+        config = UmiConfig(**stages) if stages else None  # None: the analyzer that the store was made with
+        store = HybridStore.open(persist_directory, embedder=embedding, config=config)
+        try:
+            retriever = cls.from_store(store, **options)
+            for chunks, vectors in read(retriever.keys):
+                store.add(chunks, vectors=vectors)
+        except BaseException:
+            store.close()
+            raise
+        retriever._owns_store = True
+        return retriever
+
+    @property
+    def keys(self) -> PlaceKeys:
+        """The three keys as the core takes them."""
+        return PlaceKeys(self.source_key, self.position_key, self.time_key)
+
+    def close(self) -> None:
+        """End the threads, and close the store unless it was the caller's."""
+        self.umi.close()
+        if self._owns_store:
+            self.umi.store.close()
+
+    def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
+        """What `invoke` finds as the core gives it: hits with their signals, what was lost and left out, the trace."""
+        return self.umi.search(query, **self._core_options(options))
+
+    async def asearch(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
+        """`search` for an event loop."""
+        return await self.umi.asearch(query, **self._core_options(options))
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
+    ) -> list[Document]:
+        result = self.search(query, **options)
+        tell(run_manager, result)
+        return to_scored_documents(result, self.keys)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
+    ) -> list[Document]:
+        result = await self.asearch(query, **options)
+        await atell(run_manager, result)
+        return to_scored_documents(result, self.keys)
+
+    def _core_options(self, options: CallOptions) -> dict[str, Any]:
+        """A call's options over the retriever's own, under the core's names.
+
+        Raises:
+            TypeError: If one is unknown.
+        """
+        unknown = sorted(set(options) - set(CallOptions.__annotations__))
+        if unknown:
+            raise TypeError(f"no option {', '.join(unknown)}; a call takes {', '.join(CallOptions.__annotations__)}")
+        asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        return {
+            "limit": asked.get("k", self.k),
+            "where": Scope(parse_filter(self.filter)).narrow(asked.get("filter")),
+            "time_range": asked.get("time_range", self.time_range),
+            "deep_search": asked.get("deep_search", self.deep_search),
+            "now": asked.get("now", self.now),
+            "history": as_turns(asked.get("history", ())),
+            "strategy": asked.get("strategy", "hybrid"),
+        }
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        embedder = getattr(self.umi.store, "embedder", None)
+        params = LangSmithRetrieverParams(ls_retriever_name="umi", ls_vector_store_provider="umi")
+        if embedder is not None:
+            params["ls_embedding_model"] = embedder.name
+        return params

@@ -1,0 +1,246 @@
+"""umi as a LangChain vector store: what is written through it reaches both arms, so `index()` keeps both in step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+from typing_extensions import Self
+
+from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
+from umi_common.records import PlaceKeys
+from umi_common.retriever import DualRetriever, Where
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Hit, SearchResult
+from umi_langchain._convert import as_documents, to_chunks, to_document, with_ids
+from umi_langchain.retriever import UmiRetriever
+
+NO_WORDS = "?"
+"""A query for those who bring only its vector: the core wants one, the lexical arm finds no word in it."""
+
+
+class UmiVectorStore(VectorStore):
+    """A writable store with hybrid search behind LangChain's vector store interface.
+
+    Searches take `k` (1..100), `filter`, and every other option of `DualRetriever.search` by its name.
+    `as_retriever()` gives LangChain's plain retriever, `retriever()` umi's own with scores and reasons.
+
+    Args:
+        embedding: None: umi's embedded model.
+        persist_directory: Where the store lives; None: in memory.
+        llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
+        store: A store that exists, in place of embedding and persist_directory; it stays the caller's to close.
+        reranker: As in `DualRetriever`.
+        source_key: Metadata key of what a text was cut from; None: there is none.
+        position_key: Metadata key of its order there; the splitters' "start_index" is read too.
+        time_key: Metadata key of when it happened: a datetime, an ISO string or seconds since 1970.
+        **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
+    """
+
+    def __init__(
+        self,
+        embedding: Embeddings | None = None,
+        persist_directory: str | None = None,
+        *,
+        llm: Any = None,
+        store: HybridStore | None = None,
+        reranker: Any = None,
+        source_key: str | None = "source",
+        position_key: str | None = "position",
+        time_key: str | None = "timestamp",
+        **stages: Any,
+    ) -> None:
+        if store is not None and (embedding is not None or persist_directory is not None):
+            raise ConfigError("store= brings embedder and directory; leave embedding and persist_directory out")
+        config = UmiConfig(**stages)
+        self._owns_store = store is None
+        self._embedding = embedding
+        self._keys = PlaceKeys(source_key, position_key, time_key)
+        if store is None:
+            store = HybridStore.open(persist_directory, embedder=embedding, config=config if stages else None)
+        self.store = store
+        self._models = {"rewriter": llm, "reranker": reranker}
+        self.umi = DualRetriever(store, config=config, **self._models)
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """What was given as `embedding`."""
+        return self._embedding
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None = None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """A store with these texts in it; metadatas and ids are aligned with them, options as in the constructor."""
+        made = cls(embedding, **options)
+        made.add_documents(as_documents(texts, metadatas, ids))
+        return made
+
+    def retriever(self, **options: Any) -> UmiRetriever:
+        """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`."""
+        keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
+        return UmiRetriever(umi=self.umi, **{**keys, **options})
+
+    def close(self) -> None:
+        """End the threads, and close the store unless it was the caller's."""
+        self.umi.close()
+        if self._owns_store:
+            self.store.close()
+
+    def add_documents(
+        self,
+        documents: list[Document],
+        *,
+        ids: Sequence[str | None] | None = None,
+        show_progress: bool = False,
+        **_: Any,
+    ) -> list[str]:
+        """Insert documents, or replace those with the same id; all of them or none.
+
+        Args:
+            documents: One without id gets a hash of its text and metadata.
+            ids: In place of the documents' own; aligned.
+            show_progress: A progress bar while texts are embedded.
+
+        Returns:
+            The ids, aligned.
+
+        Raises:
+            InvalidChunk, DuplicateId: Names the document. Nothing is written.
+        """
+        found, chunks = to_chunks(documents if ids is None else with_ids(documents, ids), self._keys)
+        self.store.add(chunks, show_progress=show_progress)
+        return found
+
+    def delete(self, ids: list[str] | None = None, *, where: Where = None, **_: Any) -> bool:
+        """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids do not matter."""
+        self.store.delete(ids, where=where)
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """In the order of the ids; unknown ones are left out."""
+        return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
+
+    def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
+        """Best first."""
+        return self._documents(self.umi.search(query, limit=k, where=filter, **options))
+
+    async def asimilarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
+        """Best first."""
+        return self._documents(await self.umi.asearch(query, limit=k, where=filter, **options))
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: Where = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """Best first, with umi's score: larger is better, and it compares within one result only."""
+        return self._scored(self.umi.search(query, limit=k, where=filter, **options))
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: Where = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_score` for an event loop."""
+        return self._scored(await self.umi.asearch(query, limit=k, where=filter, **options))
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, filter: Where = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        return self._relevant(self.umi.search(query, limit=k, where=filter, **options))
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, filter: Where = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        return self._relevant(await self.umi.asearch(query, limit=k, where=filter, **options))
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
+    ) -> list[Document]:
+        """The nearest by cosine alone."""
+        return self.similarity_search(NO_WORDS, k, filter, **_vector_only(embedding, options))
+
+    async def asimilarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
+    ) -> list[Document]:
+        """The nearest by cosine alone."""
+        return await self.asimilarity_search(NO_WORDS, k, filter, **_vector_only(embedding, options))
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
+    ) -> list[Document]:
+        """Relevant and unlike each other, in the order in which they were chosen."""
+        found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
+        return [document for document, _ in found]
+
+    def max_marginal_relevance_search_with_score(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """The same with umi's score, which does not fall along the list."""
+        return self._scored(self._diverse(k, fetch_k, lambda_mult).search(query, limit=k, where=filter, **options))
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` for an event loop."""
+        umi = self._diverse(k, fetch_k, lambda_mult)
+        return self._documents(await umi.asearch(query, limit=k, where=filter, **options))
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: Where = None,
+        **options: Any,
+    ) -> list[Document]:
+        """The nearest by cosine alone, unlike each other."""
+        options = _vector_only(embedding, options)
+        return self.max_marginal_relevance_search(NO_WORDS, k, fetch_k, lambda_mult, filter, **options)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: Where = None,
+        **options: Any,
+    ) -> list[Document]:
+        """The nearest by cosine alone, unlike each other."""
+        options = _vector_only(embedding, options)
+        return await self.amax_marginal_relevance_search(NO_WORDS, k, fetch_k, lambda_mult, filter, **options)
+
+    def _diverse(self, k: int, fetch_k: int, lambda_mult: float) -> DualRetriever:
+        mmr = {"enabled": True, "trade_off": lambda_mult, "pool": max(k, fetch_k)}
+        return DualRetriever(self.store, config=self.umi.config.replaced(mmr=mmr), **self._models)
+
+    def _documents(self, result: SearchResult) -> list[Document]:
+        return [to_document(hit.chunk, self._keys) for hit in result]
+
+    def _scored(self, result: SearchResult) -> list[tuple[Document, float]]:
+        return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]
+
+    def _relevant(self, result: SearchResult) -> list[tuple[Document, float]]:
+        best = max((hit.score for hit in result), default=1.0)
+        return [(to_document(hit.chunk, self._keys), _relevance(hit, best)) for hit in result]
+
+
+def _relevance(hit: Hit, best: float) -> float:
+    """0..1: the cosine to the query, so that a threshold means the same for every query; without vectors, the share of
+    the best score."""
+    cosines = [signal.score for signal in hit.signals if signal.arm == "dense" and signal.variation == 0]
+    relevance = cosines[0] if cosines else hit.score / best if best > 0 else 0.0
+    return min(1.0, max(0.0, relevance))
+
+
+def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "strategy": "vector", "query_vector": embedding, "deep_search": False}

@@ -1,0 +1,30 @@
+"""umi for LlamaIndex; needs llama-index-core, and its Chroma package only where a Chroma-backed index is read."""
+
+from __future__ import annotations
+
+from umi_llamaindex.context_budget import UmiContextBudget
+from umi_llamaindex.embedding import UmiEmbedding
+from umi_llamaindex.events import UmiDegradationEvent, UmiStageEvent
+from umi_llamaindex.memory import UmiMemoryBlock
+from umi_llamaindex.postprocessor import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours, UmiPostprocessor
+from umi_llamaindex.query import UmiQuery
+from umi_llamaindex.retriever import UmiRetriever
+from umi_llamaindex.tool import create_umi_tool
+from umi_llamaindex.vector_store import UmiVectorStore
+
+__all__ = [
+    "UmiContextBudget",
+    "UmiDecay",
+    "UmiDegradationEvent",
+    "UmiEmbedding",
+    "UmiMMR",
+    "UmiMemoryBlock",
+    "UmiNearDuplicates",
+    "UmiNeighbours",
+    "UmiPostprocessor",
+    "UmiQuery",
+    "UmiRetriever",
+    "UmiStageEvent",
+    "UmiVectorStore",
+    "create_umi_tool",
+]

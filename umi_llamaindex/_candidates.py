@@ -1,0 +1,98 @@
+"""What umi's ranking needs to know of retrieved nodes, as arrays. Nodes are read, never changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo
+
+from umi_common.embedders import as_embedder, unit_rows
+from umi_common.pool import Floats, Ints, Vectors
+from umi_common.protocols import Store
+from umi_llamaindex._settings import embed_model_of
+
+logger = logging.getLogger(__name__)
+
+
+def text_of(item: NodeWithScore) -> str:
+    """The node's text alone."""
+    return item.node.get_content(MetadataMode.NONE)
+
+
+def scores_of(items: Sequence[NodeWithScore]) -> Floats:
+    """(n,) scores >= 0: as given where all are finite numbers, lifted so that none is negative; else 1 / rank."""
+    given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
+    if not np.isfinite(given).all():
+        return 1.0 / np.arange(1, len(items) + 1)
+    return given - min(0.0, float(given.min(initial=0.0)))
+
+
+def vectors_of(items: Sequence[NodeWithScore], embed_model: Any) -> Vectors:
+    """(n, dim) L2-normalised: the nodes' own embeddings where each has one of the same dimension, else made anew.
+
+    Args:
+        items: Nodes with text.
+        embed_model: As umi takes it; None: the embedded model. If it fails, rows are zero: like nothing.
+    """
+    own = [item.node.embedding for item in items]
+    if all(own) and len({len(vector) for vector in own if vector is not None}) == 1:
+        return unit_rows(own)
+    try:
+        return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([text_of(item) for item in items]))
+    except Exception as error:  # noqa: BLE001 - a model that fails must not take the answer down
+        logger.warning("embedding %d nodes failed with %s; they count as unlike", len(items), type(error).__name__)
+        return np.zeros((len(items), 1), dtype=np.float32)
+
+
+def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
+    """(n,) places in reading order: nodes that follow each other differ by exactly 1, all others by more.
+
+    Args:
+        items: Nodes that name the previous or the next one in their relationships.
+        store: Where there is one, it knows who stands beside whom.
+    """
+    rows = {item.node.node_id: row for row, item in enumerate(items)}
+    after = _links(items) if store is None else _links_in(store, list(rows))
+    follows = {id: next_id for id, next_id in after.items() if id in rows and next_id in rows}
+    firsts = [id for id in rows if id not in set(follows.values())]
+    positions = np.full(len(items), -1, dtype=np.int64)
+    free = 0
+    for start in (*firsts, *rows):  # a second look for those that follow each other in a circle
+        id: str | None = start
+        while id is not None and positions[rows[id]] < 0:
+            positions[rows[id]] = free
+            free += 1
+            id = follows.get(id)
+        free += 1
+    for row in np.flatnonzero(positions < 0):  # the same node given twice
+        positions[row] = free
+        free += 2
+    return positions
+
+
+def _links(items: Sequence[NodeWithScore]) -> dict[str, str]:
+    """The node after each node, as the nodes tell."""
+    after: dict[str, str] = {}
+    for item in items:
+        previous, following = (_related(item.node, way) for way in (NodeRelationship.PREVIOUS, NodeRelationship.NEXT))
+        if previous is not None:
+            after.setdefault(previous, item.node.node_id)
+        if following is not None:
+            after.setdefault(item.node.node_id, following)
+    return after
+
+
+def _related(node: BaseNode, way: NodeRelationship) -> str | None:
+    related = node.relationships.get(way)
+    return related.node_id if isinstance(related, RelatedNodeInfo) else None
+
+
+def _links_in(store: Store, ids: list[str]) -> dict[str, str]:
+    """The chunk after each chunk, as the store tells."""
+    after: dict[str, str] = {}
+    for beside in store.neighbours(ids, reach=1).values():
+        after.update(zip([chunk.id for chunk in beside], [chunk.id for chunk in beside[1:]], strict=False))
+    return after

@@ -1,0 +1,134 @@
+"""LlamaIndex nodes to chunks and back. Nothing a caller passes in is changed.
+
+A chunk keeps the node as LlamaIndex itself would store it, without the text: as JSON under `_node_content`. So ids,
+relationships, templates, excluded keys and nested metadata come back; datetimes come back as ISO strings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import (
+    BaseNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+
+from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.records import PlaceKeys, collection_pages, plain_metadata, to_chunk, to_metadata
+from umi_common.types import Chunk, Hit
+
+NODE_CONTENT = "_node_content"
+NODE_ID = "_node_id"
+REF_DOC_ID = "ref_doc_id"
+START = "start_char_idx"
+"""A node's field, and the key under which umi's context assembly looks for it."""
+KEPT = (NODE_CONTENT, "_node_type", "document_id", "doc_id", REF_DOC_ID)
+"""What LlamaIndex's vector stores write beside a node's own metadata; theirs wins over a key of the same name."""
+SOURCE_KEY = "source"
+"""Where a node without a source node may name what it was cut from."""
+
+
+def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | None]) -> list[Chunk]:
+    """A chunk per node, with the node's id.
+
+    Its source is what `keys` say, else the node's `ref_doc_id`, else metadata["source"]; its position what `keys` say,
+    else its first character's place in its document, else the node's place among those of its source.
+
+    Args:
+        nodes: Text nodes in reading order.
+        keys: Where source, position and time stand in the metadata.
+        seen: How many nodes of each source came before; brought up to date.
+
+    Raises:
+        InvalidChunk: Names the node.
+    """
+    chunks = []
+    for place, node in enumerate(nodes):
+        source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
+        source = None if source is None else str(source)
+        start = getattr(node, START, None)
+        try:
+            chunk = to_chunk(
+                node.get_content(MetadataMode.NONE),
+                {**node.metadata, **_kept(node)},
+                id=node.node_id,
+                keys=keys,
+                source=source,
+                position=seen[source] if start is None else start,
+            )
+        except InvalidChunk as error:
+            raise InvalidChunk(f"node {place}: {error}") from error
+        seen[source] += 1
+        chunks.append(chunk)
+    return chunks
+
+
+def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
+    """The chunks of an index with their vectors (n, dim), page by page.
+
+    Raises:
+        ConfigError: If its vector store is neither Chroma nor LlamaIndex's own simple one.
+    """
+    vector_store = index.vector_store
+    collection = getattr(vector_store, "_collection", None)
+    seen: Counter[str | None] = Counter()
+    if collection is not None:  # its docstore is empty: the nodes are in the collection
+        for page in collection_pages(collection):
+            rows = zip(page.ids, page.texts, page.metadatas, strict=True)
+            yield to_chunks([_node(id, text or "", metadata) for id, text, metadata in rows], keys, seen), page.vectors
+    elif isinstance(vector_store, SimpleVectorStore):
+        ids = list(index.index_struct.nodes_dict)
+        yield to_chunks(index.docstore.get_nodes(ids), keys, seen), [vector_store.get(id) for id in ids]
+    else:
+        raise ConfigError(
+            f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "
+            "SimpleVectorStore; for any other, give its nodes to from_nodes"
+        )
+
+
+def to_scored_node(hit: Hit) -> NodeWithScore:
+    """A new node with the hit's score."""
+    return NodeWithScore(node=to_node(hit.chunk), score=hit.score)
+
+
+def to_node(chunk: Chunk) -> BaseNode:
+    """The node of a chunk; a `TextNode` where the chunk came from elsewhere, its source as source node."""
+    metadata = dict(chunk.metadata)
+    if NODE_CONTENT in metadata:
+        return metadata_dict_to_node(metadata, text=chunk.text)
+    node = TextNode(id_=chunk.id, text=chunk.text, metadata=to_metadata(chunk))
+    if chunk.source is not None:
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=chunk.source)
+    return node
+
+
+def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
+    if NODE_CONTENT in metadata:
+        return metadata_dict_to_node(metadata, text=text)
+    return TextNode(id_=id, text=text, metadata=metadata)
+
+
+def _kept(node: BaseNode) -> dict[str, Any]:
+    """What is stored beside the node's own metadata: its JSON without the text, its id, its document's id."""
+    changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
+    if isinstance(node, IndexNode):
+        changes["obj"] = None  # what it points at is found by its index_id
+    plain = node.model_copy(update=changes)
+    try:
+        stored = node_to_metadata_dict(plain, remove_text=True)
+    except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
+        raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
+    keys = KEPT if node.ref_doc_id is not None else KEPT[:2]  # a document called "None" would be everybody's
+    start = getattr(node, START, None)
+    place = {} if start is None else {START: start}
+    return {NODE_ID: node.node_id, **place, **{key: stored[key] for key in keys}}

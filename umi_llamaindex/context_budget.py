@@ -1,0 +1,147 @@
+"""Nodes that fit a token budget, as LlamaIndex writes them into its prompt: text and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from llama_index.core.bridge.pydantic import ConfigDict
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.context.parts import ContextPart
+from umi_common.context.tokens import counter_for
+from umi_common.errors import BudgetError
+from umi_common.records import read_time
+from umi_common.types import Chunk, Hit
+from umi_llamaindex._candidates import positions_of, scores_of, text_of
+from umi_llamaindex._convert import SOURCE_KEY, START, to_node
+
+IDS_KEY = "umi_ids"
+"""Metadata key for the ids of all nodes that were joined into one."""
+SEPARATOR = "\n\n"
+"""What LlamaIndex's response synthesizers put between nodes."""
+ROUNDS = 8
+"""How often room is taken back for metadata, before metadata is left out."""
+
+
+class UmiContextBudget(BaseNodePostprocessor):
+    """The best of the nodes that fit: repeats left out, neighbours joined, what does not fit skipped, the last one cut.
+
+    The budget's total counts what the LLM will read: texts, the metadata LlamaIndex writes beside them, and what stands
+    between nodes. Where metadata leaves no room for text, it is hidden from the LLM. Always at least one node. The
+    order of the list decides what is better, and the scores where they fall along it.
+
+    Raises:
+        BudgetError: If not one character of any node fits.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    budget: TokenBudget = TokenBudget()
+    """Tokens in all, per document and per node."""
+    policy: AssemblyPolicy = AssemblyPolicy()
+    """Order, neighbours, and what counts as a repeat; its format, header and citations are not used."""
+    counter: Any = None
+    """What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain."""
+    store: Any = None
+    """A `Store` that the nodes are from: it brings the neighbours that `policy.neighbours` asks for."""
+    time_key: str = "timestamp"
+    """Metadata key of when it happened, for the order "chronological"."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Its name in traces."""
+        return cls.__name__
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        by_id = {item.node.node_id: item for item in reversed(nodes) if text_of(item).strip()}
+        items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
+        if not items:
+            return []
+        hits, around = self._hits(items)
+        policy = replace(self.policy, format="{text}", header="", citation="", separator=SEPARATOR)
+        count = counter_for(self.counter)
+        room = self.budget.available
+        for _ in range(ROUNDS):
+            budget = replace(self.budget, max_total=room, reserves={})
+            try:
+                context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
+            except BudgetError:
+                break
+            fitting = [_node(part, by_id, around) for part in context]
+            over = count.measure(SEPARATOR.join(item.get_content(MetadataMode.LLM) for item in fitting))
+            room -= over - self.budget.available
+            if over <= self.budget.available:
+                return fitting
+            if room < 1:
+                break
+        budget = replace(self.budget, max_total=self.budget.available, reserves={})
+        context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
+        return [_bare(_node(part, by_id, around)) for part in context]
+
+    def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
+        scores = scores_of(items)
+        if (np.diff(scores) > 0).any():  # their order says more than their scores: they come from MMR or the like
+            scores = 1.0 / np.arange(1, len(items) + 1)
+        positions = positions_of(items)
+        chunks = [self._chunk(item, int(position)) for item, position in zip(items, positions, strict=True)]
+        around: Mapping[str, list[Chunk]] = {}
+        if self.store is not None:
+            known = self.store.get([chunk.id for chunk in chunks])
+            chunks = [k if k is not None and k.text == own.text else own for own, k in zip(chunks, known, strict=True)]
+            if self.policy.neighbours:
+                around = self.store.neighbours([chunk.id for chunk in chunks], reach=self.policy.neighbours)
+        hits = [
+            Hit(chunk, float(score), rank) for rank, (chunk, score) in enumerate(zip(chunks, scores, strict=True), 1)
+        ]
+        return hits, around
+
+    def _chunk(self, item: NodeWithScore, position: int) -> Chunk:
+        """What assembly needs to know of a node."""
+        node = item.node
+        wanted = (self.policy.kind_key, *self.policy.offset_keys)
+        facts = {key: node.metadata[key] for key in wanted if isinstance(node.metadata.get(key), (str, int))}
+        start = getattr(node, START, None)
+        source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
+        return Chunk(
+            node.node_id,
+            text_of(item),
+            metadata=facts if start is None else {**facts, START: start},
+            source=None if source is None else str(source),
+            position=position,
+            event_time=read_time(node.metadata.get(self.time_key), self.time_key),
+        )
+
+
+def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:
+    """A part as a node: the one it shows, or a copy of its first one with the part's text."""
+    scores = [items[id].score for id in part.ids if id in items]
+    score = max((score for score in scores if score is not None), default=part.score)
+    first = items[part.ids[0]].node if part.ids[0] in items else to_node(_found(part.ids[0], around))
+    if len(part.ids) == 1 and part.text == first.get_content(MetadataMode.NONE):
+        return NodeWithScore(node=first, score=score)
+    changes: dict[str, Any] = {"embedding": None}
+    if len(part.ids) > 1:
+        changes["metadata"] = {**first.metadata, IDS_KEY: list(part.ids)}
+        for hidden in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
+            changes[hidden] = [*getattr(first, hidden), IDS_KEY]
+    node = first.model_copy(update=changes)
+    node.set_content(part.text)
+    return NodeWithScore(node=node, score=score)
+
+
+def _found(id: str, around: Mapping[str, list[Chunk]]) -> Chunk:
+    return next(chunk for beside in around.values() for chunk in beside if chunk.id == id)
+
+
+def _bare(item: NodeWithScore) -> NodeWithScore:
+    """The node with its metadata hidden from the LLM."""
+    node: BaseNode = item.node.model_copy(update={"excluded_llm_metadata_keys": list(item.node.metadata)})
+    return NodeWithScore(node=node, score=item.score)

@@ -1,0 +1,200 @@
+"""umi's ranking stages as node postprocessors, for the nodes of any retriever: unpack, one core call, repack.
+
+Each works alone, and as one in `UmiPostprocessor`. None needs a query. Scores that are missing or not finite count as
+1 / rank; negative ones are lifted until none is. What comes back are new `NodeWithScore`s around the nodes given, which
+are not changed.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from llama_index.core.bridge.pydantic import ConfigDict
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
+from umi_common.errors import ConfigError
+from umi_common.pool import Floats, Ints
+from umi_common.ranking.decay import decay, rate_of
+from umi_common.ranking.duplicates import collapse
+from umi_common.ranking.mmr import mmr
+from umi_common.ranking.neighbours import spread
+from umi_common.ranking.normalize import min_max
+from umi_common.records import read_time
+from umi_llamaindex._candidates import positions_of, scores_of, text_of, vectors_of
+from umi_llamaindex.query import UmiQuery
+
+
+class _Stage(BaseNodePostprocessor):
+    """Nodes in, the rows that stay with their scores out."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Its name in traces."""
+        return cls.__name__
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse what the core's own settings refuse. Raises ConfigError."""
+        super().model_post_init(context)
+        self._check()
+
+    def _check(self) -> None:
+        """Raises ConfigError for a setting out of range."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if not nodes:
+            return []
+        rows, scores = self._ranked(nodes, scores_of(nodes), query_bundle)
+        return [NodeWithScore(node=nodes[row].node, score=float(scores[row])) for row in rows]
+
+    @abstractmethod
+    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
+        """Rows in their new order, and (n,) scores."""
+
+
+class UmiNeighbours(_Stage):
+    """A node gains from the ones beside it in its document (`umi_common.ranking.neighbours.spread`); the best scores 1.
+
+    Who stands beside whom is read from the nodes' relationships, or from `store`.
+    """
+
+    previous: float = NeighboursConfig().previous
+    """What a node gains from the one before it."""
+    following: float = NeighboursConfig().following
+    """What it gains from the one after it."""
+    store: Any = None
+    """A `Store` that the nodes are from, where they do not name their neighbours themselves."""
+
+    def _check(self) -> None:
+        NeighboursConfig(previous=self.previous, following=self.following)
+
+    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
+        n = len(nodes)
+        gained = spread(
+            scores,
+            np.zeros(n, dtype=np.int64),
+            positions_of(nodes, self.store),
+            np.array([len(text_of(item).split()) for item in nodes], dtype=np.int64),
+            np.zeros(n),
+            previous=self.previous,
+            following=self.following,
+            source_share=0.0,
+        )
+        return _falling(gained), gained
+
+
+class UmiDecay(_Stage):
+    """Score times floor + (1 - floor) * 2 ** (-age / half-life); no time known is neutral, the future has age 0."""
+
+    half_life_hours: float
+    """Age at which the factor has fallen halfway to `floor`."""
+    floor: float = DecayConfig().floor
+    """Smallest factor, 0..1."""
+    time_key: str = "timestamp"
+    """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    clock: Callable[[], datetime] | None = None
+    """Gives the present, aware; None: the computer's. A `UmiQuery` with its own `now` goes before."""
+
+    def _check(self) -> None:
+        DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
+
+    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
+        now = self._now(bundle)
+        times = [read_time(item.node.metadata.get(self.time_key), self.time_key) for item in nodes]
+        ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
+        decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
+        return _falling(decayed), decayed
+
+    def _now(self, bundle: QueryBundle | None) -> datetime:
+        if isinstance(bundle, UmiQuery) and bundle.now is not None:
+            return bundle.now
+        return datetime.now(timezone.utc) if self.clock is None else self.clock()
+
+
+class UmiNearDuplicates(_Stage):
+    """Of nodes that say the same, the one with the best score stays; the order is kept."""
+
+    similarity: float = DuplicatesConfig().similarity
+    """Cosine at and above which two nodes are one; equal texts always are."""
+    embed_model: Any = None
+    """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+
+    def _check(self) -> None:
+        DuplicatesConfig(similarity=self.similarity)
+
+    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
+        known: dict[str, int] = {}
+        texts = [" ".join(text_of(item).split()) for item in nodes]
+        digests = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
+        vectors = vectors_of(nodes, self.embed_model)
+        kept, _ = collapse(_falling(scores), vectors, similarity=self.similarity, digests=digests)
+        return np.sort(kept), scores
+
+
+class UmiMMR(_Stage):
+    """Relevant and unlike everything chosen before: maximal marginal relevance, in the order of choice.
+
+    Relevance is the score scaled to 0..1 over the nodes given; scores come back as they were.
+    """
+
+    top_n: int | None = None
+    """At most so many nodes; None: all, in their new order."""
+    trade_off: float = MmrConfig().trade_off
+    """lambda: 1 is relevance alone, 0 is diversity alone."""
+    pool: int = MmrConfig().pool
+    """Best nodes that are considered."""
+    embed_model: Any = None
+    """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+
+    def _check(self) -> None:
+        MmrConfig(trade_off=self.trade_off, pool=self.pool)
+        if self.top_n is not None and self.top_n < 1:
+            raise ConfigError(f"UmiMMR.top_n is {self.top_n}; expected a whole number above 0, or None for all")
+
+    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
+        limit = len(nodes) if self.top_n is None else self.top_n
+        vectors = vectors_of(nodes, self.embed_model)
+        return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), scores
+
+
+class UmiPostprocessor(BaseNodePostprocessor):
+    """Several as one, in the order given:
+
+    UmiPostprocessor(steps=[UmiDecay(half_life_hours=720), UmiNearDuplicates(), UmiMMR(top_n=5)])
+    """
+
+    steps: list[BaseNodePostprocessor]
+    """umi's or any other."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Its name in traces."""
+        return cls.__name__
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        for step in self.steps:
+            nodes = step.postprocess_nodes(nodes, query_bundle)
+        return nodes
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        for step in self.steps:
+            nodes = await step.apostprocess_nodes(nodes, query_bundle)
+        return nodes
+
+
+def _falling(scores: Floats) -> Ints:
+    """Rows by falling score; equals keep their order."""
+    return np.argsort(-scores, kind="stable")

@@ -1,0 +1,236 @@
+"""umi as a LlamaIndex retriever: unpack, one core call, repack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import llama_index.core.instrumentation as instrument
+from llama_index.core import Settings, VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.prompts import BasePromptTemplate, PromptTemplate
+from llama_index.core.prompts.mixin import PromptDictType
+from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle
+from typing_extensions import Self
+
+from umi_common.config import UmiConfig
+from umi_common.filters import Scope, parse_filter
+from umi_common.protocols import Embedder, Store
+from umi_common.records import PlaceKeys
+from umi_common.retriever import DualRetriever
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk, SearchResult
+from umi_llamaindex._convert import index_pages, to_chunks, to_scored_node
+from umi_llamaindex._settings import embed_model_of, llm_of
+from umi_llamaindex.events import tell
+from umi_llamaindex.query import UmiQuery, Window, narrowed, words_of
+
+dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
+
+REWRITE_PROMPT = "rewrite"
+Batches = Iterator[tuple[list[Chunk], Any]]
+
+
+class UmiRetriever(BaseRetriever):
+    """Hybrid search over nodes; `retrieve` and `aretrieve` take a string, a `QueryBundle` or a `UmiQuery`.
+
+    Make one with `from_nodes`, `from_index` or `from_store`. Nodes come best first, as copies with their ids and
+    relationships; `search` and `asearch` give the reasons that nodes cannot hold. A bundle's `embedding` is used as the
+    query's vector, else the mean of its `custom_embedding_strs`. The prompt "rewrite" is what the LLM is asked with.
+
+    Args:
+        umi: The core.
+        similarity_top_k: At most so many nodes a query, 1..100.
+        filters: `MetadataFilters`, or umi's own dict, for every query; a query's own narrow them further.
+        time_range: Only what happened in [start, end); aware datetimes.
+        deep_search: Whether the LLM, where there is one, may be asked for variations of the query.
+        now: What "last week" refers to; None: the clock.
+        callback_manager: None: `Settings.callback_manager`, as it is at each query.
+        object_map, objects, verbose: As in `BaseRetriever`.
+    """
+
+    def __init__(
+        self,
+        umi: DualRetriever,
+        similarity_top_k: int = 10,
+        *,
+        filters: Any = None,
+        time_range: Window = None,
+        deep_search: bool = True,
+        now: datetime | None = None,
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        objects: list[IndexNode] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(callback_manager, object_map, objects, verbose)
+        self._stand_in = self.callback_manager if callback_manager is None else None
+        self.umi = umi
+        self.similarity_top_k = similarity_top_k
+        self._scope = Scope(parse_filter(filters))
+        self._time_range = time_range
+        self._deep_search = deep_search
+        self._now = now
+        self._owns_store = False
+
+    @classmethod
+    def from_nodes(
+        cls,
+        nodes: Sequence[BaseNode],
+        embed_model: Any = None,
+        llm: Any = None,
+        persist_dir: str | None = None,
+        similarity_top_k: int = 10,
+        *,
+        source_key: str | None = None,
+        position_key: str | None = "position",
+        time_key: str | None = "timestamp",
+        **options: Any,
+    ) -> Self:
+        """Store nodes and search them.
+
+        Args:
+            nodes: Text nodes in reading order. Ids are kept, embeddings not used; index nodes lead to their objects.
+            embed_model: None: umi's embedded model. `Settings`: its embed model.
+            llm: An LLM or a function from prompt to reply, for deep search; None: none is asked. `Settings`: its LLM,
+                as it is when it is asked.
+            persist_dir: Where the store lives; what it holds already is not embedded again. None: in memory.
+            similarity_top_k: At most so many nodes a query, 1..100.
+            source_key: Metadata key of what a node was cut from; None: its source node, else metadata["source"].
+            position_key: Metadata key of its order there; where it is missing, the order of `nodes`.
+            time_key: Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds.
+            **options: Arguments of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), and `reranker`.
+
+        Raises:
+            InvalidChunk, DuplicateId: Names the node. Nothing is stored.
+            ConfigError: If an option is out of range.
+        """
+        keys = PlaceKeys(source_key, position_key, time_key)
+        batches = ((to_chunks(some, keys, Counter()), None) for some in (nodes,))
+        options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
+        return cls._filled(batches, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+
+    @classmethod
+    def from_index(
+        cls,
+        index: VectorStoreIndex,
+        embed_model: Any = None,
+        llm: Any = None,
+        persist_dir: str | None = None,
+        similarity_top_k: int = 10,
+        *,
+        source_key: str | None = None,
+        position_key: str | None = "position",
+        time_key: str | None = "timestamp",
+        **options: Any,
+    ) -> Self:
+        """Copy an index with the vectors it has; nothing is embedded but queries.
+
+        Args:
+            index: Over Chroma or over LlamaIndex's simple vector store; read once, not changed.
+            embed_model: What its vectors were made with; None: the index's own.
+            llm, persist_dir, similarity_top_k, source_key, position_key, time_key, options: As in `from_nodes`.
+
+        Raises:
+            ConfigError: If its vector store is another.
+        """
+        model = index._embed_model if embed_model is None else embed_model
+        batches = index_pages(index, PlaceKeys(source_key, position_key, time_key))
+        return cls._filled(batches, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+
+    @classmethod
+    def from_store(
+        cls, store: Store, llm: Any = None, similarity_top_k: int = 10, *, reranker: Any = None, **options: Any
+    ) -> Self:
+        """Search a store that exists; it stays the caller's to close. Arguments as in `from_nodes`."""
+        stages = {name: options.pop(name) for name in UmiConfig.model_fields if name in options}
+        umi = DualRetriever(store, rewriter=llm_of(llm), reranker=reranker, config=UmiConfig(**stages))
+        return cls(umi, similarity_top_k, **options)
+
+    @classmethod
+    def _filled(cls, batches: Batches, embed_model: Any, persist_dir: str | None, **options: Any) -> Self:
+        stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
+        config = UmiConfig(**stages) if stages else None  # None: the analyzer that the store was made with
+        store = HybridStore.open(persist_dir, embedder=embed_model_of(embed_model), config=config)
+        try:
+            retriever = cls.from_store(store, **options)
+            for chunks, vectors in batches:
+                store.add(chunks, vectors=vectors)
+        except BaseException:
+            store.close()
+            raise
+        retriever._owns_store = True
+        return retriever
+
+    def close(self) -> None:
+        """End the threads, and close the store unless it was the caller's."""
+        self.umi.close()
+        if self._owns_store:
+            self.umi.store.close()
+
+    def search(self, query: str | QueryBundle) -> SearchResult:
+        """What `retrieve` finds, as the core gives it: signals per arm, stages, what was suppressed and lost."""
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        return self.umi.search(words_of(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
+
+    async def asearch(self, query: str | QueryBundle) -> SearchResult:
+        """`search` for an event loop, which it never blocks."""
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        vector = bundle.embedding
+        if self._must_embed(bundle):
+            vector = await asyncio.to_thread(self._query_vector, bundle)
+        return await self.umi.asearch(words_of(bundle), query_vector=vector, **self._options(bundle))
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        result = self.search(query_bundle)
+        tell(dispatcher.event, result)
+        return [to_scored_node(hit) for hit in result]
+
+    @dispatcher.span
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        result = await self.asearch(query_bundle)
+        tell(dispatcher.event, result)
+        return [to_scored_node(hit) for hit in result]
+
+    def _options(self, bundle: QueryBundle) -> dict[str, Any]:
+        """The query's options over the retriever's own, under the core's names."""
+        asked = bundle if isinstance(bundle, UmiQuery) else UmiQuery(bundle.query_str)
+        return {
+            "limit": self.similarity_top_k if asked.limit is None else asked.limit,
+            "where": self._scope.narrow(asked.filters),
+            "time_range": narrowed(self._time_range, asked.time_range),
+            "deep_search": self._deep_search if asked.deep_search is None else asked.deep_search,
+            "now": self._now if asked.now is None else asked.now,
+            "history": asked.history,
+            "strategy": "hybrid" if asked.strategy is None else asked.strategy,
+        }
+
+    def _must_embed(self, bundle: QueryBundle) -> bool:
+        return bundle.embedding is None and bool(bundle.custom_embedding_strs) and hasattr(self.umi.store, "embedder")
+
+    def _query_vector(self, bundle: QueryBundle) -> Any:
+        """(dim,) what the bundle brings; None: the core embeds the query's text."""
+        if not self._must_embed(bundle):
+            return bundle.embedding
+        embedder: Embedder = self.umi.store.embedder  # type: ignore[attr-defined]
+        try:
+            return embedder.embed_queries(bundle.custom_embedding_strs or []).mean(axis=0)
+        except Exception:  # noqa: BLE001 - the core tries the query's own text next and tells what it does without
+            return None
+
+    def _check_callback_manager(self) -> None:
+        if self.callback_manager is self._stand_in:
+            self.callback_manager = self._stand_in = Settings.callback_manager
+
+    def _get_prompts(self) -> PromptDictType:
+        return {REWRITE_PROMPT: PromptTemplate(self.umi.config.rewrite.template)}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        prompt: BasePromptTemplate | None = prompts.get(REWRITE_PROMPT)
+        if prompt is not None:  # formatted with its own places, any kind of template becomes umi's
+            template = prompt.format(query="{query}", history="{history}")
+            self.umi.reconfigure(rewrite={"template": template})

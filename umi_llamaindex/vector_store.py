@@ -1,0 +1,208 @@
+"""umi as a LlamaIndex vector store: what is written through it reaches both arms, so pipelines keep both in step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
+from llama_index.core.schema import BaseNode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryResult,
+)
+
+from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
+from umi_common.filters import matches, parse_filter
+from umi_common.protocols import Embedder
+from umi_common.records import PlaceKeys
+from umi_common.retriever import DualRetriever
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import SearchResult
+from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
+from umi_llamaindex._modes import search_of
+from umi_llamaindex._settings import embed_model_of, llm_of
+from umi_llamaindex.embedding import UmiEmbedding
+from umi_llamaindex.retriever import UmiRetriever
+
+
+class UmiVectorStore(BasePydanticVectorStore):
+    """A writable store with hybrid search behind LlamaIndex's vector store interface.
+
+    A sink for `IngestionPipeline` and a store for `VectorStoreIndex`; `retriever()` gives umi's own retriever over it.
+    A write is durable and found by both arms when it returns. Modes: DEFAULT is hybrid, as HYBRID is (`alpha` 0: words
+    alone, 1: vectors alone); TEXT_SEARCH and SPARSE are words alone; MMR diversifies with `mmr_threshold`; all others
+    are refused. Similarities are umi's scores: larger is better, and they compare within one result only.
+
+    Args:
+        embed_model: What the nodes' embeddings are made with; embeds those that have none. None: umi's embedded model,
+            which `store.embed_model` offers to pipelines and indexes. `Settings`: its embed model.
+        persist_dir: Where the store lives; None: in memory.
+        store: A store that exists, in place of embed_model and persist_dir; it stays the caller's to close.
+        llm: As in `UmiRetriever.from_nodes`, for `retriever()`; `query` never asks an LLM.
+        reranker: As in `DualRetriever`.
+        source_key, position_key, time_key: As in `UmiRetriever.from_nodes`.
+        **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    stores_text: bool = True
+    is_embedding_query: bool = True
+
+    _store: HybridStore = PrivateAttr()
+    _umi: DualRetriever = PrivateAttr()
+    _keys: PlaceKeys = PrivateAttr()
+    _reranker: Any = PrivateAttr()
+    _owns_store: bool = PrivateAttr()
+
+    def __init__(
+        self,
+        embed_model: Any = None,
+        persist_dir: str | None = None,
+        *,
+        store: HybridStore | None = None,
+        llm: Any = None,
+        reranker: Any = None,
+        source_key: str | None = None,
+        position_key: str | None = "position",
+        time_key: str | None = "timestamp",
+        **stages: Any,
+    ) -> None:
+        super().__init__(stores_text=True)
+        if store is not None and (embed_model is not None or persist_dir is not None):
+            raise ConfigError("store= brings embed model and directory; leave embed_model and persist_dir out")
+        config = UmiConfig(**stages)
+        self._owns_store = store is None
+        if store is None:
+            model = embed_model_of(embed_model)
+            store = HybridStore.open(persist_dir, embedder=model, config=config if stages else None)
+        self._store = store
+        self._keys = PlaceKeys(source_key, position_key, time_key)
+        self._reranker = reranker
+        try:
+            self._umi = DualRetriever(store, rewriter=llm_of(llm), reranker=reranker, config=config)
+        except BaseException:
+            if self._owns_store:
+                store.close()
+            raise
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Its name in traces."""
+        return "UmiVectorStore"
+
+    @property
+    def client(self) -> HybridStore:
+        """The store behind it."""
+        return self._store
+
+    @property
+    def embed_model(self) -> BaseEmbedding:
+        """Its embedder as a LlamaIndex embed model, for pipelines and indexes."""
+        return UmiEmbedding(self._store.embedder)
+
+    def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
+        """umi's own retriever over this store; options as in `UmiRetriever`."""
+        return UmiRetriever(self._umi, similarity_top_k, **options)
+
+    def close(self) -> None:
+        """End the threads, and close the store unless it was the caller's."""
+        self._umi.close()
+        if self._owns_store:
+            self._store.close()
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Insert nodes, or replace those with the same id; all of them or none. Their ids, aligned.
+
+        Raises:
+            InvalidChunk, DuplicateId: Names the node. Nothing is written.
+            InvalidVector: If embeddings were made by a model of another dimension. Nothing is written.
+        """
+        chunks = to_chunks(nodes, self._keys, Counter())
+        self._store.add(chunks, vectors=_vectors(nodes, [chunk.text for chunk in chunks], self._store.embedder))
+        return [chunk.id for chunk in chunks]
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Remove all nodes of a document; one that is not there does not matter."""
+        self._store.delete(where={REF_DOC_ID: ref_doc_id})
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Remove nodes by id, by filter, or those of the ids that pass the filter. Raises InputError for neither."""
+        self._store.delete(node_ids, where=parse_filter(filters))
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._store.delete(self._store.ids())
+
+    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        """Nodes in the order of the ids, unknown ones left out; without ids all that pass the filter, by id."""
+        where = parse_filter(filters)
+        found = self._store.get(self._store.ids() if node_ids is None else node_ids)
+        return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Best first. Raises ConfigError for a mode umi has not, and what `DualRetriever.search` raises."""
+        words, options, changes = search_of(query, kwargs)
+        return _answer(self._with(changes).search(words, **options))
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """`query` for an event loop, which it never blocks."""
+        words, options, changes = search_of(query, kwargs)
+        return _answer(await self._with(changes).asearch(words, **options))
+
+    def _with(self, changes: dict[str, Any]) -> DualRetriever:
+        if not changes:
+            return self._umi
+        return DualRetriever(self._store, reranker=self._reranker, config=self._umi.config.replaced(**changes))
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """`add` in a thread."""
+        return await asyncio.to_thread(self.add, nodes)
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """`delete` in a thread."""
+        await asyncio.to_thread(self.delete, ref_doc_id)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """`delete_nodes` in a thread."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
+    async def aclear(self) -> None:
+        """`clear` in a thread."""
+        await asyncio.to_thread(self.clear)
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """`get_nodes` in a thread."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+
+def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
+    """The nodes' embeddings, those that are missing made now; None: the store makes all."""
+    given: list[Any] = [node.embedding for node in nodes]
+    missing = [place for place, vector in enumerate(given) if vector is None]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        made = embedder.embed_documents([texts[place] for place in missing])
+        for place, vector in zip(missing, made, strict=True):
+            given[place] = vector
+    return given
+
+
+def _answer(result: SearchResult) -> VectorStoreQueryResult:
+    return VectorStoreQueryResult(
+        nodes=[to_node(hit.chunk) for hit in result], similarities=[hit.score for hit in result], ids=result.ids
+    )
