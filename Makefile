@@ -22,10 +22,10 @@ check: $(VENV)/.dev ## lint, format, types, import direction, public names
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest tests/test_architecture.py
 
-bench: $(VENV)/.dev ## speed, side by side with the peers
+bench: $(VENV)/.bench ## speed, side by side with the peers
 	@$(BIN)/python -m benchmarks
 
-bench-quality: $(VENV)/.dev ## ranking quality on the sets in ../shared/data
+bench-quality: $(VENV)/.bench ## ranking quality, side by side with the peers, on the sets in ../shared/data
 	@$(BIN)/python benchmarks/quality.py
 
 notebooks: $(VENV)/.dev ## execute every notebook in a real kernel
@@ -49,3 +49,8 @@ $(VENV)/.dev: $(VENV)/.uv pyproject.toml uv.lock
 	@echo "umi: installing the development tools into $(VENV) (once)"
 	@$(SYNC) $(EXTRAS)
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: $(VENV)/.dev
+	@echo "umi: installing the peers for the benchmarks into $(VENV) (once)"
+	@$(SYNC) --extra bench
+	@touch $@

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_context.py [--repeats 50] [--data DIR] [--locomo] [--json FILE]
 
-Speed: 15 chunks of 4 sources, and 200 chunks of 400 tokens into 8,000; seeded text, cl100k_base throughout; "cold" counts
-every text anew, "warm" finds the chunks' counts in memory. Every timed answer is checked: tokens recounted over the
-finished text, caps, spans. LangChain: `trim_messages(strategy="first")`. LlamaIndex: the first prompt of
+Speed: 15 chunks of 4 sources, and 200 chunks of 400 tokens into 8,000; seeded text, cl100k_base throughout; "cold"
+counts every text anew, "warm" finds the chunks' counts in memory. Every timed answer is checked: tokens recounted over
+the finished text, caps, spans. LangChain: `trim_messages(strategy="first")`. LlamaIndex: the first prompt of
 `PromptHelper.repack`, and `PromptHelper.truncate`. Neither deduplicates, cites, keeps order by source or reports.
 
 --locomo: share of LoCoMo's gold evidence that survives into 1,000 and 2,000 tokens, beside a plain top-k cut.
@@ -30,10 +30,10 @@ from umi_common.types import Chunk, Hit
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 ENCODING = "cl100k_base"
 SEED = 20
-WORDS = (
+WORDS = (  # noqa: SIM905 - a sentence reads better than a list of 40 strings
     "the a of to in and that it was for on with as at by from they said we went house market boiler roof river price "
     "Monday June 300 1,250 cousin mortgage canal because however slowly yesterday agreement, report; survey. result. "
-).split(" ")
+).split()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,8 +81,9 @@ def speed(chunks: int, tokens: int, sources: int, budget: TokenBudget, repeats: 
             if isinstance(answer, AssembledContext)
             else check_peer(answer, texts, total)
         )
-        results[name] = {"p50_ms": percentile(times, 50), "p95_ms": percentile(times, 95), **kept}
-        print(f"  {name:34} p50 {results[name]['p50_ms']:8.2f} ms  p95 {results[name]['p95_ms']:8.2f} ms  {kept}")
+        p50, p95 = percentile(times, 50), percentile(times, 95)
+        results[name] = {"p50_ms": p50, "p95_ms": p95, "best_ms": min(times), **kept}
+        print(f"  {name:32} p50 {p50:8.2f} ms  p95 {p95:8.2f} ms  best {min(times):8.2f} ms  {kept}")
     return results
 
 
@@ -232,8 +233,8 @@ def searched(dataset: Any, embedder: Any, limit: int) -> list[tuple[list[Hit], f
         store.add(dataset.chunks)
         umi = DualRetriever(store)
         return [
-            (list(umi.search(query.text, limit=limit, now=query.now).hits), frozenset(dataset.qrels[query.id]))
-            for query in dataset.queries
+            (list(umi.search(query.text, limit=limit, now=query.now).hits), frozenset(dataset.relevant(query.id)))
+            for query in dataset.judged
         ]
 
 

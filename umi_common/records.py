@@ -75,14 +75,16 @@ def to_chunk(
     stated = _source(plain.get(keys.source)) if keys.source is not None else None
     source = source if stated is None else stated
     placed = plain.get(keys.position) if keys.position is not None else None
-    if isinstance(placed, int) and not isinstance(placed, bool) and abs(placed) < POSITION_END:
+    if isinstance(placed, int) and not isinstance(placed, bool):
         position = placed
+    if source is None or (position is not None and abs(position) >= POSITION_END):
+        position = None
     return Chunk(
         content_id(text, plain) if id is None else id,
         text,
         metadata=_flat(plain),
         source=source,
-        position=None if source is None else position,
+        position=position,
         event_time=None if keys.time is None else read_time(metadata.get(keys.time), f"metadata[{keys.time!r}]"),
     )
 

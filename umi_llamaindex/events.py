@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from llama_index.core.instrumentation.dispatcher import Dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 
 from umi_common.types import SearchResult
@@ -42,9 +43,22 @@ class UmiDegradationEvent(BaseEvent):
         return "UmiDegradationEvent"
 
 
-def tell(send: Callable[[BaseEvent], object], result: SearchResult) -> None:
-    """Send the events of one search."""
+def tell(dispatcher: Dispatcher, result: SearchResult) -> None:
+    """Send the events of one search, if anybody listens: making them costs more than ranking does."""
+    if not _heard(dispatcher):
+        return
     for stage in result.trace:
-        send(UmiStageEvent(stage=stage.name, milliseconds=stage.milliseconds, facts=dict(stage.facts)))
+        event = UmiStageEvent(stage=stage.name, milliseconds=stage.milliseconds, facts=dict(stage.facts))
+        dispatcher.event(event)
     for lost in result.degraded:
-        send(UmiDegradationEvent(part=lost.part, reason=lost.reason, consequence=lost.consequence))
+        dispatcher.event(UmiDegradationEvent(part=lost.part, reason=lost.reason, consequence=lost.consequence))
+
+
+def _heard(dispatcher: Dispatcher) -> bool:
+    """Whether a handler stands anywhere on the way that an event of this dispatcher takes."""
+    while True:
+        if any(not isinstance(handler, NullEventHandler) for handler in dispatcher.event_handlers):
+            return True
+        if not dispatcher.propagate:
+            return False
+        dispatcher = dispatcher.parent

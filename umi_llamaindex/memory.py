@@ -58,10 +58,9 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
 
     _last: int = PrivateAttr(default=0)
 
-    def model_post_init(self, context: Any, /) -> None:
-        """Refuse a user without a name. Raises FilterError."""
-        super().model_post_init(context)
-        scope(user=self.user)
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        scope(user=self.user)  # raises FilterError: a lost user's name must not open everybody's memory
 
     async def _aget(
         self,

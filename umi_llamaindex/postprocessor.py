@@ -35,15 +35,14 @@ class _Stage(BaseNodePostprocessor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._check()
+
     @classmethod
     def class_name(cls) -> str:
         """Its name in traces."""
         return cls.__name__
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Refuse what the core's own settings refuse. Raises ConfigError."""
-        super().model_post_init(context)
-        self._check()
 
     def _check(self) -> None:
         """Raises ConfigError for a setting out of range."""

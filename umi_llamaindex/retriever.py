@@ -187,13 +187,13 @@ class UmiRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         result = self.search(query_bundle)
-        tell(dispatcher.event, result)
+        tell(dispatcher, result)
         return [to_scored_node(hit) for hit in result]
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         result = await self.asearch(query_bundle)
-        tell(dispatcher.event, result)
+        tell(dispatcher, result)
         return [to_scored_node(hit) for hit in result]
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:

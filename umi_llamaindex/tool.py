@@ -44,18 +44,19 @@ class UmiTool(AsyncBaseTool):
         """Search; what the model asked wrongly comes back as an error it can read."""
         asked = _arguments(args, kwargs)
         try:
-            return self._output(asked, self._retriever.search(self._query(asked)))
+            result = self._retriever.search(self._query(asked))
         except (InputError, ValidationError) as error:
             return self._refusal(asked, error)
+        return self._output(asked, result)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
         """`call` for an event loop, which it never blocks."""
         asked = _arguments(args, kwargs)
         try:
             result = await self._retriever.asearch(self._query(asked))
-            return await asyncio.to_thread(self._output, asked, result)  # counting tokens takes milliseconds
         except (InputError, ValidationError) as error:
             return self._refusal(asked, error)
+        return await asyncio.to_thread(self._output, asked, result)  # counting tokens takes milliseconds
 
     def _query(self, asked: dict[str, Any]) -> UmiQuery:
         schema = self._metadata.fn_schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
 
 import numpy as np
@@ -123,18 +124,30 @@ class TestDuplicates:
         assert [(d.id, d.reason, d.by) for d in context.stats.dropped] == [("a", "same text", "b")]
         assert context.stats.duplication_ratio == pytest.approx(13 / 25)
 
+    words = (
+        "The boiler {} put in before last winter leaks from the valve under a pump, so that water stands in our cellar"
+    )
+
     def test_nearly_the_same_words_are_shown_once(self):
-        words = "the quick brown fox jumps over that lazy old dog near our river bank"
-        context = bare(
-            [hit("a", words, 0.9, 1), hit("b", words + "!", 0.8, 2), hit("c", words + " twice", 0.7, 3)], 100
-        )
-        assert context.ids == ["a"]
-        assert {drop.reason for drop in context.stats.dropped} == {"near-duplicate"}
+        # 20 words and a comma: 19 runs of three; a dot at the end adds one: 19 / 20 = 0.95.
+        text = self.words.format("Jonas")
+        context = bare([hit("a", text, 0.9, 1), hit("b", text + ".", 0.8, 2), hit("c", text + ", and.", 0.7, 3)], 100)
+        assert context.ids == ["a", "c"]
+        assert [(d.id, d.reason, d.by) for d in context.stats.dropped] == [("b", "near-duplicate", "a")]
 
     def test_two_amounts_are_two_facts_however_many_words_they_share(self):
-        words = "we paid {} for the boiler that the firm in the old harbour put in last month before winter came"
-        found = [hit("a", words.format(300), 0.9, 1), hit("b", words.format(400), 0.8, 2)]
-        assert bare(found, 100).ids == ["a", "b"]
+        text = " ".join(f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(150))
+        assert bare([hit("a", f"{text} for 300", 0.9, 1), hit("b", f"{text} for 400", 0.8, 2)], 999).ids == ["a", "b"]
+        assert bare([hit("a", f"{text} for him", 0.9, 1), hit("b", f"{text} for her", 0.8, 2)], 999).ids == ["a"]
+
+    def test_long_texts_of_the_same_words_in_another_order_are_two_texts(self):
+        chance = random.Random(3)
+        vocabulary = [f"word{chr(97 + i)}" for i in range(26)]
+        found = hits(" ".join(chance.choices(vocabulary, k=300)), " ".join(chance.choices(vocabulary, k=300)))
+        assert bare(found, 1_000).ids == ["a", "b"]
+
+    def test_texts_without_a_single_word_are_told_apart_by_their_characters_alone(self):
+        assert bare(hits("!!!", "???"), 100).ids == ["a", "b"]
 
     def test_vectors_tell_where_both_chunks_have_one(self):
         found = hits("alpha beta", "gamma delta", "epsilon zeta")

@@ -82,8 +82,8 @@ class AssemblyPolicy:
         neighbours: Chunks to each side of a strong hit that may join it, 0..10.
         kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
         duplicate_cosine: Chunks with vectors at least this alike count as one.
-        duplicate_words: Chunks whose sets of words overlap (Jaccard) at least this much, and that hold the same
-            numbers, count as one; 1.0: only the same words.
+        duplicate_words: Chunks whose runs of three words overlap (Jaccard) at least this much, and that hold the same
+            numbers, count as one; 1.0: only the same runs.
         header: Comes before the parts (plain and templates).
         separator: Stands between parts (plain and templates).
         citation: Template of a source's line at the end (plain and templates); "": no list.
@@ -102,7 +102,7 @@ class AssemblyPolicy:
     neighbours: int = 0
     kinds: tuple[str, ...] | None = None
     duplicate_cosine: float = 0.98
-    duplicate_words: float = 0.9
+    duplicate_words: float = 0.95
     header: str = ""
     separator: str = "\n\n"
     citation: str = "[{number}] {source} {date}"

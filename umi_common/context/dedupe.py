@@ -5,7 +5,6 @@ Ranges of one source that overlap are no duplicates: `stitch` shows what they sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +13,9 @@ import numpy as np
 from umi_common.context.pieces import Piece
 from umi_common.pool import Vectors
 
-WORDS = re.compile(r"\w+")
+RUN = 3
+"""Words."""
+Runs = frozenset[tuple[str, ...]]
 
 
 class Seen:
@@ -22,7 +23,8 @@ class Seen:
 
     Args:
         cosine: Vectors at least this alike: the same.
-        words: Sets of words with at least this Jaccard similarity, and the same words with digits: the same.
+        words: Texts whose runs of three words have at least this Jaccard similarity, and that hold the same words with
+            digits: the same.
         vectors: (dim,) by chunk id, of any length; chunks without one are compared by words.
     """
 
@@ -32,7 +34,8 @@ class Seen:
         self._given = {} if vectors is None else vectors
         self._texts: dict[str, str] = {}
         self._vectors: list[tuple[str, Vectors]] = []
-        self._bags: list[tuple[str, frozenset[str]]] = []
+        self._runs: list[tuple[str, Runs]] = []
+        self._made: dict[str, Runs] = {}
 
     def same_text(self, piece: Piece) -> str | None:
         """The id of the piece with this very text, white space aside."""
@@ -46,10 +49,10 @@ class Seen:
             for id, other in self._vectors:
                 if id != piece.chunk.id and len(other) == len(vector) and float(other @ vector) >= self._cosine:
                     return id
-        bag = _bag(piece.chunk.text)
-        for id, words in self._bags:
+        own = self._runs_of(piece)
+        for id, known in self._runs:
             compared = vector is not None and id in self._given
-            if not compared and id != piece.chunk.id and _same_words(bag, words, self._words):
+            if not compared and id != piece.chunk.id and _alike(own, known, self._words):
                 return id
         return None
 
@@ -57,10 +60,16 @@ class Seen:
         """Remember a piece."""
         id, text = piece.chunk.id, piece.chunk.text
         self._texts.setdefault(_plain(text), id)
-        self._bags.append((id, _bag(text)))
+        self._runs.append((id, self._runs_of(piece)))
         vector = self._unit(id)
         if vector is not None:
             self._vectors.append((id, vector))
+
+    def _runs_of(self, piece: Piece) -> Runs:
+        made = self._made.get(piece.chunk.id)
+        if made is None:
+            made = self._made[piece.chunk.id] = _runs(piece.chunk.text)
+        return made
 
     def _unit(self, id: str) -> Vectors | None:
         vector = self._given.get(id)
@@ -75,15 +84,18 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _bag(text: str) -> frozenset[str]:
-    return frozenset(WORDS.findall(text.lower()))
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    """Its runs of three words. Not its words: long texts on one matter share nearly all of them."""
+    words = text.lower().split()
+    return frozenset(zip(words, words[1:], words[2:], strict=False)) if len(words) >= RUN else frozenset([tuple(words)])
 
 
-def _same_words(one: frozenset[str], other: frozenset[str], least: float) -> bool:
-    if not one or len(one) < least * len(other) or len(other) < least * len(one):
+def _alike(one: Runs, other: Runs, least: float) -> bool:
+    if len(one) < least * len(other) or len(other) < least * len(one):
         return False
     common = len(one & other)
     if common < least * (len(one) + len(other) - common):
         return False
-    # "paid 300 on May 3" and "paid 400 on May 3" are two facts, however many words they share.
-    return not any(any(map(str.isdigit, word)) for word in one ^ other)
+    # "paid 300 on May 3" and "paid 400 on May 3" are two facts, however much else they share.
+    differing = {word for run in one for word in run} ^ {word for run in other for word in run}
+    return not any(any(map(str.isdigit, word)) for word in differing)

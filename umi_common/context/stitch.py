@@ -43,7 +43,8 @@ class Seam:
 def near(one: Piece, other: Piece) -> bool:
     """Whether two pieces of one source can touch: a quick look before `seam`."""
     if one.offset is not None and other.offset is not None:
-        return True
+        ends = min(one.offset + len(one.text), other.offset + len(other.text))
+        return max(one.offset, other.offset) - ends <= GAP_MAX
     return (
         one.chunk.position is not None
         and other.chunk.position is not None

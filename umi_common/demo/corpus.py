@@ -21,7 +21,7 @@ def standard_library(root: Path | None = None) -> list[Chunk]:
     """Chunks in the order of modules and, in a module, of definitions.
 
     A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, its position the order in it, its
-    text the signature, the docstring and the comments that stand above the definition and at the head of its body.
+    text the signature and the docstring or, without one, the comment above the definition.
 
     Args:
         root: The folder of the library; None: that of the running interpreter.
@@ -49,8 +49,7 @@ def module_chunks(module: str, code: bytes) -> list[Chunk]:
     chunks: dict[str, Chunk] = {}
     for name, node in _definitions(tree, module):
         kind = "class" if isinstance(node, ast.ClassDef) else "function"
-        prose = (ast.get_docstring(node), *_comments(node, lines))
-        text = "\n".join([f"{name}{_signature(node)}", *(paragraph for paragraph in prose if paragraph)])
+        text = f"{name}{_signature(node)}\n{ast.get_docstring(node) or _comment_above(node, lines)}".strip()
         if name not in chunks:  # the first of several conditional definitions
             chunks[name] = Chunk(
                 name, text, metadata={"module": module, "kind": kind}, source=module, position=len(chunks)
@@ -77,21 +76,11 @@ def _signature(node: Definition) -> str:
     return f"({ast.unparse(node.args)})"
 
 
-def _comments(node: Definition, lines: list[str]) -> tuple[str, str]:
-    """The comment block that ends right above the definition, and the one at the head of its body."""
+def _comment_above(node: Definition, lines: list[str]) -> str:
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    above: list[str] = []
+    comment: list[str] = []
     for line in reversed(lines[: first - 1]):
         if not line.strip().startswith("#"):
             break
-        above.insert(0, line)
-    documented = ast.get_docstring(node) is not None
-    head_from = (node.body[0].end_lineno or node.lineno) if documented else node.lineno
-    body = node.body[1:] if documented else node.body
-    head_to = body[0].lineno - 1 if body else head_from
-    head = [line for line in lines[head_from:head_to] if line.strip().startswith("#")]
-    return _prose(above), _prose(head)
-
-
-def _prose(comment: list[str]) -> str:
-    return "\n".join(line.strip().lstrip("# ") for line in comment)
+        comment.insert(0, line.strip().lstrip("# "))
+    return "\n".join(comment)

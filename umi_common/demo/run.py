@@ -24,9 +24,9 @@ from umi_common.types import SearchResult
 STDLIB_QUESTIONS = (
     "run a coroutine with a timeout",
     "who keeps the order of keys",
-    "walk through all files of a directory tree",
-    "escape text so that it is safe in HTML",
-    "the n largest items without sorting everything",
+    "find close matches for a misspelled word",
+    "cache the results of a function",
+    "the n largest items of a list",
 )
 CONTEXT_TOKENS = 800
 SLICE = 2_000

@@ -108,8 +108,12 @@ class Calibration:
         if len(living) > BACKGROUND_SAMPLE:
             cut = np.partition(checksums, BACKGROUND_SAMPLE - 1)[BACKGROUND_SAMPLE - 1]
             living = living[checksums <= cut]
-        by_id = sorted(living.tolist(), key=lambda row: (self._checksums.view[row], rows.ids[row]))
-        return np.array(by_id[:BACKGROUND_SAMPLE], dtype=np.int64)
+            checksums = self._checksums.view[living]
+        ordered = living[np.argsort(checksums, kind="stable")]
+        if (np.diff(np.sort(checksums)) == 0).any():
+            by_id = sorted(living.tolist(), key=lambda row: (self._checksums.view[row], rows.ids[row]))
+            ordered = np.array(by_id, dtype=np.int64)
+        return ordered[:BACKGROUND_SAMPLE]
 
     def _measured(self, rows: Rows, vectors: Vectors, lengths: Ints, sources: Sequence[str]) -> Mapping[str, float]:
         ordered = rows.succession

@@ -14,9 +14,9 @@ from umi_common.filters import Filter
 from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Ints, Pool, Vectors
 from umi_common.protocols import Probe
 from umi_common.store.dense import cosines
-from umi_common.store.indexes import State
 from umi_common.store.lexical import LexicalScores
 from umi_common.store.rows import Mask
+from umi_common.store.state import State
 from umi_common.store.topk import Ranking
 from umi_common.types import Degradation, TimeRange
 

@@ -68,13 +68,12 @@ def status(core: Core) -> StoreStatus:
 def verify(core: Core) -> Verification:
     """See `HybridStore.verify`."""
     problems: list[str] = []
-    checked = 0
     for look in (_check_file, _check_rows, _check_lexical, _check_dense):
-        found = look(core)
-        problems += found
-        if look is _check_rows:
-            checked = core.indexes.state.rows.living
-    return Verification(checked, tuple(problems))
+        try:
+            problems += look(core)
+        except LedgerDamaged as error:  # noqa: PERF203
+            problems.append(f"umi.db: {error}")
+    return Verification(core.indexes.state.rows.living, tuple(problems))
 
 
 def _check_file(core: Core) -> list[str]:

@@ -19,10 +19,11 @@ from umi_common.protocols import Embedder
 from umi_common.store.codec import Entry, Head, decode, encode, encode_vector
 from umi_common.store.fingerprint import fingerprint
 from umi_common.store.highwater import HighWater
-from umi_common.store.indexes import Change, Indexes
+from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import checked_chunks, checked_vectors, embedded, refuse_other_dimension
 from umi_common.store.ledger import Ledger
 from umi_common.store.place import WriterLock
+from umi_common.store.state import Change
 from umi_common.types import Chunk
 
 CHUNKS_KEPT = 2_048

@@ -117,7 +117,7 @@ class Generations:
         self._retired.clear()
 
     def _retire(self) -> None:
-        """A search may still be reading the present generation, but hardly the one before it."""
+        """Close the one before: a search may still be reading the present one."""
         current, self.current = self.current, None
         if current is not None:
             for generation in self._retired:

@@ -78,10 +78,8 @@ class HybridStore:
         """Change what a closed store was made with; all of it or, whatever fails, nothing.
 
         Args:
-            path: The store's directory.
             embedder: Embeds every text again; None: the vectors stay.
             config: Its analyzer cuts every text into terms again at the next opening; None: the terms stay.
-            show_progress: A progress bar while texts are embedded.
 
         Raises:
             NotAStore, StoreLocked, LedgerDamaged: As `open`.
@@ -123,8 +121,7 @@ class HybridStore:
 
         Args:
             collection: Open in this process.
-            source_key, position_key, time_key: Metadata keys for the chunk's place; of several the first there is.
-            show_progress: A progress bar.
+            source_key, position_key, time_key: Metadata keys of a chunk's place and time; of several the first found.
 
         Raises:
             ReindexRequired: If the vectors were made by another embedder.

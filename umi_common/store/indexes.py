@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,41 +22,13 @@ from umi_common.store.codec import Head, decode_metadata
 from umi_common.store.columns import MetadataColumns
 from umi_common.store.generations import Generations
 from umi_common.store.ledger import Ledger, Mark
-from umi_common.store.lexical import PostingsIndex
 from umi_common.store.lexical_arm import LexicalArm
-from umi_common.store.rows import Growing, Mask, Rows, RowTable
+from umi_common.store.rows import Growing, Mask, RowTable
+from umi_common.store.state import Change, State
 from umi_common.types import TimeRange
 
 DEAD_ROWS_MAX = 50_000
 """Rows of removed chunks, where they are also more than half, at which all rows are numbered afresh."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """One moment of a store."""
-
-    mark: Mark
-    rows: Rows
-    vectors: Vectors
-    """(n, dim) unit rows, or zeros; (n, 0) in a store that never held a chunk."""
-    present: Mask | None
-    """(n,) rows whose vector is not zeros; None: all."""
-    lexical: PostingsIndex
-    lexical_fault: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one commit did, or several."""
-
-    mark: Mark
-    dead: Sequence[int]
-    """Ledger numbers."""
-    heads: Sequence[Head]
-    texts: Sequence[str]
-    metadata: Sequence[str]
-    """JSON."""
-    vectors: Vectors
 
 
 class Indexes:

@@ -22,9 +22,10 @@ from umi_common.protocols import Embedder, Probe
 from umi_common.store.candidates import Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
 from umi_common.store.dense_arm import DenseSearch
-from umi_common.store.indexes import Indexes, State
+from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import unit_rows
 from umi_common.store.rows import Mask
+from umi_common.store.state import State
 from umi_common.store.topk import Ranking
 from umi_common.types import TimeRange
 

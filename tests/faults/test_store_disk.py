@@ -1,0 +1,71 @@
+"""A disk that is full: a typed error, what was there is intact, and work resumes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+resource = pytest.importorskip("resource", reason="file-size limits are a Unix matter")
+
+SCRIPT = """
+import os, resource, sys
+from umi_common.errors import StoreFull
+from umi_common.sim import HashEmbedder
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk
+
+store = HybridStore.open(sys.argv[1], embedder=HashEmbedder(16))
+store.add([Chunk(f"old{i}", f"old words {i}") for i in range(50)])
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+if sys.argv[2] == "limit":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+added = 0
+try:
+    for batch in range(400):
+        store.add([Chunk(f"new{batch}-{i}", "many more words " * 50) for i in range(20)])
+        added = batch + 1
+    sys.exit("the limit was never met")
+except StoreFull as error:
+    print(error)
+assert len(store) == 50 + 20 * added, (len(store), added)
+assert len([c for c in store.get(store.ids()) if c is not None]) == len(store)
+assert store.verify(), store.verify()
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+if sys.argv[2] == "disk":
+    os.unlink(sys.argv[3])
+store.add([Chunk("after", "there is room again")])
+store.close()
+with HybridStore.open(sys.argv[1], embedder=HashEmbedder(16)) as store:
+    assert len(store) == 51 + 20 * added
+    assert store.verify()
+"""
+
+
+def run(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-1500:]
+    assert "free space" in done.stdout
+
+
+def test_a_file_size_limit(tmp_path):
+    run(str(tmp_path / "s"), "limit")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk(tmp_path):
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "umi-test", str(tmp_path)], check=False)
+    if mounted.returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        ballast = tmp_path / "ballast"
+        ballast.write_bytes(bytes(6_000_000))
+        run(str(tmp_path / "s"), "disk", str(ballast))
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=False)

@@ -1,0 +1,90 @@
+"""Documents of any retriever, packed into a budget."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from langchain_core.documents import Document
+from pydantic import ValidationError
+
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_langchain import UmiCompressor, UmiRetriever
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def packed(documents, max_total=100, **policy):
+    compressor = UmiCompressor(
+        budget=TokenBudget(max_total=max_total), policy=AssemblyPolicy(citation="", **policy), counter=words
+    )
+    return compressor.compress_documents(documents, "query")
+
+
+def test_documents_come_back_with_id_metadata_and_score():
+    documents = [Document(id="a", page_content="one thing", metadata={"n": 1}), Document(page_content="another matter")]
+    first, second = packed(documents)
+    assert first == Document(id="a", page_content="one thing", metadata={"n": 1, "relevance_score": 1.0})
+    assert (second.id, second.page_content) == (None, "another matter")
+
+
+def test_documents_given_are_not_changed(documents):
+    before = copy.deepcopy(documents[:10])
+    packed(documents[:10])
+    assert documents[:10] == before
+
+
+def test_of_two_that_say_the_same_the_better_is_kept_with_its_id():
+    documents = [
+        Document(id="worse", page_content="the same words", metadata={"relevance_score": 0.2}),
+        Document(id="better", page_content="the same words", metadata={"relevance_score": 0.9}),
+        Document(id="other", page_content="something else entirely", metadata={"relevance_score": 0.5}),
+    ]
+    assert [document.id for document in packed(documents)] == ["better", "other"]
+
+
+def test_without_scores_the_order_says_which_is_better():
+    documents = [Document(id=id, page_content="the same words") for id in ("first", "second")]
+    assert [document.id for document in packed(documents)] == ["first"]
+
+
+def test_a_document_that_comes_twice_is_one():
+    twice = Document(page_content="no id at all")
+    assert len(packed([twice, twice])) == 1
+
+
+def test_what_does_not_fit_is_left_out_and_one_part_always_comes():
+    documents = [Document(id=str(n), page_content=f"document {n} " + "word " * 10) for n in range(20)]
+    kept = packed(documents, max_total=40)
+    assert 2 <= len(kept) <= 3
+    assert len(packed([Document(id="long", page_content="word " * 1_000)], max_total=30)) == 1
+
+
+def test_neighbours_of_one_source_are_joined_and_say_so():
+    metadata = [{"source": "a", "position": n} for n in range(2)]
+    documents = [Document(id=f"c{n}", page_content=f"sentence number {n}.", metadata=metadata[n]) for n in range(2)]
+    (joined,) = packed(documents)
+    assert joined.metadata["umi_ids"] == ["c0", "c1"] and joined.id == "c0"
+
+
+def test_blank_documents_are_left_out_and_none_gives_none():
+    assert [d.id for d in packed([Document(id="a", page_content=" "), Document(id="b", page_content="text")])] == ["b"]
+    assert packed([]) == []
+
+
+async def test_it_stands_behind_a_retriever(documents):
+    retriever = UmiRetriever.from_documents(documents[:100], k=20)
+    compressor = UmiCompressor(budget=TokenBudget(max_total=300), counter=words)
+    question = "run a coroutine with a timeout"
+    found = retriever.invoke(question)
+    kept = compressor.compress_documents(found, question)
+    assert 0 < sum(words(document.page_content) for document in kept) <= 300
+    assert await compressor.acompress_documents(found, question) == kept
+    retriever.close()
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(ValidationError, match="max_tokens"):
+        UmiCompressor(max_tokens=3)

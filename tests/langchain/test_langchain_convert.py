@@ -1,0 +1,176 @@
+"""Documents to chunks and back."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from datetime import date, datetime, timedelta, timezone
+from enum import Enum
+from pathlib import PurePosixPath
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+
+from umi_common.errors import InvalidChunk
+from umi_common.records import PlaceKeys
+from umi_common.types import Chunk
+from umi_langchain._convert import to_chunks, to_document
+
+KEYS = PlaceKeys()
+
+
+def one(text: str = "text", id: str | None = None, keys: PlaceKeys = KEYS, **metadata) -> Chunk:
+    return to_chunks([Document(id=id, page_content=text, metadata=metadata)], keys, Counter())[1][0]
+
+
+def test_a_document_keeps_its_id():
+    assert one(id="d7").id == "d7"
+
+
+def test_the_same_document_without_id_gets_the_same_id_in_every_run():
+    assert one("text", n=1).id == one("text", n=1).id == "56a486874b4550ce0f99082e9961d94c"
+    assert len({one("text", n=1).id, one("text", n=2).id, one("other", n=1).id}) == 3
+
+
+def test_documents_without_id_that_say_the_same_are_one_chunk():
+    same = [Document(page_content="page left blank", metadata={"source": "a"})] * 2
+    ids, chunks = to_chunks(same, KEYS, Counter())
+    assert len(ids) == 2 and [chunk.id for chunk in chunks] == ids[:1]
+
+
+def test_two_documents_with_one_id_are_left_for_the_store_to_refuse():
+    _, chunks = to_chunks([Document(id="x", page_content="a"), Document(id="x", page_content="b")], KEYS)
+    assert [chunk.text for chunk in chunks] == ["a", "b"]
+
+
+def test_source_position_and_time_come_from_the_metadata_and_stay_in_it():
+    chunk = one(source="file.md", position=4, timestamp="2024-05-01T10:00:00+02:00")
+    assert (chunk.source, chunk.position) == ("file.md", 4)
+    assert chunk.event_time == datetime(2024, 5, 1, 8, tzinfo=timezone.utc)
+    assert chunk.metadata["position"] == 4
+
+
+def test_other_keys_can_hold_them():
+    chunk = one(keys=PlaceKeys("file", "n", "when"), file="f", n=2, when=1_714_550_400, source="ignored")
+    assert (chunk.source, chunk.position, chunk.event_time) == ("f", 2, datetime(2024, 5, 1, 8, tzinfo=timezone.utc))
+
+
+def test_the_order_of_the_list_is_the_order_in_each_source():
+    documents = [Document(page_content=str(n), metadata={"source": "ab"[n % 2]}) for n in range(4)]
+    assert [(c.source, c.position) for c in to_chunks(documents, KEYS, Counter())[1]] == [
+        ("a", 0), ("b", 0), ("a", 1), ("b", 1),
+    ]  # fmt: skip
+
+
+def test_a_splitters_start_index_orders_within_its_page():
+    places = [(1, 0), (0, 800), (0, 0)]
+    documents = [
+        Document(page_content=f"{place}", metadata={"source": "a.pdf", "page": place[0], "start_index": place[1]})
+        for place in places
+    ]
+    chunks = to_chunks(documents, KEYS, Counter())[1]
+    assert [chunk.text for chunk in sorted(chunks, key=lambda chunk: chunk.position)] == [
+        "(0, 0)",
+        "(0, 800)",
+        "(1, 0)",
+    ]
+
+
+def test_a_number_too_large_for_a_position_is_metadata_only():
+    assert one(source="a", position=2**62).position is None
+    assert one(source="a", start_index=2**62, page=1).position is None
+
+
+def test_without_a_source_there_is_no_position():
+    assert one(position=3).position is None
+
+
+@pytest.mark.parametrize("value", ["00:01:23", "next week", 83.5, True, [1], "2024-13-45", float(10**12)])
+def test_what_does_not_read_as_a_time_is_metadata_only(value):
+    chunk = one(timestamp=value)
+    assert chunk.event_time is None and "timestamp" in chunk.metadata
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (datetime(2024, 5, 1, 10, tzinfo=timezone(timedelta(hours=2))), datetime(2024, 5, 1, 8)),
+        (date(2024, 5, 1), datetime(2024, 5, 1)),
+        ("2024-05-01", datetime(2024, 5, 1)),
+        ("2024-05-01T08:00:00", datetime(2024, 5, 1, 8)),
+        ("2024-05-01 08:00:00Z", datetime(2024, 5, 1, 8)),
+        (np.float64(1_714_550_400.5), datetime(2024, 5, 1, 8, 0, 0, 500_000)),
+    ],
+)
+def test_what_reads_as_a_time_is_utc(value, expected):
+    assert one(timestamp=value).event_time == expected.replace(tzinfo=timezone.utc)
+
+
+def test_a_datetime_without_a_zone_is_refused_by_name():
+    with pytest.raises(InvalidChunk, match=r"document 0: metadata\['timestamp'\] 2024-05-01T00:00:00 has no time zone"):
+        one(timestamp=datetime(2024, 5, 1))
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    "value, back",
+    [
+        (datetime(2024, 5, 1), "2024-05-01T00:00:00"),
+        (np.int64(3), 3),
+        (np.array([[1.5, 2.0]]), [[1.5, 2.0]]),
+        (Colour.RED, "red"),
+        (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
+        (PurePosixPath("a/b"), "a/b"),
+        ((1, "two"), [1, "two"]),
+        ({"loc": {"lines": [1, 9]}}, {"loc": {"lines": [1, 9]}}),
+        (None, None),
+        ([], []),
+    ],
+)
+def test_metadata_comes_back_as_what_it_stands_for(value, back):
+    assert to_document(one(key=value, other=1), KEYS).metadata == {"key": back, "other": 1}
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {1: "a"}, float("nan"), 2**70, {"a": [object()]}])
+def test_what_cannot_be_stored_is_refused_with_document_and_key(value):
+    with pytest.raises(InvalidChunk, match=r"^document 1: .*metadata\['key'\]"):
+        to_chunks([Document(page_content="fine"), Document(page_content="x", metadata={"key": value})], KEYS)
+
+
+def test_a_blank_document_is_refused_by_its_place():
+    with pytest.raises(InvalidChunk, match=r"^document 1: .*text is empty"):
+        to_chunks([Document(page_content="fine"), Document(page_content="  ")], KEYS)
+
+
+KEYS_OF_INTEREST = ["a", "b", "source", "position", "timestamp", "page", "start_index", "_umi_json"]
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.dictionaries(
+        st.sampled_from(["a", "b", "source", "position", "timestamp", "page", "_umi_json"]), json_values, max_size=4
+    )
+)
+def test_whatever_json_can_say_comes_back_equal_and_the_document_is_untouched(metadata):
+    document = Document(id="d", page_content="text", metadata=metadata)
+    before = copy.deepcopy(document)
+    back = to_document(to_chunks([document], KEYS, Counter())[1][0], KEYS)
+    assert document == before == back
+
+
+def test_a_chunk_from_elsewhere_shows_its_source_and_time():
+    chunk = Chunk("c", "text", source="chat", position=2, event_time=datetime(2024, 5, 1, tzinfo=timezone.utc))
+    assert to_document(chunk, KEYS).metadata == {"source": "chat", "timestamp": "2024-05-01T00:00:00+00:00"}

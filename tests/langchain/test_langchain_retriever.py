@@ -1,0 +1,294 @@
+"""The LangChain retriever: the contract, the options, what it is made from, and a chain over it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnablePassthrough
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit
+from umi_common.retriever import DualRetriever
+from umi_common.store.hybrid import HybridStore
+from umi_langchain import UmiRetriever
+
+QUESTION = "run a coroutine with a timeout"
+MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
+
+
+@pytest.fixture(scope="module")
+def retriever(documents):
+    made = UmiRetriever.from_documents(documents, k=5)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notes():
+    texts = ["Ann met Bob", "Bob met Carl", "Carl met Dora", "Dora met Ann"]
+    metadatas = [
+        {"user": user, "timestamp": (MAY + timedelta(days=day)).isoformat()}
+        for day, user in enumerate(["ann", "bob", "ann", "bob"])
+    ]
+    made = UmiRetriever.from_texts(texts, metadatas, ids=["n0", "n1", "n2", "n3"])
+    yield made
+    made.close()
+
+
+class TestStandard(RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _core(self, documents):
+        made = UmiRetriever.from_documents(documents)
+        self.core = made.umi
+        yield
+        made.close()
+
+    @property
+    def retriever_constructor(self):
+        return UmiRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        return {"umi": self.core}
+
+    @property
+    def retriever_query_example(self):
+        return QUESTION
+
+
+def ids(documents: list[Document]) -> list[str | None]:
+    return [document.id for document in documents]
+
+
+def test_documents_are_those_of_the_core_with_score_and_reasons(retriever):
+    result = retriever.umi.search(QUESTION, limit=5)
+    found = retriever.invoke(QUESTION)
+    assert ids(found) == result.ids
+    assert [document.metadata["relevance_score"] for document in found] == [hit.score for hit in result]
+    assert all(isinstance(line, str) for document in found for line in document.metadata["umi_reasons"])
+    json.dumps([document.metadata for document in found])
+
+
+def test_changing_what_came_back_changes_nothing_in_the_store(retriever):
+    retriever.invoke(QUESTION)[0].metadata["source"] = "changed"
+    assert retriever.invoke(QUESTION)[0].metadata["source"] != "changed"
+
+
+def test_documents_given_are_not_changed(documents):
+    before = copy.deepcopy(documents[:20])
+    UmiRetriever.from_documents(documents[:20]).close()
+    assert documents[:20] == before
+
+
+def test_every_option_holds_for_one_call(notes):
+    assert len(notes.invoke("who met whom", k=2)) == 2
+    assert set(ids(notes.invoke("met", filter={"user": "ann"}))) == {"n0", "n2"}
+    assert set(ids(notes.invoke("met", time_range=(MAY + timedelta(days=2), None)))) == {"n2", "n3"}
+    assert len(notes.invoke("met")) == 4
+
+
+async def test_every_option_holds_for_one_asynchronous_call(notes):
+    assert len(await notes.ainvoke("who met whom", k=2)) == 2
+    assert set(ids(await notes.ainvoke("met", filter={"user": "ann"}))) == {"n0", "n2"}
+    assert set(ids(await notes.ainvoke("met", time_range=(MAY + timedelta(days=2), None)))) == {"n2", "n3"}
+
+
+async def test_the_present_and_the_history_reach_the_core(notes, monkeypatch):
+    seen = []
+    search, asearch = notes.umi.search, notes.umi.asearch
+    monkeypatch.setattr(notes.umi, "search", lambda query, **options: seen.append(options) or search(query, **options))
+    monkeypatch.setattr(
+        notes.umi, "asearch", lambda query, **options: seen.append(options) or asearch(query, **options)
+    )
+    notes.invoke("met yesterday", now=MAY, history=["hello"], deep_search=False)
+    await notes.ainvoke("met yesterday", now=MAY, history=["hello"], deep_search=False)
+    assert seen[0] == seen[1]
+    assert (seen[0]["now"], seen[0]["history"], seen[0]["deep_search"]) == (MAY, ["hello"], False)
+
+
+async def test_sync_async_batch_and_stream_agree(retriever):
+    expected = ids(retriever.invoke(QUESTION, k=3))
+    assert ids(await retriever.ainvoke(QUESTION, k=3)) == expected
+    assert [ids(found) for found in retriever.batch([QUESTION] * 2, k=3)] == [expected] * 2
+    assert [ids(found) for found in await retriever.abatch([QUESTION] * 2, k=3)] == [expected] * 2
+    assert [ids(found) for found in retriever.stream(QUESTION, k=3)] == [expected]
+    assert [ids(found) async for found in retriever.astream(QUESTION, k=3)] == [expected]
+
+
+def test_a_calls_filter_narrows_the_retrievers_own_and_never_widens_it(notes):
+    anns = UmiRetriever.from_store(notes.umi.store, filter={"user": "ann"})
+    assert set(ids(anns.invoke("met"))) == {"n0", "n2"}
+    assert anns.invoke("met", filter={"user": "bob"}) == []
+
+
+def test_options_can_be_configured_fields(retriever):
+    adjustable = retriever.configurable_fields(k=ConfigurableField(id="k"), filter=ConfigurableField(id="filter"))
+    found = adjustable.invoke(QUESTION, {"configurable": {"k": 2, "filter": {"source": "heapq"}}})
+    assert [document.metadata["source"] for document in found] == ["heapq"] * 2
+
+
+def test_wrong_options_are_refused_and_not_ignored(retriever):
+    with pytest.raises(TypeError, match="top_k"):
+        retriever.invoke(QUESTION, top_k=3)
+    with pytest.raises(InvalidLimit):
+        retriever.invoke(QUESTION, k=0)
+    with pytest.raises(FilterError):
+        retriever.invoke(QUESTION, filter={})
+    with pytest.raises(ConfigError, match=r"UmiRetriever has no top_k; it has .*k, filter"):
+        UmiRetriever(umi=retriever.umi, top_k=3)
+    with pytest.raises(InvalidLimit, match="k 101"):
+        UmiRetriever(umi=retriever.umi, k=101)
+    with pytest.raises(FilterError):
+        UmiRetriever(umi=retriever.umi, filter={"n": {"$like": 1}})
+    with pytest.raises(ConfigError, match="method"):
+        UmiRetriever.from_texts(["text"], fusion={"method": "magic"})
+
+
+def test_stages_are_set_at_construction():
+    retriever = UmiRetriever.from_texts(["one text"], fusion={"method": "rrf"}, mmr={"enabled": True})
+    assert retriever.umi.config.fusion.method == "rrf" and retriever.umi.config.mmr.enabled
+
+
+def test_a_directory_keeps_the_documents_and_what_it_holds_is_not_embedded_again(tmp_path, documents, embeddings):
+    first = UmiRetriever.from_documents(documents[:50], embeddings, persist_directory=str(tmp_path / "umi"))
+    expected = ids(first.invoke(QUESTION))
+    first.close()
+    again = UmiRetriever.from_documents(documents[:52], embeddings, persist_directory=str(tmp_path / "umi"))
+    assert embeddings.documents == 52
+    assert set(ids(again.invoke(QUESTION, k=50))) >= set(expected)
+    again.close()
+
+
+def test_a_failed_construction_lets_go_of_the_directory(tmp_path, documents):
+    twice = [documents[0], documents[0]]
+    with pytest.raises(DuplicateId):
+        UmiRetriever.from_documents(twice, persist_directory=str(tmp_path / "umi"))
+    UmiRetriever.from_documents(documents[:2], persist_directory=str(tmp_path / "umi")).close()
+
+
+def test_the_callers_store_stays_open(documents):
+    with HybridStore.open() as store:
+        retriever = UmiRetriever.from_store(store)
+        retriever.close()
+        assert len(store) == 0
+
+
+def test_a_chroma_store_is_taken_over_without_embedding_anything(tmp_path, documents, embeddings):
+    chroma = Chroma(embedding_function=embeddings, persist_directory=str(tmp_path / "chroma"))
+    bare = [Document(page_content="bare text without metadata", id="bare")]
+    chroma.add_documents(documents[:60] + bare)
+    assert embeddings.documents == 61
+    retriever = UmiRetriever.from_vectorstore(chroma, k=5)
+    direct = UmiRetriever.from_documents(documents[:60] + bare, embeddings, k=5)
+    assert embeddings.documents == 61 + 61
+    assert retriever.umi.store.ids() == sorted(ids(documents[:60] + bare))
+    assert retriever.umi.store.get(["bare"])[0].metadata == {}
+    for query in (QUESTION, "bare text", "cancel all tasks"):
+        assert retriever.invoke(query) == direct.invoke(query)
+    retriever.close()
+    direct.close()
+
+
+def test_any_other_vector_store_is_refused_with_the_way_to_go(documents, embeddings):
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    with pytest.raises(ConfigError, match=r"InMemoryVectorStore; expected langchain_chroma.Chroma.*from_documents"):
+        UmiRetriever.from_vectorstore(InMemoryVectorStore(embeddings))
+
+
+def joined(documents: list[Document]) -> str:
+    return "\n".join(document.page_content for document in documents)
+
+
+async def test_a_chain_answers_from_what_umi_found(retriever):
+    prompt = ChatPromptTemplate.from_template("Context:\n{context}\n\nQuestion: {question}")
+    seen = []
+    model = FakeListChatModel(responses=["use wait_for"])
+    chain = (
+        {"context": retriever | joined, "question": RunnablePassthrough()}
+        | prompt.with_listeners(on_end=lambda run: seen.append(run.outputs["output"].to_string()))
+        | model
+        | StrOutputParser()
+    )
+    assert chain.invoke(QUESTION) == "use wait_for"
+    assert await chain.ainvoke(QUESTION) == "use wait_for"
+    assert all("wait_for" in text and QUESTION in text for text in seen) and len(seen) == 2
+
+
+def test_a_chat_model_rewrites_the_query_for_deep_search(notes):
+    model = FakeListChatModel(responses=['["Carl met Dora"]'])
+    retriever = UmiRetriever.from_store(notes.umi.store, llm=model, routing={"mode": "always"})
+    assert retriever.umi.search("somebody else").query_variations == ("Carl met Dora",)
+    assert len(retriever.invoke("somebody else", deep_search=False)) == 4
+
+
+def test_earlier_turns_reach_the_model_and_nothing_else(notes):
+    from langchain_core.messages import AIMessage, HumanMessage
+
+    prompts = []
+    retriever = UmiRetriever.from_store(
+        notes.umi.store,
+        llm=lambda prompt: prompts.append(prompt) or "[]",
+        routing={"mode": "always"},
+        rewrite={"template": "{history}\nRewrite: {query}"},
+    )
+    history = [HumanMessage("Who is Carl?"), AIMessage([{"type": "text", "text": "A friend of Dora."}]), "plain words"]
+    retriever.invoke("whom did he meet?", history=history)
+    assert all(said in prompts[0] for said in ("human: Who is Carl?", "ai: A friend of Dora.", "plain words"))
+    assert retriever.search("whom did he meet?", history=history).query == "whom did he meet?"
+
+
+def test_a_tracer_sees_who_searched_and_a_run_for_every_stage(retriever):
+    from langchain_core.tracers import BaseTracer
+
+    class Tracer(BaseTracer):
+        def __init__(self):
+            super().__init__()
+            self.roots = []
+
+        def _persist_run(self, run):
+            self.roots.append(run)
+
+    tracer = Tracer()
+    retriever.invoke(QUESTION, {"callbacks": [tracer]})
+    (root,) = tracer.roots
+    assert root.extra["metadata"]["ls_retriever_name"] == "umi"
+    assert root.extra["metadata"]["ls_embedding_model"] == "wordllama/l2_supercat_256"
+    names = [run.name for run in root.child_runs]
+    assert {"umi.route", "umi.recall", "umi.fuse", "umi.fetch"} <= set(names)
+    assert all(run.outputs["milliseconds"] >= 0 for run in root.child_runs)
+    assert QUESTION not in str([(run.inputs, run.outputs) for run in root.child_runs])
+
+
+async def test_an_asynchronous_tracer_sees_the_same(retriever):
+    events = [(e["event"], e["name"]) async for e in retriever.astream_events(QUESTION, version="v2")]
+    assert ("on_chain_end", "umi.recall") in events
+
+
+def test_importing_the_adapter_needs_langchain_core_only():
+    import subprocess
+    import sys
+
+    code = "import sys, umi_langchain; print(*{m.split('.')[0] for m in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {
+        "langchain",
+        "langchain_chroma",
+        "langchain_classic",
+        "langchain_community",
+        "chromadb",
+        "langgraph",
+    } & set(loaded)
+
+
+def test_a_retriever_over_a_core_of_ones_own(documents):
+    with HybridStore.open() as store:
+        assert UmiRetriever(umi=DualRetriever(store), k=3).invoke(QUESTION) == []

@@ -1,0 +1,223 @@
+"""The LangChain vector store: LangChain's own suite, indexing with a record manager, MMR, thresholds."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.indexing import InMemoryRecordManager, aindex, index
+from langchain_tests.integration_tests import VectorStoreIntegrationTests
+
+from umi_common.embedders import default_embedder
+from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.store.hybrid import HybridStore
+from umi_langchain import UmiRetriever, UmiVectorStore
+
+QUESTION = "run a coroutine with a timeout"
+
+
+class TestStandard(VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self):
+        store = UmiVectorStore(self.get_embeddings())
+        yield store
+        store.close()
+
+
+class TestStandardOnDisk(VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self, tmp_path):
+        store = UmiVectorStore(self.get_embeddings(), str(tmp_path / "umi"))
+        yield store
+        store.close()
+
+
+@pytest.fixture(scope="module")
+def filled(documents):
+    made = UmiVectorStore()
+    made.add_documents(documents)
+    yield made
+    made.close()
+
+
+def ids(documents) -> list[str]:
+    return [document.id for document in documents]
+
+
+def test_documents_come_back_as_they_were_given(filled, documents):
+    assert filled.get_by_ids(ids(documents[:5])[::-1]) == documents[:5][::-1]
+    assert filled.get_by_ids(["unknown", documents[0].id]) == documents[:1]
+
+
+async def test_searches_are_those_of_the_core(filled):
+    expected = filled.umi.search(QUESTION, limit=6)
+    assert ids(filled.similarity_search(QUESTION, k=6)) == expected.ids
+    assert ids(await filled.asimilarity_search(QUESTION, k=6)) == expected.ids
+    scored = filled.similarity_search_with_score(QUESTION, k=6)
+    assert [score for _, score in scored] == [hit.score for hit in expected]
+    assert await filled.asimilarity_search_with_score(QUESTION, k=6) == scored
+    assert ids(filled.as_retriever(search_kwargs={"k": 6}).invoke(QUESTION)) == expected.ids
+    assert ids(filled.retriever(k=6).invoke(QUESTION)) == expected.ids
+
+
+def test_a_filter_holds_for_every_kind_of_search(filled):
+    where = {"source": "heapq"}
+    found = [
+        filled.similarity_search("merge", filter=where),
+        filled.max_marginal_relevance_search("merge", filter=where),
+        filled.as_retriever(search_kwargs={"filter": where}).invoke("merge"),
+    ]
+    assert all(documents and {d.metadata["source"] for d in documents} == {"heapq"} for documents in found)
+
+
+async def test_a_vector_finds_its_nearest(filled):
+    vector = default_embedder().embed_documents(["merge sorted inputs"])[0]
+    texts = {id: filled.get_by_ids([id])[0].page_content for id in filled.store.ids()}
+    cosines = default_embedder().embed_documents(list(texts.values())) @ vector
+    nearest = [list(texts)[row] for row in np.argsort(-cosines)[:3]]
+    plain = UmiVectorStore(store=filled.store, neighbours={"enabled": False}, duplicates={"enabled": False})
+    assert ids(plain.similarity_search_by_vector(vector.tolist(), k=3)) == nearest
+    assert ids(await plain.asimilarity_search_by_vector(vector.tolist(), k=3)) == nearest
+
+
+def test_relevance_is_the_cosine_and_a_threshold_cuts_by_it(filled):
+    scored = filled.similarity_search_with_relevance_scores(QUESTION, k=20)
+    assert all(0 <= relevance <= 1 for _, relevance in scored)
+    cut = sorted(relevance for _, relevance in scored)[10]
+    retriever = filled.as_retriever(
+        search_type="similarity_score_threshold", search_kwargs={"k": 20, "score_threshold": cut}
+    )
+    assert ids(retriever.invoke(QUESTION)) == [d.id for d, relevance in scored if relevance >= cut]
+
+
+class Compass(Embeddings):
+    """Texts are directions in degrees."""
+
+    def embed_query(self, text: str) -> list[float]:
+        angle = np.radians(float(text))
+        return [float(np.cos(angle)), float(np.sin(angle))]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+async def test_mmr_comes_in_the_order_of_choice_with_scores():
+    # Cosines to 0: 10 .985, 20 .940, -40 .766, 60 .5; to 10: 20 .985, -40 .643, 60 .643. With lambda .3, after 10:
+    # 20 .3 * .940 - .7 * .985 = -.408, -40 .3 * .766 - .7 * .643 = -.220, 60 .3 * .5 - .7 * .643 = -.300.
+    stages = {"neighbours": {"enabled": False}, "duplicates": {"enabled": False}}
+    store = UmiVectorStore.from_texts(["10", "20", "60", "-40"], Compass(), **stages)
+    query = [1.0, 0.0]
+    texts = [document.page_content for document in store.similarity_search_by_vector(query, k=3)]
+    assert texts == ["10", "20", "-40"]
+    diverse = store.max_marginal_relevance_search_by_vector(query, k=2, lambda_mult=0.3)
+    assert [document.page_content for document in diverse] == ["10", "-40"]
+    assert await store.amax_marginal_relevance_search_by_vector(query, k=2, lambda_mult=0.3) == diverse
+    scored = store.max_marginal_relevance_search_with_score("0", k=3)
+    assert [document for document, _ in scored] == await store.amax_marginal_relevance_search("0", k=3)
+    assert all(np.isfinite(score) for _, score in scored)
+    store.close()
+
+
+def test_ids_given_beside_the_documents_win_and_documents_stay_as_they_are():
+    document = Document(id="own", page_content="text")
+    store = UmiVectorStore()
+    assert store.add_documents([document], ids=["given"]) == ["given"]
+    assert document.id == "own"
+    with pytest.raises(ConfigError, match="1 documents and 2 ids"):
+        store.add_documents([document], ids=["a", "b"])
+    store.close()
+
+
+async def test_texts_go_in_and_out_asynchronously():
+    store = UmiVectorStore()
+    assert await store.aadd_texts(["one", "two"], [{"n": 1}, {"n": 2}], ids=["a", "b"]) == ["a", "b"]
+    assert ids(await store.aget_by_ids(["b"])) == ["b"]
+    await store.adelete(["a"])
+    assert ids(await store.asimilarity_search("one")) == ["b"]
+    store.close()
+
+
+def test_a_bad_document_stops_the_whole_batch():
+    store = UmiVectorStore()
+    with pytest.raises(InvalidChunk, match="document 1"):
+        store.add_documents([Document(page_content="good"), Document(page_content="")])
+    assert len(store.store) == 0
+    store.close()
+
+
+def test_a_directory_and_a_store_are_not_given_together(tmp_path):
+    with HybridStore.open() as store, pytest.raises(ConfigError, match="leave embedding and persist_directory out"):
+        UmiVectorStore(persist_directory=str(tmp_path), store=store)
+
+
+WORDS = "apple bread cloud drum eagle forest glass honey island jungle kettle lemon mirror ocean".split()  # noqa: SIM905
+
+
+def corpus(size: int, version: int) -> list[Document]:
+    draw = random.Random(11)
+    found = []
+    for n in range(size):
+        text = " ".join(draw.choices(WORDS, k=8)) + f" item{n}"
+        if n % 10 == 0:
+            text += f" version{version}"
+        found.append(Document(page_content=text, metadata={"source": f"file{n // 20}"}))
+    return found
+
+
+def agrees(store: UmiVectorStore, documents: list[Document]) -> None:
+    """Both arms know exactly these documents."""
+    assert len(store.store) == len(documents)
+    kept = store.get_by_ids(store.store.ids())
+    assert {d.page_content for d in kept} == {d.page_content for d in documents}
+    assert store.store.verify()
+    draw = random.Random(5)
+    for document in draw.sample(documents, 10):
+        for strategy in ("text", "vector"):
+            found = store.similarity_search(document.page_content, k=3, strategy=strategy)
+            assert document.page_content in [d.page_content for d in found]
+
+
+@pytest.mark.parametrize("cleanup", [None, "incremental", "full", "scoped_full"])
+def test_indexing_two_thousand_documents_three_times_keeps_both_arms_in_step(cleanup):
+    store = UmiVectorStore(neighbours={"enabled": False})
+    records = InMemoryRecordManager("umi")
+    records.create_schema()
+
+    def run(documents: list[Document]) -> dict[str, int]:
+        return index(documents, records, store, cleanup=cleanup, source_id_key="source", key_encoder="blake2b")
+
+    first = corpus(2_000, 1)
+    assert run(first)["num_added"] == 2_000
+    agrees(store, first)
+    changed = corpus(2_000, 2)
+    counts = run(changed)
+    assert counts["num_added"] == 200 and counts["num_skipped"] == 1_800
+    stale = first[::10] if cleanup is None else []
+    agrees(store, changed + stale)
+    shorter = corpus(1_980, 2)
+    counts = run(shorter)
+    assert counts["num_added"] == 0 and counts["num_deleted"] == (20 if cleanup == "full" else 0)
+    agrees(store, (shorter if cleanup == "full" else changed) + stale)
+    store.close()
+
+
+async def test_asynchronous_indexing_does_the_same():
+    store = UmiVectorStore()
+    records = InMemoryRecordManager("umi")
+    await records.acreate_schema()
+    for size in (300, 200):
+        await aindex(corpus(size, 1), records, store, cleanup="full", source_id_key="source", key_encoder="blake2b")
+        agrees(store, corpus(size, 1))
+    store.close()
+
+
+def test_the_retriever_over_it_sees_what_is_written(filled, documents):
+    retriever = filled.retriever(k=3)
+    assert isinstance(retriever, UmiRetriever)
+    filled.add_texts(["zyzzyva beetles eat palms"], ids=["beetle"])
+    assert retriever.invoke("zyzzyva")[0].id == "beetle"
+    filled.delete(["beetle"])
+    assert all(document.id != "beetle" for document in retriever.invoke("zyzzyva"))

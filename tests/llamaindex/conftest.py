@@ -1,0 +1,68 @@
+"""Real texts for the LlamaIndex tests: docstrings of a few standard modules."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+
+from umi_common.demo.corpus import module_chunks
+from umi_common.embedders import default_embedder
+from umi_common.types import Chunk
+
+MODULES = ("asyncio/tasks", "heapq", "html/__init__", "json/__init__", "os", "pathlib", "shutil", "textwrap")
+
+
+@pytest.fixture(scope="session")
+def chunks() -> list[Chunk]:
+    library = Path(sysconfig.get_paths()["stdlib"])
+    found: dict[str, Chunk] = {}
+    for name in MODULES:
+        module = name.removesuffix("/__init__").replace("/", ".")
+        found.update((chunk.id, chunk) for chunk in module_chunks(module, (library / f"{name}.py").read_bytes()))
+    return list(found.values())
+
+
+@pytest.fixture
+def nodes(chunks: list[Chunk]) -> list[TextNode]:
+    return [
+        TextNode(
+            id_=chunk.id,
+            text=chunk.text,
+            metadata={"module": chunk.source, "place": chunk.position},
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=str(chunk.source))},
+            excluded_llm_metadata_keys=["place"],
+        )
+        for chunk in chunks
+    ]
+
+
+class CountingEmbedding(BaseEmbedding):
+    """umi's embedded model as a LlamaIndex embed model that counts what it embeds."""
+
+    model_name: str = "counting"
+    documents: int = 0
+    queries: int = 0
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        self.documents += len(texts)
+        return default_embedder().embed_documents(texts).tolist()
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        self.queries += 1
+        return default_embedder().embed_queries([query])[0].tolist()
+
+    async def _aget_query_embedding(self, query: str) -> Any:
+        return self._get_query_embedding(query)
+
+
+@pytest.fixture
+def embed_model() -> CountingEmbedding:
+    return CountingEmbedding()

@@ -1,0 +1,115 @@
+"""Agents over umi: LlamaIndex's own tools and umi's, in a FunctionAgent with a scripted model."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import QueryBundle, TextNode
+from llama_index.core.tools import QueryEngineTool, RetrieverTool
+from llamaindex_toys import AskingLLM
+
+from umi_common.context.budget import TokenBudget
+from umi_common.context.tokens import counter_for
+from umi_common.errors import BudgetError
+from umi_llamaindex import UmiQuery, UmiRetriever, create_umi_tool
+from umi_llamaindex.query import words_of
+
+MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
+# The agents' workflow machinery of llama-index-core 0.13 leaves coroutines and warnings of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pydantic.warnings.PydanticDeprecatedSince20")
+
+
+@pytest.fixture
+def retriever():
+    people = [("ann", "Ann lives in Oslo"), ("bob", "Bob lives in Rome"), ("ann", "Ann has a boat in Oslo")]
+    nodes = [
+        TextNode(id_=f"n{i}", text=text, metadata={"user": user, "timestamp": (MAY + timedelta(days=i)).isoformat()})
+        for i, (user, text) in enumerate(people)
+    ]
+    made = UmiRetriever.from_nodes(nodes, similarity_top_k=2)
+    yield made
+    made.close()
+
+
+async def words_asked(retriever, monkeypatch, tool, arguments) -> list[str]:
+    """The words that reach the core when an agent calls a tool with these arguments."""
+    seen: list[str] = []
+    asearch = retriever.umi.asearch
+    monkeypatch.setattr(retriever.umi, "asearch", lambda query, **options: seen.append(query) or asearch(query, **options))
+    agent = FunctionAgent(tools=[tool], llm=AskingLLM(tool=tool.metadata.name, arguments=arguments), streaming=False)
+    answer = str(await agent.run(user_msg="where does Bob live?"))
+    assert "Rome" in answer
+    return seen
+
+
+async def test_a_retriever_tool_asks_for_the_words_alone(retriever, monkeypatch):
+    tool = RetrieverTool.from_defaults(retriever, name="people", description="people")
+    assert await words_asked(retriever, monkeypatch, tool, {"input": "where does Bob live"}) == ["where does Bob live"]
+
+
+async def test_a_query_engine_tool_works_too(retriever, monkeypatch):
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
+    tool = QueryEngineTool.from_defaults(engine, name="people", description="people")
+    assert await words_asked(retriever, monkeypatch, tool, {"input": "where does Bob live"}) == ["where does Bob live"]
+
+
+async def test_umis_own_tool_takes_a_limit_a_filter_and_a_period(retriever, monkeypatch):
+    tool = create_umi_tool(retriever, name="people")
+    arguments = {"query": "lives", "limit": 3, "filter": {"user": "bob"}, "start": "2024-05-01", "end": "2024-05-03"}
+    assert await words_asked(retriever, monkeypatch, tool, arguments) == ["lives"]
+    found = await tool.acall(**arguments)
+    assert [one.node.node_id for one in found.raw_output] == ["n1"] and not found.is_error
+    assert tool.call(**arguments).content == found.content
+    assert {"query", "limit", "filter", "start", "end"} == set(tool.metadata.get_parameters_dict()["properties"])
+
+
+def test_the_tool_cannot_widen_what_its_retriever_may_see(retriever):
+    anns = UmiRetriever.from_store(retriever.umi.store, filters={"user": "ann"}, time_range=(MAY, MAY + timedelta(days=2)))
+    tool = create_umi_tool(anns)
+    assert [one.node.node_id for one in tool.call("lives in").raw_output] == ["n0"]
+    assert tool.call(query="lives", filter={"user": "bob"}).raw_output == []
+    assert tool.call(query="lives", filter={"user": "bob"}).content.startswith("Nothing found")
+    outside = tool.call(query="boat", start="2024-05-03")
+    assert outside.is_error and "outside" in outside.content
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ({"query": "x", "limit": 99}, "limit"),
+        ({}, "query"),
+        ({"query": " "}, "empty"),
+        ({"query": "x", "start": "soon"}, "no ISO date"),
+        ({"query": "x", "filter": {"user": {"$like": "a"}}}, r"\$like"),
+    ],
+)
+async def test_what_the_model_asks_wrongly_comes_back_as_an_error_it_can_read(retriever, arguments, said):
+    tool = create_umi_tool(retriever)
+    for found in (tool.call(**arguments), await tool.acall(**arguments)):
+        assert found.is_error and re.search(said, found.content)
+
+
+def test_the_tools_text_holds_its_budget(retriever):
+    tool = create_umi_tool(retriever, budget=TokenBudget(max_total=60))
+    assert 0 < counter_for().count(tool.call("Oslo").content) <= 60
+    with pytest.raises(BudgetError):  # the programmer's mistake, not the model's
+        create_umi_tool(retriever, budget=TokenBudget(max_total=2)).call("Oslo")
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ("\ninput is where is Bob\n", "where is Bob"),
+        ("\ninput is two\nlines\n", "two\nlines"),
+        ("where is Bob\n\n", "where is Bob"),
+        ("input is invalid", "input is invalid"),
+        ("why: input is invalid\n", "why: input is invalid"),
+    ],
+)
+def test_only_the_frame_of_a_retriever_tool_is_taken_off(given, words):
+    assert words_of(QueryBundle(given)) == words_of(UmiQuery(given)) == words

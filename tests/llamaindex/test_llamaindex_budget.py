@@ -1,0 +1,125 @@
+"""The context budget: what the LLM reads never exceeds it, and one node is always there."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.errors import BudgetError
+from umi_common.sim import HashEmbedder
+from umi_common.store.hybrid import HybridStore
+from umi_llamaindex import UmiContextBudget, UmiMMR, UmiRetriever
+
+WORDS = st.sampled_from(["alpha", "beta", "gamma.", "delta\n", "x" * 30])
+
+
+def words(text: str) -> int:
+    """A counter that hands can follow: white space parts tokens."""
+    return len(text.split())
+
+
+def read_by_the_llm(found: list[NodeWithScore]) -> str:
+    return "\n\n".join(one.get_content(MetadataMode.LLM) for one in found)
+
+
+def item(id: str, text: str, score: float | None = None, doc: str | None = None, **metadata) -> NodeWithScore:
+    related = {} if doc is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=doc)}
+    return NodeWithScore(node=TextNode(id_=id, text=text, metadata=metadata, relationships=related), score=score)
+
+
+def of(total: int, **options) -> UmiContextBudget:
+    budget = TokenBudget(max_total=total, per_source_max=total, per_chunk_max=total)
+    return UmiContextBudget(budget=budget, counter=words, **options)
+
+
+def test_what_does_not_fit_is_skipped_and_what_comes_after_it_goes_in():
+    nodes = [item("a", "one two three", 0.9), item("long", "word " * 50, 0.8), item("b", "four five", 0.7)]
+    assert [one.node.node_id for one in of(5).postprocess_nodes(nodes)] == ["a", "b"]
+
+
+def test_the_metadata_that_llamaindex_writes_counts():
+    nodes = [item(f"n{i}", f"text number {i}", 1 - i / 10, file="a b c d", page=i) for i in range(6)]
+    found = of(30).postprocess_nodes(nodes)
+    assert 1 < len(found) < 6 and words(read_by_the_llm(found)) <= 30
+    assert found[0].node == nodes[0].node, "metadata stays where there is room for it"
+
+
+def test_metadata_gives_way_to_text_where_there_is_no_room_for_both():
+    found = of(6).postprocess_nodes([item("a", "five words of plain text", 1.0, note="word " * 40)])
+    assert read_by_the_llm(found) == "five words of plain text"
+    assert found[0].node.metadata["note"], "it is hidden, not lost"
+
+
+@given(
+    texts=st.lists(st.lists(WORDS, min_size=1, max_size=40).map(" ".join), min_size=1, max_size=10),
+    total=st.integers(3, 60),
+    note=st.integers(0, 8),
+)
+@settings(max_examples=60, deadline=None)
+def test_it_is_never_over_and_never_empty(texts, total, note):
+    nodes = [item(f"n{i}", text, None, note="w " * note) for i, text in enumerate(texts)]
+    before = copy.deepcopy(nodes)
+    found = of(total).postprocess_nodes(nodes)
+    assert 1 <= words(read_by_the_llm(found)) <= total
+    assert nodes == before
+
+
+def test_a_repeat_is_left_out_and_the_better_one_stays():
+    nodes = [item("worse", "the very same words", 0.1), item("better", "the very same words", 0.9)]
+    assert [one.node.node_id for one in of(100).postprocess_nodes(nodes)] == ["better"]
+
+
+def test_nodes_that_follow_each_other_become_one_with_the_ids_of_both():
+    a, b = item("a", "It began in May.", 0.9, "doc"), item("b", "It ended in June.", 0.8, "doc")
+    a.node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="b")
+    (one,) = of(100).postprocess_nodes([b, a])
+    assert one.node.get_content() == "It began in May.\nIt ended in June."
+    assert (one.node.node_id, one.node.metadata["umi_ids"], one.score) == ("a", ["a", "b"], 0.9)
+    assert "umi_ids" not in one.get_content(MetadataMode.LLM)
+    assert "umi_ids" not in a.node.metadata
+
+
+def test_the_order_of_mmr_is_not_undone():
+    nodes = [
+        item("a", "cats sleep", 1.0),
+        item("b", "cats sleep much", 0.9),
+        item("c", "tax law", 0.5),
+        item("d", "plain rice", 0.0),
+    ]
+    chosen = UmiMMR(top_n=3, trade_off=0.5).postprocess_nodes(nodes)
+    assert [one.node.node_id for one in chosen][:2] == ["a", "c"]
+    assert [one.node.node_id for one in of(4).postprocess_nodes(chosen)] == ["a", "c"]
+
+
+async def test_a_store_brings_the_neighbours_that_the_policy_asks_for():
+    texts = ["Where did she go?", "She went to Oslo by train.", "And then home."]
+    retriever = UmiRetriever.from_nodes([item(f"n{i}", text, doc="talk").node for i, text in enumerate(texts)])
+    found = retriever.retrieve("Oslo train")[:1]
+    assert [one.node.node_id for one in found] == ["n1"]
+    step = UmiContextBudget(store=retriever.umi.store, policy=AssemblyPolicy(neighbours=1))
+    (one,) = step.postprocess_nodes(found)
+    assert one.node.get_content() == "\n".join(texts)
+    assert await step.apostprocess_nodes(found) == [one]
+    retriever.close()
+
+
+def test_blank_nodes_and_no_nodes_give_none():
+    assert of(5).postprocess_nodes([]) == of(5).postprocess_nodes([item("a", "  ")]) == []
+
+
+def test_a_budget_in_which_nothing_fits_is_refused():
+    with pytest.raises(BudgetError):
+        UmiContextBudget(budget=TokenBudget(max_total=1), counter=lambda text: 5 * len(text)).postprocess_nodes(
+            [item("a", "text")]
+        )
+
+
+def test_a_store_of_strangers_changes_nothing():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        nodes = [item("a", "one two", 1.0)]
+        assert of(10, store=store).postprocess_nodes(nodes) == nodes

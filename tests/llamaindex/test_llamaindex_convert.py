@@ -1,0 +1,115 @@
+"""Nodes to chunks and back."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+from llama_index.core.schema import (
+    ImageNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    ObjectType,
+    RelatedNodeInfo,
+    TextNode,
+)
+
+from umi_common.errors import InvalidChunk
+from umi_common.records import PlaceKeys
+from umi_common.types import Chunk
+from umi_llamaindex._convert import to_chunks, to_node
+
+KEYS = PlaceKeys(None)
+
+
+def one(node: TextNode, keys: PlaceKeys = KEYS) -> Chunk:
+    return to_chunks([node], keys, Counter())[0]
+
+
+def whole() -> TextNode:
+    return TextNode(
+        id_="n1",
+        text="the text",
+        metadata={"a": 1, "nested": {"b": [1, {"c": None}]}, "tags": ["x", "y"]},
+        excluded_embed_metadata_keys=["a"],
+        excluded_llm_metadata_keys=["tags"],
+        metadata_template="{key}={value}",
+        text_template="{content} // {metadata_str}",
+        start_char_idx=10,
+        relationships={
+            NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc", node_type=ObjectType.DOCUMENT, hash="h"),
+            NodeRelationship.PREVIOUS: RelatedNodeInfo(node_id="n0"),
+            NodeRelationship.CHILD: [RelatedNodeInfo(node_id="n2")],
+        },
+    )
+
+
+def test_a_node_comes_back_equal():
+    node = whole()
+    back = to_node(one(node))
+    assert back == node and type(back) is TextNode
+    assert back.get_content(MetadataMode.LLM) == node.get_content(MetadataMode.LLM)
+    assert back.hash == node.hash
+
+
+def test_a_node_given_is_not_changed():
+    node = whole()
+    node.embedding = [1.0]
+    before = copy.deepcopy(node)
+    one(node)
+    assert node == before and node.metadata is not before.metadata
+
+
+def test_its_document_is_its_source_and_the_order_of_the_list_its_position():
+    related = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc")}
+    nodes = [TextNode(text="a", relationships=related), TextNode(text="b"), TextNode(text="c", relationships=related)]
+    chunks = to_chunks(nodes, KEYS, Counter())
+    assert [(c.source, c.position) for c in chunks] == [("doc", 0), (None, None), ("doc", 1)]
+
+
+def test_metadata_can_hold_source_position_and_time():
+    metadata = {"file": "f", "n": 7, "when": datetime(2024, 5, 1, tzinfo=timezone.utc)}
+    node = TextNode(
+        text="a", metadata=metadata, relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc")}
+    )
+    chunk = one(node, PlaceKeys("file", "n", "when"))
+    assert (chunk.source, chunk.position, chunk.event_time) == ("f", 7, metadata["when"])
+
+
+def test_a_node_without_a_document_may_name_its_source():
+    assert one(TextNode(text="a", metadata={"source": "chat"})).source == "chat"
+
+
+def test_datetimes_and_numpy_values_come_back_as_what_they_stand_for():
+    node = TextNode(text="a", metadata={"when": datetime(2024, 5, 1), "n": np.int64(3), "row": np.array([1.5])})
+    assert to_node(one(node)).metadata == {"when": "2024-05-01T00:00:00", "n": 3, "row": [1.5]}
+
+
+@pytest.mark.parametrize(
+    "node", [IndexNode(id_="i", text="index", index_id="other"), ImageNode(id_="m", text="caption", image_path="a.png")]
+)
+def test_other_kinds_of_text_nodes_stay_what_they_are(node):
+    back = to_node(one(node))
+    assert back == node and type(back) is type(node)
+
+
+def test_a_chunk_from_elsewhere_becomes_a_text_node_of_its_source():
+    moment = datetime(2024, 5, 1, tzinfo=timezone.utc)
+    node = to_node(Chunk("c", "text", metadata={"user": "ann"}, source="chat", position=3, event_time=moment))
+    assert (node.node_id, node.get_content(), node.ref_doc_id) == ("c", "text", "chat")
+    assert node.metadata == {"user": "ann", "source": "chat", "timestamp": "2024-05-01T00:00:00+00:00"}
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {1: "a"}])
+def test_what_cannot_be_stored_is_refused_with_node_and_key(value):
+    with pytest.raises(InvalidChunk, match=r"^node 1: metadata\['key'\]"):
+        to_chunks([TextNode(text="fine"), TextNode(text="x", metadata={"key": value})], KEYS, Counter())
+
+
+def test_an_image_without_text_is_refused_by_its_place():
+    with pytest.raises(InvalidChunk, match=r"^node 0: chunk 'm': text is empty"):
+        one(ImageNode(id_="m", image_path="a.png"))

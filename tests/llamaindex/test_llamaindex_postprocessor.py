@@ -1,0 +1,241 @@
+"""umi's ranking stages as postprocessors: each equals its definition, written out by brute force."""
+
+from __future__ import annotations
+
+import copy
+import math
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from pytest import approx
+
+from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.sim import HashEmbedder
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk
+from umi_llamaindex import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours, UmiPostprocessor, UmiQuery
+
+NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
+STAGES = [
+    UmiDecay(half_life_hours=24, clock=lambda: NOW),
+    UmiNeighbours(),
+    UmiNearDuplicates(embed_model=HashEmbedder()),
+    UmiMMR(embed_model=HashEmbedder()),
+]
+STAGE_NAMES = [type(stage).__name__ for stage in STAGES]
+
+
+def item(id: str, score: float | None = None, text: str | None = None, vector=None, **metadata) -> NodeWithScore:
+    node = TextNode(id_=id, text=f"text of {id}" if text is None else text, metadata=metadata, embedding=vector)
+    return NodeWithScore(node=node, score=score)
+
+
+def chain(*items: NodeWithScore) -> list[NodeWithScore]:
+    for one, other in zip(items, items[1:], strict=False):
+        one.node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id=other.node.node_id)
+    return list(items)
+
+
+def ids(found: list[NodeWithScore]) -> list[str]:
+    return [one.node.node_id for one in found]
+
+
+def test_a_day_old_node_at_a_half_life_of_a_day_has_fallen_halfway_to_the_floor():
+    old = item("old", 1.0, timestamp=(NOW - timedelta(days=1)).isoformat())
+    found = UmiDecay(half_life_hours=24, floor=0.2, clock=lambda: NOW).postprocess_nodes([old])
+    assert found[0].score == approx(0.2 + 0.8 * 0.5)
+
+
+@given(
+    ages=st.lists(st.one_of(st.none(), st.floats(-1e3, 1e5)), min_size=1, max_size=12),
+    half_life=st.floats(0.1, 1e4),
+    floor=st.floats(0, 1),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_decay_is_its_formula(ages, half_life, floor, data):
+    scores = data.draw(st.lists(st.floats(0, 10), min_size=len(ages), max_size=len(ages)))
+    nodes = [
+        item(f"n{i:02}", score)
+        if age is None
+        else item(f"n{i:02}", score, timestamp=(NOW - timedelta(hours=age)).isoformat())
+        for i, (age, score) in enumerate(zip(ages, scores, strict=True))
+    ]
+    found = UmiDecay(half_life_hours=half_life, floor=floor, clock=lambda: NOW).postprocess_nodes(nodes)
+    expected = {
+        f"n{i:02}": score
+        * (1.0 if age is None else floor + (1 - floor) * math.exp(-math.log(2) / half_life * max(0.0, age)))
+        for i, (age, score) in enumerate(zip(ages, scores, strict=True))
+    }
+    assert {one.node.node_id: one.score for one in found} == approx(expected, rel=1e-6, abs=1e-9)
+    assert ids(found) == sorted(ids(found), key=lambda id: (-found[ids(found).index(id)].score, id))
+
+
+def test_the_query_may_say_what_the_present_is():
+    node = item("n", 1.0, timestamp=NOW.isoformat())
+    later = UmiQuery("anything", now=NOW + timedelta(days=1))
+    assert UmiDecay(half_life_hours=24, floor=0.0).postprocess_nodes([node], later)[0].score == approx(0.5)
+
+
+def by_definition(relevance, vectors, limit, trade_off):
+    """Carbonell and Goldstein, word for word."""
+    chosen: list[int] = []
+    while len(chosen) < min(limit, len(relevance)):
+        rest = [row for row in range(len(relevance)) if row not in chosen]
+        worth = {
+            row: trade_off * relevance[row]
+            - (1 - trade_off) * max((float(vectors[row] @ vectors[other]) for other in chosen), default=0.0)
+            for row in rest
+        }
+        chosen.append(min(rest, key=lambda row: (-worth[row], row)))
+    return chosen
+
+
+def test_mmr_compares_with_all_that_was_chosen_in_two_hundred_random_cases():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        n = int(rng.integers(2, 25))
+        scores = np.sort(rng.random(n))[::-1]
+        vectors = rng.normal(size=(n, 8)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        nodes = [item(f"{i:02}", float(s), vector=v.tolist()) for i, (s, v) in enumerate(zip(scores, vectors, strict=True))]
+        relevance = (scores - scores.min()) / (scores.max() - scores.min())
+        expected = by_definition(relevance, vectors, 10, 0.5)
+        assert ids(UmiMMR(top_n=10, trade_off=0.5).postprocess_nodes(nodes)) == [f"{row:02}" for row in expected]
+
+
+def test_mmr_makes_the_vectors_that_nodes_do_not_bring():
+    nodes = [item("a", 1.0, "cats sleep"), item("b", 0.9, "cats sleep too"), item("c", 0.5, "tax law"), item("d", 0.0, "x")]
+    assert ids(UmiMMR(top_n=2, trade_off=0.5).postprocess_nodes(nodes)) == ["a", "c"]
+
+
+def test_of_two_that_say_the_same_the_better_stays_and_the_order_is_kept():
+    same = [1.0, 0.0]
+    nodes = [item("worse", 0.2, vector=same), item("other", 0.5, vector=[0.0, 1.0]), item("better", 0.9, vector=same)]
+    found = UmiNearDuplicates().postprocess_nodes(nodes)
+    assert ids(found) == ["other", "better"] and [one.score for one in found] == [0.5, 0.9]
+
+
+def test_near_duplicates_equal_brute_force_over_random_vectors():
+    rng = np.random.default_rng(9)
+    for _ in range(100):
+        n = int(rng.integers(1, 20))
+        vectors = rng.normal(size=(n, 3)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        scores = rng.permutation(n) / n
+        nodes = [item(f"{i:02}", float(s), vector=v.tolist()) for i, (s, v) in enumerate(zip(scores, vectors, strict=True))]
+        kept: list[int] = []
+        for row in np.argsort(-scores):
+            if all(vectors[row] @ vectors[other] < 0.8 for other in kept):
+                kept.append(int(row))
+        assert ids(UmiNearDuplicates(similarity=0.8).postprocess_nodes(nodes)) == [f"{row:02}" for row in sorted(kept)]
+
+
+def test_equal_texts_are_one_without_any_vector():
+    class Broken:
+        name, dim = "broken", 4
+
+        def embed_documents(self, texts):
+            raise RuntimeError("no")
+
+        embed_queries = embed_documents
+
+    nodes = [item("a", 0.4, "the same  words"), item("b", 0.6, "the same words"), item("c", 0.1, "others")]
+    assert ids(UmiNearDuplicates(embed_model=Broken()).postprocess_nodes(nodes)) == ["b", "c"]
+    assert ids(UmiMMR(embed_model=Broken()).postprocess_nodes(nodes)) == ["b", "a", "c"]
+
+
+def spread_by_hand(scores: dict[str, float], after: dict[str, str], words: int) -> dict[str, float]:
+    """The formula of umi_common.ranking.neighbours for chunks of equal length and no whole-source evidence."""
+    best = max(scores.values())
+    own = {id: score / best for id, score in scores.items()}
+    needs = 1 / (1 + (words / 150) ** 3)
+    passed = {id: value**3 * needs for id, value in own.items()}
+    before = {follower: id for id, follower in after.items()}
+    gained = {}
+    for id in own:
+        total, step_back, step_on = 0.0, id, id
+        for hop in range(2):
+            step_back, step_on = before.get(step_back, ""), after.get(step_on, "")
+            total += 0.5**hop * (0.6 * passed.get(step_back, 0.0) + 0.3 * passed.get(step_on, 0.0))
+        gained[id] = own[id] ** 1.5 + needs * total
+    best = max(gained.values())
+    return {id: value / best for id, value in gained.items()}
+
+
+def test_a_node_gains_from_the_nodes_beside_it_as_the_formula_says():
+    scores = {"a": 0.2, "b": 1.0, "c": 0.1, "far": 0.3, "d": 0.05}
+    nodes = {id: item(id, score, "w " * 20) for id, score in scores.items()}
+    chain(nodes["a"], nodes["b"], nodes["c"], nodes["d"])
+    found = UmiNeighbours().postprocess_nodes([nodes[id] for id in ("b", "far", "a", "c", "d")])
+    expected = spread_by_hand(scores, {"a": "b", "b": "c", "c": "d"}, 20)
+    assert {one.node.node_id: one.score for one in found} == approx(expected)
+    assert ids(found)[:2] == ["b", "c"], "c follows the best hit"
+
+
+def test_a_store_tells_who_stands_beside_whom():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(f"c{i}", f"word{i} and more", source="s", position=i * 10) for i in range(4)])
+        nodes = [item("c1", 1.0), item("c3", 0.3), item("c2", 0.1), item("stranger", 0.2)]
+        found = UmiNeighbours(store=store).postprocess_nodes(nodes)
+    scores = {"c1": 1.0, "c2": 0.1, "c3": 0.3, "stranger": 0.2}
+    assert {one.node.node_id: one.score for one in found} == approx(
+        spread_by_hand(scores, {"c1": "c2", "c2": "c3"}, 3), rel=1e-3
+    )
+
+
+def test_nodes_that_follow_each_other_in_a_circle_do_no_harm():
+    a, b = item("a", 1.0), item("b", 0.5)
+    chain(a, b)
+    chain(b, a)
+    assert set(ids(UmiNeighbours().postprocess_nodes([a, b, a]))) == {"a", "b"}
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)
+async def test_missing_queries_scores_and_vectors_are_no_trouble(stage):
+    nodes = [item("a", None), item("b", 0.4), item("c", float("nan"))]
+    before = copy.deepcopy(nodes)
+    for given_nodes in (nodes, [item("z", 0.0), item("y", 0.0)], [item("m", -3.0), item("n", 2.0)], []):
+        found = stage.postprocess_nodes(given_nodes)
+        assert set(ids(found)) == set(ids(given_nodes))
+        assert all(math.isfinite(one.score) and one.score >= 0 for one in found)
+        assert await stage.apostprocess_nodes(given_nodes, query_str="q") == found
+    assert ids(nodes) == ids(before) and nodes[1] == before[1] and nodes[0] == before[0]
+
+
+def test_a_score_of_zero_stays_zero():
+    assert UmiDecay(half_life_hours=1, clock=lambda: NOW).postprocess_nodes([item("a", 0.0)])[0].score == 0.0
+
+
+def test_several_work_as_one():
+    nodes = [item(f"n{i}", 1 - i / 10, timestamp=(NOW - timedelta(days=i)).isoformat()) for i in range(5)]
+    decay, mmr = UmiDecay(half_life_hours=24, clock=lambda: NOW), UmiMMR(top_n=3)
+    both = UmiPostprocessor(steps=[decay, mmr])
+    assert both.postprocess_nodes(nodes) == mmr.postprocess_nodes(decay.postprocess_nodes(nodes))
+    assert BaseNodePostprocessor in UmiPostprocessor.__mro__ and both.class_name() == "UmiPostprocessor"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: UmiDecay(half_life_hours=0),
+        lambda: UmiDecay(half_life_hours=1, floor=2),
+        lambda: UmiMMR(trade_off=1.5),
+        lambda: UmiMMR(top_n=0),
+        lambda: UmiNearDuplicates(similarity=2),
+        lambda: UmiNeighbours(previous=-1),
+    ],
+)
+def test_settings_out_of_range_are_refused_at_once(make):
+    with pytest.raises(ConfigError):
+        make()
+
+
+def test_a_time_without_a_zone_is_refused_where_its_meaning_would_be_a_guess():
+    with pytest.raises(InvalidChunk, match="time zone"):
+        UmiDecay(half_life_hours=1).postprocess_nodes([item("a", 1.0, timestamp=datetime(2024, 5, 1))])

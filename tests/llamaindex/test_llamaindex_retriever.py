@@ -1,0 +1,259 @@
+"""The LlamaIndex retriever: the contract, the options, what it is made from, and engines over it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from datetime import datetime, timedelta, timezone
+
+import chromadb
+import llama_index.core.instrumentation as instrument
+import pytest
+from llama_index.core import MockEmbedding, PromptTemplate, StorageContext, VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
+from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.vector_stores.chroma import ChromaVectorStore
+
+from umi_common.embedders import default_embedder
+from umi_common.errors import ConfigError, DuplicateId, InvalidLimit
+from umi_common.store.hybrid import HybridStore
+from umi_llamaindex import UmiQuery, UmiRetriever
+
+# resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
+pytestmark = pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
+
+QUESTION = "run a coroutine with a timeout"
+MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def retriever(nodes):
+    made = UmiRetriever.from_nodes(nodes, similarity_top_k=5)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notes():
+    texts = ["Ann met Bob", "Bob met Carl", "Carl met Dora", "Dora met Ann"]
+    made = UmiRetriever.from_nodes(
+        [
+            TextNode(id_=f"n{i}", text=text, metadata={"user": user, "timestamp": MAY + timedelta(days=i)})
+            for i, (text, user) in enumerate(zip(texts, ["ann", "bob", "ann", "bob"], strict=True))
+        ]
+    )
+    yield made
+    made.close()
+
+
+def of_user(name: str) -> MetadataFilters:
+    return MetadataFilters(filters=[MetadataFilter(key="user", value=name, operator=FilterOperator.EQ)])
+
+
+def ids(found: list[NodeWithScore]) -> list[str]:
+    return [item.node.node_id for item in found]
+
+
+def test_it_is_a_retriever():
+    assert BaseRetriever in UmiRetriever.__mro__
+
+
+def test_nodes_are_those_of_the_core_with_its_scores(retriever, nodes):
+    result = retriever.umi.search(QUESTION, limit=5)
+    found = retriever.retrieve(QUESTION)
+    assert ids(found) == result.ids
+    assert [item.score for item in found] == [hit.score for hit in result]
+    assert [item.node for item in found] == [next(n for n in nodes if n.node_id == id) for id in result.ids]
+
+
+async def test_asynchronous_retrieval_gives_the_same(retriever):
+    assert await retriever.aretrieve(QUESTION) == retriever.retrieve(QUESTION)
+
+
+def test_nodes_and_bundles_given_are_not_changed(nodes):
+    before = copy.deepcopy(nodes[:20])
+    bundle = UmiQuery(QUESTION, limit=3)
+    bundle_before = copy.deepcopy(bundle)
+    retriever = UmiRetriever.from_nodes(nodes[:20])
+    retriever.retrieve(bundle)[0].node.metadata["module"] = "changed"
+    assert nodes[:20] == before and bundle == bundle_before
+    assert retriever.retrieve(bundle)[0].node.metadata["module"] != "changed"
+    retriever.close()
+
+
+async def test_a_query_carries_its_own_options(notes):
+    assert len(notes.retrieve(UmiQuery("met", limit=2))) == 2
+    assert len(await notes.aretrieve(UmiQuery("met", limit=2))) == 2
+    assert set(ids(await notes.aretrieve(UmiQuery("met", filters=of_user("ann"))))) == {"n0", "n2"}
+    assert set(ids(notes.retrieve(UmiQuery("met", filters={"user": "ann"})))) == {"n0", "n2"}
+    assert set(ids(notes.retrieve(UmiQuery("met", time_range=(MAY + timedelta(days=2), None))))) == {"n2", "n3"}
+
+
+async def test_the_present_and_the_history_reach_the_core(notes, monkeypatch):
+    seen = []
+    search, asearch = notes.umi.search, notes.umi.asearch
+    monkeypatch.setattr(notes.umi, "search", lambda query, **options: seen.append(options) or search(query, **options))
+    monkeypatch.setattr(
+        notes.umi, "asearch", lambda query, **options: seen.append(options) or asearch(query, **options)
+    )
+    query = UmiQuery("met yesterday", now=MAY, history=("hello",), deep_search=False)
+    assert notes.retrieve(query) == await notes.aretrieve(query)
+    assert seen[0] == seen[1]
+    assert (seen[0]["now"], seen[0]["history"], seen[0]["deep_search"]) == (MAY, ("hello",), False)
+
+
+def test_a_querys_filters_narrow_the_retrievers_own_and_never_widen_them(notes):
+    anns = UmiRetriever.from_store(notes.umi.store, filters=of_user("ann"))
+    assert set(ids(anns.retrieve("met"))) == {"n0", "n2"}
+    assert anns.retrieve(UmiQuery("met", filters=of_user("bob"))) == []
+
+
+def test_the_bundles_embedding_is_the_querys_vector(notes):
+    vector = default_embedder().embed_documents(["Carl met Dora"])[0].tolist()
+    (first, *_) = notes.retrieve(QueryBundle("zzz", embedding=vector))
+    assert first.node.node_id == "n2"
+
+
+async def test_custom_embedding_strings_are_embedded_in_the_querys_place(notes):
+    bundle = QueryBundle("zzz", custom_embedding_strs=["Carl met Dora"])
+    assert ids(notes.retrieve(bundle))[0] == ids(await notes.aretrieve(bundle))[0] == "n2"
+
+
+def test_wrong_options_are_refused(retriever):
+    with pytest.raises(TypeError, match="top_k"):
+        UmiRetriever.from_store(retriever.umi.store, top_k=3)
+    with pytest.raises(InvalidLimit):
+        retriever.retrieve(UmiQuery("x", limit=0))
+    with pytest.raises(ConfigError, match="method"):
+        UmiRetriever.from_nodes([TextNode(text="x")], fusion={"method": "magic"})
+
+
+def test_a_directory_keeps_the_nodes_and_what_it_holds_is_not_embedded_again(tmp_path, nodes, embed_model):
+    first = UmiRetriever.from_nodes(nodes[:50], embed_model, persist_dir=str(tmp_path / "umi"))
+    first.close()
+    again = UmiRetriever.from_nodes(nodes[:52], embed_model, persist_dir=str(tmp_path / "umi"))
+    assert embed_model.documents == 52
+    again.close()
+
+
+def test_a_failed_construction_lets_go_of_the_directory(tmp_path, nodes):
+    with pytest.raises(DuplicateId):
+        UmiRetriever.from_nodes([nodes[0], nodes[0]], persist_dir=str(tmp_path / "umi"))
+    UmiRetriever.from_nodes(nodes[:2], persist_dir=str(tmp_path / "umi")).close()
+
+
+def chroma_index(path, nodes, embed_model) -> VectorStoreIndex:
+    collection = chromadb.PersistentClient(str(path)).create_collection("nodes")
+    storage = StorageContext.from_defaults(vector_store=ChromaVectorStore(chroma_collection=collection))
+    index = VectorStoreIndex(nodes, storage_context=storage, embed_model=embed_model)
+    assert not index.docstore.docs
+    return VectorStoreIndex.from_vector_store(ChromaVectorStore(chroma_collection=collection), embed_model=embed_model)
+
+
+def test_a_chroma_index_is_taken_over_without_embedding_anything(tmp_path, nodes, embed_model):
+    index = chroma_index(tmp_path / "chroma", nodes[:60], embed_model)
+    assert embed_model.documents == 60
+    retriever = UmiRetriever.from_index(index, similarity_top_k=5)
+    found = retriever.retrieve(QUESTION)
+    assert embed_model.documents == 60 and embed_model.queries == 1
+    by_id = {node.node_id: node for node in nodes[:60]}
+    assert [item.node for item in found] == [by_id[id] for id in ids(found)]
+    chunks = [chunk for chunk in retriever.umi.store.get(sorted(by_id)) if chunk is not None]
+    assert [chunk.source for chunk in chunks] == [by_id[chunk.id].ref_doc_id for chunk in chunks]
+    assert [chunk.position for chunk in chunks] == [by_id[chunk.id].metadata["place"] for chunk in chunks]
+    retriever.close()
+
+
+def test_an_index_in_memory_is_taken_over_too(nodes, embed_model):
+    index = VectorStoreIndex(nodes[:60], embed_model=embed_model)
+    retriever = UmiRetriever.from_index(index, similarity_top_k=5)
+    assert embed_model.documents == 60 and len(retriever.umi.store) == 60
+    assert retriever.retrieve(QUESTION)[0].node in nodes
+    retriever.close()
+
+
+def test_any_other_vector_store_is_refused_with_the_way_to_go(nodes):
+    index = VectorStoreIndex(nodes[:2], embed_model=MockEmbedding(embed_dim=4))
+    index._vector_store = object()
+    with pytest.raises(ConfigError, match=r"object; expected ChromaVectorStore or SimpleVectorStore.*from_nodes"):
+        UmiRetriever.from_index(index)
+
+
+async def test_a_query_engine_answers_from_what_umi_found(retriever):
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
+    response = engine.query(QUESTION)
+    assert "wait_for" in str(response) and QUESTION in str(response)
+    assert ids(response.source_nodes) == ids(retriever.retrieve(QUESTION))
+    response = await engine.aquery(QUESTION)
+    assert "wait_for" in str(response) and QUESTION in str(response)
+
+
+def test_a_hypothetical_answer_is_searched_by_its_meaning(notes):
+    engine = RetrieverQueryEngine.from_args(notes, llm=MockLLM())
+    transform = HyDEQueryTransform(llm=MockLLM(), include_original=True)
+    assert len(TransformQueryEngine(engine, transform).query("who met whom").source_nodes) == 4
+
+
+def test_an_index_node_leads_to_its_object(nodes):
+    inner = UmiRetriever.from_nodes(nodes[:30], similarity_top_k=2)
+    pointer = IndexNode(text="everything about coroutines and timeouts", index_id="inner", obj=inner)
+    outer = UmiRetriever.from_nodes([pointer, TextNode(text="cooking rice")], similarity_top_k=1)
+    assert ids(outer.retrieve(QUESTION)) == ids(inner.retrieve(QUESTION))
+
+
+async def test_spans_show_synchronous_and_asynchronous_retrieval(retriever):
+    handler = SimpleSpanHandler()
+    instrument.get_dispatcher().add_span_handler(handler)
+    try:
+        retriever.retrieve(QUESTION)
+        await retriever.aretrieve(QUESTION)
+    finally:
+        instrument.get_dispatcher().span_handlers.remove(handler)
+    names = {span.id_.split("-")[0] for span in handler.completed_spans}
+    assert {"UmiRetriever._retrieve", "UmiRetriever._aretrieve"} <= names
+
+
+def test_the_rewriting_prompt_can_be_read_and_replaced(notes):
+    (template,) = notes.get_prompts().values()
+    assert "{query}" in template.get_template()
+    notes.update_prompts({"rewrite": PromptTemplate("Say it otherwise: {query}")})
+    assert notes.umi.config.rewrite.template == "Say it otherwise: {query}"
+
+
+async def test_fifty_questions_at_once_leave_the_loop_free(retriever):
+    longest, stop = 0.0, False
+
+    async def watch() -> None:
+        nonlocal longest
+        while not stop:
+            begun = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.perf_counter() - begun)
+
+    watching = asyncio.create_task(watch())
+    found = await asyncio.gather(*(retriever.aretrieve(f"{QUESTION} {n}") for n in range(50)))
+    stop = True
+    await watching
+    assert all(len(nodes) == 5 for nodes in found)
+    assert longest < 0.25  # the goal is 50 ms; a busy machine gets some slack
+
+
+def test_the_callers_store_stays_open():
+    with HybridStore.open() as store:
+        UmiRetriever.from_store(store).close()
+        assert len(store) == 0
+
+
+def test_importing_the_adapter_needs_llama_index_core_only():
+    import subprocess
+    import sys
+
+    code = "import sys, umi_llamaindex; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"chromadb", "langchain_core", "llama_index.vector_stores.chroma"} & set(loaded)

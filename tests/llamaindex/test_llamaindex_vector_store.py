@@ -1,0 +1,242 @@
+"""UmiVectorStore: a sink for pipelines and a store for indexes, both arms in step."""
+
+from __future__ import annotations
+
+import pytest
+from llama_index.core import Document, StorageContext, VectorStoreIndex
+from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.memory import VectorMemoryBlock
+from llama_index.core.node_parser import TokenTextSplitter
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
+
+from umi_common.errors import ConfigError, FilterError, InputError, InvalidVector, StoreLocked
+from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_llamaindex import UmiEmbedding, UmiQuery, UmiVectorStore
+
+Mode = VectorStoreQueryMode
+
+
+def node(id: str, text: str, doc: str | None = None, vector=None, **metadata) -> TextNode:
+    related = {} if doc is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=doc)}
+    return TextNode(id_=id, text=text, metadata=metadata, relationships=related, embedding=vector)
+
+
+@pytest.fixture
+def store():
+    made = UmiVectorStore()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def filled(store):
+    store.add(
+        [
+            node("cats", "cats sleep all day", "animals", kind="pet"),
+            node("dogs", "dogs guard the house", "animals", kind="pet"),
+            node("code", "error ERR-4711 at boot", "manual", kind="log"),
+            node("lone", "a remark without a document"),
+        ]
+    )
+    return store
+
+
+def found(store, words: str | None = None, **options) -> list[str]:
+    return store.query(VectorStoreQuery(query_str=words, **{"similarity_top_k": 10, **options})).ids
+
+
+def test_it_is_a_vector_store_that_keeps_texts(store):
+    assert BasePydanticVectorStore in UmiVectorStore.__mro__
+    assert store.stores_text and store.class_name() == "UmiVectorStore" and len(store.client) == 0
+
+
+async def test_nodes_come_back_as_they_were(filled):
+    (back,) = filled.get_nodes(["cats"])
+    assert back == node("cats", "cats sleep all day", "animals", kind="pet")
+    assert [one.node_id for one in await filled.aget_nodes(["code", "none", "cats"])] == ["code", "cats"]
+    pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet")])
+    assert [one.node_id for one in filled.get_nodes(filters=pets)] == ["cats", "dogs"]
+    assert [one.node_id for one in filled.get_nodes(["dogs", "code"], pets)] == ["dogs"]
+
+
+async def test_adding_an_id_again_replaces_it_in_both_arms(filled):
+    await filled.async_add([node("cats", "quarterly tax statement", "animals")])
+    assert found(filled, "sleep all day", mode=Mode.TEXT_SEARCH) == []
+    vector = filled.embed_model.get_query_embedding("quarterly tax statement")
+    assert found(filled, None, query_embedding=vector)[0] == "cats"
+    assert len(filled.client) == 4
+
+
+async def test_a_document_leaves_both_arms_whole(filled):
+    filled.delete("animals")
+    assert {"cats", "dogs"}.isdisjoint(found(filled, "cats dogs"))
+    filled.delete("animals")
+    filled.delete("None")
+    await filled.adelete("manual")
+    assert [one.node_id for one in filled.get_nodes()] == ["lone"], "a node without a document is in none"
+
+
+def test_metadata_that_looks_like_a_document_id_is_no_document_id(store):
+    store.add([node("a", "text one", "mine", ref_doc_id="yours"), node("b", "text two", ref_doc_id="yours")])
+    store.delete("mine")
+    assert [one.node_id for one in store.get_nodes()] == ["b"]
+    assert store.get_nodes(["b"])[0].metadata == {"ref_doc_id": "yours"}
+
+
+async def test_nodes_can_be_removed_by_id_and_by_filter(filled):
+    filled.delete_nodes(filters=MetadataFilters(filters=[MetadataFilter(key="kind", value="log")]))
+    await filled.adelete_nodes(["cats"])
+    assert [one.node_id for one in filled.get_nodes()] == ["dogs", "lone"]
+    with pytest.raises(InputError):
+        filled.delete_nodes()
+    await filled.aclear()
+    assert len(filled.client) == 0
+    filled.clear()
+
+
+async def test_each_mode_means_what_it_says(filled):
+    vector = filled.embed_model.get_query_embedding("sleeping felines")
+    words = "ERR-4711"
+    assert found(filled, words, mode=Mode.TEXT_SEARCH) == found(filled, words, mode=Mode.SPARSE) == ["code"]
+    assert found(filled, words, query_embedding=vector, mode=Mode.HYBRID, alpha=0.0) == ["code"]
+    assert found(filled, words, query_embedding=vector, mode=Mode.HYBRID, alpha=1.0)[0] == "cats"
+    assert {"code", "cats"} <= set(found(filled, words, query_embedding=vector, mode=Mode.HYBRID, alpha=0.4)[:2])
+    assert found(filled, words, query_embedding=vector) == found(filled, words, query_embedding=vector, mode=Mode.HYBRID)
+    assert len(found(filled, words, mode=Mode.HYBRID, hybrid_top_k=1)) == 1
+    diverse = VectorStoreQuery(query_str="cats", similarity_top_k=2, mode=Mode.MMR, mmr_threshold=0.0)
+    assert filled.query(diverse).ids[0] == "cats" and len((await filled.aquery(diverse)).ids) == 2
+
+
+@pytest.mark.parametrize("mode", [Mode.SVM, Mode.LOGISTIC_REGRESSION, Mode.LINEAR_REGRESSION, Mode.SEMANTIC_HYBRID])
+def test_a_mode_that_umi_has_not_is_refused_and_not_silently_dense(filled, mode):
+    with pytest.raises(ConfigError, match=mode.value):
+        found(filled, "cats", mode=mode)
+
+
+def test_an_alpha_that_is_no_share_is_refused(filled):
+    with pytest.raises(ConfigError, match="alpha"):
+        found(filled, "cats", mode=Mode.HYBRID, alpha=2.0)
+
+
+def test_a_query_can_be_held_to_documents_nodes_and_filters(filled):
+    assert set(found(filled, "the day house error", doc_ids=["animals"])) == {"cats", "dogs"}
+    assert found(filled, "the day house error", node_ids=["dogs", "code"], doc_ids=["animals"]) == ["dogs"]
+    pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet", operator=FilterOperator.NE)])
+    assert set(found(filled, "cats", filters=pets)) <= {"code", "lone"}
+    with pytest.raises(FilterError):
+        found(filled, "cats", filters=MetadataFilters(filters=[]))
+
+
+async def test_asynchronous_answers_are_the_same(filled):
+    query = VectorStoreQuery(query_str="cats in the house", similarity_top_k=3)
+    assert await filled.aquery(query) == filled.query(query)
+
+
+def test_embeddings_given_are_used_and_missing_ones_are_made():
+    embedder = CountingEmbedder(HashEmbedder(16))
+    store = UmiVectorStore(embedder)
+    store.add([node("given", "text one", vector=HashEmbedder(16).embed_documents(["x"])[0].tolist())])
+    assert embedder.texts == []
+    store.add([node("a", "text two", vector=[1.0] * 16), node("b", "text three")])
+    assert embedder.texts == ["text three"]
+    with pytest.raises(InvalidVector):
+        store.add([node("c", "text four", vector=[1.0] * 8)])
+    assert len(store.client) == 3
+    store.close()
+
+
+def test_its_embed_model_makes_the_stores_vectors(store):
+    model = store.embed_model
+    assert isinstance(model, UmiEmbedding) and model.class_name() == "UmiEmbedding"
+    assert model.get_text_embedding("cats") == store.client.embedder.embed_documents(["cats"])[0].tolist()
+
+
+def documents(*texts: str) -> list[Document]:
+    return [Document(id_=f"doc{i}", text=text) for i, text in enumerate(texts)]
+
+
+def pipeline_into(store: UmiVectorStore, strategy: DocstoreStrategy) -> IngestionPipeline:
+    splitter = TokenTextSplitter(chunk_size=20, chunk_overlap=0)
+    return IngestionPipeline(
+        transformations=[splitter, store.embed_model],
+        vector_store=store,
+        docstore=SimpleDocumentStore(),
+        docstore_strategy=strategy,
+    )
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+async def test_a_pipeline_with_a_docstore_keeps_both_arms_in_step(store, asynchronous):
+    pipeline = pipeline_into(store, DocstoreStrategy.UPSERTS_AND_DELETE)
+
+    async def run(*texts: str) -> int:
+        given = documents(*texts)
+        return len(await pipeline.arun(documents=given) if asynchronous else pipeline.run(documents=given))
+
+    zebras = "zebras graze near the river " * 10
+    assert await run(zebras, "lions wait in the grass") > 2
+    assert await run(zebras, "lions wait in the grass") == 0, "nothing changed"
+    before = len(store.client)
+    assert await run("otters swim", "lions wait in the grass") == 1
+    assert len(store.client) == 2 < before
+    assert found(store, "zebras", mode=Mode.TEXT_SEARCH) == []
+    assert all("zebra" not in one.get_content() for one in store.query(VectorStoreQuery(query_str="zebras")).nodes)
+    assert await run("otters swim") == 0
+    assert [one.get_content() for one in store.get_nodes()] == ["otters swim"], "doc1 is gone, and from both arms"
+    assert found(store, "lions", mode=Mode.TEXT_SEARCH) == []
+
+
+def test_nodes_of_one_document_stand_in_the_order_of_their_text(store):
+    pipeline_into(store, DocstoreStrategy.UPSERTS).run(documents=documents(" ".join(f"word{i}" for i in range(40))))
+    chunks = [chunk for chunk in store.client.get(store.client.ids()) if chunk is not None]
+    in_order = sorted(chunks, key=lambda chunk: chunk.position)
+    assert " ".join(chunk.text for chunk in in_order) == " ".join(f"word{i}" for i in range(40))
+    assert {chunk.source for chunk in chunks} == {"doc0"}
+
+
+async def test_an_index_over_it_inserts_retrieves_and_deletes(store):
+    storage = StorageContext.from_defaults(vector_store=store)
+    index = VectorStoreIndex.from_documents(
+        documents("cats sleep", "dogs bark"), storage, embed_model=store.embed_model, transformations=[TokenTextSplitter()]
+    )
+    retriever = index.as_retriever(similarity_top_k=2)
+    assert retriever.retrieve("cats")[0].node.get_content() == "cats sleep"
+    assert (await retriever.aretrieve("dogs"))[0].node.ref_doc_id == "doc1"
+    index.insert(Document(id_="doc2", text="birds sing"))
+    assert store.retriever().retrieve(UmiQuery("birds", limit=1))[0].node.ref_doc_id == "doc2"
+    index.delete_ref_doc("doc0", delete_from_docstore=True)
+    assert len(store.client) == 2
+
+
+async def test_llamaindexs_own_vector_memory_runs_on_it(store):
+    from llama_index.core.base.llms.types import ChatMessage
+
+    block = VectorMemoryBlock(vector_store=store, embed_model=store.embed_model)
+    await block.aput([ChatMessage(role="user", content="my cat is called Minka")], session_id="s")
+    assert "Minka" in await block.aget([ChatMessage(role="user", content="cat?")], session_id="s")
+
+
+def test_what_was_written_is_there_after_reopening(tmp_path):
+    first = UmiVectorStore(persist_dir=str(tmp_path / "umi"))
+    first.add([node("a", "a durable text")])
+    with pytest.raises(ConfigError):
+        UmiVectorStore(persist_dir=str(tmp_path / "other"), llm=object())
+    with pytest.raises(StoreLocked):
+        UmiVectorStore(persist_dir=str(tmp_path / "umi"))
+    first.close()
+    second = UmiVectorStore(persist_dir=str(tmp_path / "umi"))
+    assert found(second, "durable") == ["a"]
+    second.close()
+    again = UmiVectorStore(persist_dir=str(tmp_path / "other"))
+    again.close()
+
+
+def test_a_store_of_the_callers_stays_open(filled):
+    with pytest.raises(ConfigError, match="store="):
+        UmiVectorStore(HashEmbedder(), store=filled.client)
+    borrowed = UmiVectorStore(store=filled.client)
+    borrowed.close()
+    assert len(filled.client) == 4

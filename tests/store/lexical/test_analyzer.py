@@ -1,0 +1,154 @@
+"""Text to terms: a table over scripts and kinds of code, and the laws behind it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umi_common.config import AnalyzerConfig
+from umi_common.errors import ConfigError
+from umi_common.store import analyzer as module
+from umi_common.store.analyzer import Analyzer
+
+ENGLISH = Analyzer(AnalyzerConfig())
+TABLE = [
+    # words
+    ("The Cats were running", "the cat were run"),
+    ("I saw a B and a 7", "i saw a b and a 7"),
+    ("Mel's idea, I'm told", "mel s idea i m told"),
+    ("don't can't won't", "do not can not will not"),
+    ("Mel\u2019s o\u2019clock 'quoted'", "mel s oclock quot"),
+    ("L'homme d'État", "l homm d état"),
+    ("long-term and/or", "long term and or"),
+    ("e-mail email Wi-Fi", "e mail email email wi fi wifi"),
+    ("-- ... \u2014 !?", ""),
+    ("", ""),
+    # codes: the parts, each level joined
+    ("asyncio.wait_for", "asyncio wait for waitfor asynciowaitfor"),
+    ("snake_case __init__", "snake case snakecas init"),
+    ("writeBoolean HTTPServer2", "write boolean writeboolean http server 2 httpserver2"),
+    ("HTTP-404 AC-12/b", "http 404 http404 ac 12 b ac12b"),
+    ("C++ C# g++ .NET", "c c++ c c# g g++ net"),
+    ("ann@acme.com", "ann acm com annacmecom"),
+    ("mp3 B12", "mp 3 mp3 b 12 b12"),
+    ("#tag @me", "tag me"),
+    # numbers keep their marks, but for thousands
+    ("3.14 10:30 2023-05-08", "3 14 3.14 10 30 10:30 2023 05 08 2023-05-08"),
+    ("1,000 12,345.50 1,2", "1000 12345 50 12345.50 1 2"),
+    # Unicode: one form for what reads the same
+    ("ﬁne ＡＢＣ ½", "fine abc 1 2"),
+    ("cafe\u0301 caf\u00e9", "café café"),
+    ("co\u00adoperate zero\u200bwidth", "cooper zerowidth"),
+    ("İstanbul", "istanbul"),
+    # other scripts: the stemmer of the script, marks inside words
+    ("Книги книгами", "книг книг"),
+    ("Αθήνα ΑΘΗΝΑΣ", "αθην αθην"),
+    ("العربيّة عربية", "عرب عرب"),
+    ("लड़कियों लड़की", "लड़क लड़क"),
+    ("שלום", "שלום"),
+    # no spaces between words
+    ("日本語", "日本 本語 日 本 語"),
+    ("人", "人"),
+    ("カタカナ", "カタ タカ カナ"),
+    ("한국어", "한국 국어"),
+    ("ภาษาไทย", "ภาษ าษา ษาไ าไท ไทย"),
+    ("2019年NFL", "2019 年 nfl"),
+    ("北京2008", "北京 北 京 2008"),
+    ("黑豹队 Panthers", "黑豹 豹队 黑 豹 队 panther"),
+]
+
+
+@pytest.mark.parametrize(("text", "terms"), TABLE, ids=[text or "nothing" for text, _ in TABLE])
+def test_table(text: str, terms: str):
+    assert ENGLISH.terms(text) == [unicodedata.normalize("NFKC", term) for term in terms.split()]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "terms"),
+    [
+        ("german", "Häuser Straße книгами", "haus strass книг"),
+        ("none", "Running Книгами", "running книгами"),
+        ("russian", "running книгами", "run книг"),
+        ("persian", "running کتاب\u200cها", "run کتاب"),
+        ("turkish", "ISPARTA İstanbul'da", "ıspar istanbul"),
+    ],
+)
+def test_a_language_is_for_its_own_script_only(language: str, text: str, terms: str):
+    assert Analyzer(AnalyzerConfig(language=language)).terms(text) == terms.split()
+
+
+def test_stop_words_go_before_stemming():
+    config = AnalyzerConfig(stop_words=frozenset({"the", "being"}))
+    assert Analyzer(config).terms("The being beings") == ["be"]
+
+
+def test_an_unknown_language_is_named_with_those_there_are():
+    with pytest.raises(ConfigError, match=r"'klingon'; expected 'none' or one of arabic, .*english"):
+        Analyzer(AnalyzerConfig(language="klingon"))
+
+
+def test_the_fingerprint_follows_the_settings_and_nothing_else():
+    same = Analyzer(AnalyzerConfig(stop_words=frozenset({"b", "a"})))
+    again = Analyzer(AnalyzerConfig(stop_words=frozenset({"a", "b"})))
+    assert same.fingerprint == again.fingerprint
+    others = [AnalyzerConfig(), AnalyzerConfig(language="german"), AnalyzerConfig(stop_words=frozenset({"a"}))]
+    assert len({same.fingerprint, *(Analyzer(config).fingerprint for config in others)}) == 4
+
+
+@given(st.text())
+def test_any_text_gives_terms_without_white_space(text: str):
+    terms = ENGLISH.terms(text)
+    assert all(term and term == "".join(term.split()) for term in terms)
+
+
+@given(st.text())
+def test_the_cache_changes_nothing(text: str):
+    assert ENGLISH.terms(text) == ENGLISH.terms(text) == Analyzer(AnalyzerConfig()).terms(text)
+
+
+@given(st.lists(st.text(alphabet="abcXYZ012éжह语", min_size=1, max_size=6), max_size=6))
+def test_words_are_analysed_one_by_one(words: list[str]):
+    assert ENGLISH.terms(" ".join(words)) == [term for word in words for term in ENGLISH.terms(word)]
+
+
+@given(st.text(alphabet="abcdefghij ", max_size=20))
+def test_case_does_not_matter_where_it_marks_no_humps(text: str):
+    assert ENGLISH.terms(text.upper()) == ENGLISH.terms(text) == ENGLISH.terms(text.title())
+
+
+def test_the_cache_starts_over_when_it_is_full(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "CACHED_TOKENS", 3)
+    small = Analyzer(AnalyzerConfig())
+    assert small.terms("ants bees cats dogs eels") == ["ant", "bee", "cat", "dog", "eel"]
+    assert len(small._terms_of) <= 3
+
+
+def test_threads_share_one_analyzer():
+    shared, faults = Analyzer(AnalyzerConfig()), []
+    words = [f"running{i}s connection{i}ally" for i in range(3_000)]
+    expected = [Analyzer(AnalyzerConfig()).terms(word) for word in words]
+
+    def work() -> None:
+        if [shared.terms(word) for word in words] != expected:
+            faults.append("differs")
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+
+
+def test_ten_thousand_short_texts_take_well_under_a_second():
+    texts = [f"Text {i}: we met at the café on {i % 28}.05., and talked about word{i % 5_000}" for i in range(10_000)]
+    fresh = Analyzer(AnalyzerConfig())
+    began = time.process_time()
+    for text in texts:
+        fresh.terms(text)
+    assert time.process_time() - began < 1.0

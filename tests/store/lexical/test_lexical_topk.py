@@ -1,0 +1,133 @@
+"""The best k: pruned equals unpruned to the bit; filters, weights and ties as by brute force."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lexical_reference import Book
+from pytest import approx
+
+from umi_common.config import AnalyzerConfig, LexicalConfig
+from umi_common.errors import InputError
+from umi_common.store import topk
+from umi_common.store.analyzer import Analyzer
+from umi_common.store.corpus import Corpus
+from umi_common.store.lexical import PostingsIndex
+from umi_common.store.scorer import Scorer
+from umi_common.store.topk import Limits
+
+PLAIN = Analyzer(AnalyzerConfig(language="none"))
+LUCENE = LexicalConfig()
+VOCABULARY = 400
+WORDS = ["".join(letters) for letters in product("abcdefgh", repeat=3)][:VOCABULARY]
+
+
+def zipf_texts(rng: np.random.Generator, count: int) -> list[str]:
+    """Texts of 1 to 30 words, where word i is about 1/i as frequent as the first."""
+    chances = 1 / np.arange(1, VOCABULARY + 1)
+    words = rng.choice(VOCABULARY, size=(count, 30), p=chances / chances.sum())
+    return [" ".join(WORDS[word] for word in row[: rng.integers(1, 31)]) for row in words.tolist()]
+
+
+def zipf_query(rng: np.random.Generator) -> str:
+    chances = 1 / np.arange(1, VOCABULARY + 1) ** 0.7
+    return " ".join(WORDS[word] for word in rng.choice(VOCABULARY, rng.integers(1, 8), p=chances / chances.sum()))
+
+
+def zipf_index(rng: np.random.Generator, count: int) -> tuple[PostingsIndex, dict[int, list[str]]]:
+    """Some rows in several segments, some of them removed; and what is left."""
+    index, live = PostingsIndex(PLAIN), {}
+    for start in range(0, count, max(count // 3, 1)):
+        texts = zipf_texts(rng, min(max(count // 3, 1), count - start))
+        index.add(range(start, start + len(texts)), texts, [-1] * len(texts))
+        live.update({start + place: text.split() for place, text in enumerate(texts)})
+    gone = rng.choice(count, rng.integers(0, count // 2 + 1), replace=False).tolist()
+    index.remove(gone)
+    return index, {row: terms for row, terms in live.items() if row not in set(gone)}
+
+
+seeds = st.integers(0, 2**32 - 1)
+variants = st.sampled_from(["lucene", "okapi", "l", "plus"])
+
+
+def limits_of(rng: np.random.Generator, corpus: Corpus, k: int) -> Limits:
+    mask = corpus.alive & (rng.random(corpus.rows) < rng.choice([0.02, 0.5, 1.0]))
+    weights = rng.choice([None, 0.0, 0.5])
+    weights = None if weights is None else weights + (1 - weights) * rng.random(corpus.rows)
+    return Limits(k, mask, weights, 1.0 if weights is None else float(weights.max()), "{:06d}".format)
+
+
+@given(seeds, st.integers(1, 700), st.sampled_from([1, 2, 10, 50]), variants)
+@settings(max_examples=150, deadline=None)
+def test_pruned_equals_exhaustive_to_the_bit(seed: int, count: int, k: int, variant: str):
+    rng = np.random.default_rng(seed)
+    index, _ = zipf_index(rng, count)
+    corpus = index._moment.corpus
+    scorer = Scorer(corpus, LexicalConfig(variant=variant))
+    for _ in range(5):
+        query, limits = scorer.query(PLAIN.terms(zipf_query(rng))), limits_of(rng, corpus, k)
+        if not query.terms or query.terms[-1][0].idf < 0:
+            continue
+        fast, slow = topk.pruned(scorer, query, limits), topk.exhaustive(scorer, query, limits)
+        assert fast.rows.tolist() == slow.rows.tolist()
+        assert fast.scores.tolist() == slow.scores.tolist()
+
+
+@given(seeds, st.integers(1, 120), st.sampled_from([1, 3, 10]), variants, st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_filters_and_weights_act_before_the_best_k_are_taken(
+    seed: int, count: int, k: int, variant: str, pruning: bool
+):
+    rng = np.random.default_rng(seed)
+    index, live = zipf_index(rng, count)
+    book, ids = Book(live, LexicalConfig(variant=variant)), {row: f"{row * 7919 % 1009:04d}" for row in live}
+    allowed, weights = rng.random(count + 3) < rng.choice([0.05, 0.6]), rng.random(count + 3)
+    query = zipf_query(rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topk, "PRUNING_PAYS", 0 if pruning else 10**9)
+        for mask, factors in ((None, None), (allowed, None), (None, weights), (allowed, weights)):
+            expected = book.ranking(query.split(), k, ids, mask, factors)
+            found = index.search(
+                [query], k=k, config=book.config, allowed=mask, weights=factors, id_of=ids.__getitem__
+            )[0]
+            assert found.rows.tolist() == [row for row, _ in expected]
+            assert found.scores == approx([score for _, score in expected], abs=1e-9)
+
+
+@pytest.mark.parametrize("pruning_pays", [0, 10**9])
+def test_ties_fall_to_the_smaller_id_also_at_the_last_place(pruning_pays: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(topk, "PRUNING_PAYS", pruning_pays)
+    index = PostingsIndex(PLAIN)
+    index.add(range(60), ["ant"] * 59 + ["ant ant"], [-1] * 60)
+    found = index.search(["ant"], k=4, config=LUCENE, id_of=lambda row: f"{99 - row}")[0]
+    assert found.rows.tolist() == [59, 58, 57, 56]
+    assert found.scores[0] > found.scores[1] == found.scores[3]
+
+
+def test_several_queries_in_one_call_are_answered_in_their_order():
+    index = PostingsIndex(PLAIN)
+    index.add([3, 5], ["ant", "bee"], [-1, -1])
+    found = index.search(["bee", "cat", "ant"], k=2, config=LUCENE, id_of=str)
+    assert [ranking.rows.tolist() for ranking in found] == [[5], [], [3]]
+
+
+def test_rows_that_no_filter_lets_through_are_not_replaced_by_others():
+    index = PostingsIndex(PLAIN)
+    index.add(range(5), ["ant bee"] * 5, [-1] * 5)
+    allowed = np.array([False, True, False, False, False])
+    assert index.search(["ant"], k=3, config=LUCENE, allowed=allowed, id_of=str)[0].rows.tolist() == [1]
+    assert not len(index.search(["ant"], k=3, config=LUCENE, allowed=np.zeros(5, bool), id_of=str)[0])
+    assert not len(index.search(["ant"], k=3, config=LUCENE, weights=np.zeros(5), id_of=str)[0])
+
+
+def test_a_mask_that_is_too_short_or_a_k_of_zero_is_refused():
+    index = PostingsIndex(PLAIN)
+    index.add([0, 1], ["ant", "ant"], [-1, -1])
+    with pytest.raises(InputError, match="allowed has 1 entries; expected one for each of the 2 rows"):
+        index.search(["ant"], k=1, config=LUCENE, allowed=np.ones(1, bool), id_of=str)
+    with pytest.raises(InputError, match="k is 0"):
+        index.search(["ant"], k=0, config=LUCENE, id_of=str)

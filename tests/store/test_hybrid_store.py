@@ -1,0 +1,311 @@
+"""What a store promises to whoever uses it, on five chunks that can be checked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from pytest import approx
+from small_store import NOW, chunks, search
+
+from umi_common.config import DecayConfig, UmiConfig
+from umi_common.errors import ReindexRequired, SearchUnavailable, StoreClosed
+from umi_common.filters import parse_filter
+from umi_common.pool import NO_POSITION, NO_SOURCE, Pool
+from umi_common.protocols import Probe, Store
+from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
+from umi_common.store import failpoints, indexes
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk, TimeRange
+
+
+@pytest.fixture
+def store():
+    with HybridStore.open(embedder=HashEmbedder(64)) as opened:
+        opened.add(chunks())
+        yield opened
+
+
+def test_a_store_is_a_store(store):
+    checked: Store = store
+    assert len(checked) == 5
+
+
+def test_chunks_come_back_as_they_went_in_and_in_the_order_asked_for(store):
+    given = {chunk.id: chunk for chunk in chunks()}
+    assert store.get(["t3", "nobody", "t0"]) == [given["t3"], None, given["t0"]]
+
+
+def test_lists_none_and_numbers_survive_the_ledger(tmp_path):
+    odd = {"list": ("a", 1, None, True), "none": None, "float": 0.1, "big": 2**62, "true": True, "ключ": "значение\0x"}
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        store.add([Chunk("x", "text\0with nul and 日本", metadata=odd)])
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        (chunk,) = store.get(["x"])
+    assert dict(chunk.metadata) == odd
+    assert chunk.metadata["true"] is True
+    assert chunk.text == "text\0with nul and 日本"
+
+
+def test_the_pool_is_sorted_by_id_and_scored_by_both_arms(store):
+    pool = search(store, "red boat")
+    assert pool.ids == tuple(sorted(pool.ids))
+    row = pool.ids.index("t0")
+    assert pool.lexical_rank[0, row] == 1
+    assert pool.dense_rank[0, row] == 1
+    # "the red boat" and "red boat" share two of three words: cosine 2 / (sqrt(3) * sqrt(2)).
+    assert pool.dense[0, row] == approx(2 / 6**0.5, abs=1e-6)
+    assert pool.mode == "hybrid"
+    assert not pool.degraded
+
+
+def test_places_in_a_source_have_no_gaps_even_after_a_delete(store):
+    store.delete(ids=["t1"])
+    pool = search(store, "red boat night", around=1)
+    places = dict(zip(pool.ids, pool.position.tolist(), strict=True))
+    assert places == {"t0": 0, "t2": 1, "t3": 2, "t4": 3}
+
+
+def test_chunks_without_a_source_stand_alone(store):
+    store.add([Chunk("alone", "a red boat alone")])
+    pool = search(store, "red boat")
+    row = pool.ids.index("alone")
+    assert pool.source[row] == NO_SOURCE
+    assert pool.position[row] == NO_POSITION
+    assert np.isnan(pool.age_hours[row])
+
+
+def test_ages_are_hours_at_the_given_now(store):
+    pool = search(store, "red boat")
+    ages = dict(zip(pool.ids, pool.age_hours.tolist(), strict=True))
+    assert ages["t0"] == 5.0
+    assert ages["t4"] == 1.0
+
+
+def test_a_filter_holds_in_both_arms_and_beside_them(store):
+    pool = search(store, "red boat night", around=2, where=parse_filter({"user": "ann"}))
+    assert set(pool.ids) == {"t0", "t2", "t4"}
+
+
+def test_a_window_is_half_open(store):
+    window = TimeRange(NOW - timedelta(hours=5), NOW - timedelta(hours=3))
+    assert set(search(store, "red boat night", window=window).ids) == {"t0", "t1"}
+
+
+def test_neighbours_join_the_pool(store):
+    assert set(search(store, "train coast", depth=10, where=None).ids) >= {"t4"}
+    only = HybridStore.open(embedder=HashEmbedder(512))
+    only.add([Chunk(f"c{i}", f"word{i}", source="s", position=i) for i in range(100)])
+    pool = search(only, "word50", depth=10, around=1)
+    assert {"c49", "c50", "c51"} <= set(pool.ids)
+    only.close()
+
+
+def test_neighbours_come_in_order(store):
+    around = store.neighbours(["t1", "t4", "nobody"], reach=1)
+    assert [chunk.id for chunk in around["t1"]] == ["t0", "t1", "t2"]
+    assert [chunk.id for chunk in around["t4"]] == ["t3", "t4"]
+    assert "nobody" not in around
+
+
+def test_equal_positions_stand_by_id():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(id, "same page", source="s", position=1) for id in "cab"])
+        assert [chunk.id for chunk in store.neighbours(["b"], reach=5)["b"]] == ["a", "b", "c"]
+
+
+def test_several_probes_share_one_pool_and_one_embedder_call():
+    embedder = CountingEmbedder(HashEmbedder())
+    with HybridStore.open(embedder=embedder) as store:
+        store.add(chunks())
+        pool = search(store, "red boat", "night train")
+        assert embedder.query_calls == 1
+    assert pool.lexical.shape == (2, len(pool)) == pool.dense.shape
+    assert pool.lexical_rank[1, pool.ids.index("t4")] == 1
+
+
+def test_a_probe_that_brings_its_vector_is_not_embedded():
+    embedder = CountingEmbedder(HashEmbedder())
+    with HybridStore.open(embedder=embedder) as store:
+        store.add(chunks())
+        vector = HashEmbedder().embed_queries(["red boat"])[0]
+        store.recall([Probe("red boat", vector)], depth=10, now=NOW)
+        assert embedder.query_calls == 0
+
+
+def test_decay_decides_among_equals():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(f"c{i}", "the very same words", event_time=NOW - timedelta(hours=i)) for i in range(30)])
+        pool = search(store, "the very same words", depth=10, decay=DecayConfig(half_life_hours=1.0, floor=0.0))
+    best = sorted(range(len(pool)), key=lambda row: pool.dense_rank[0, row])
+    assert [pool.ids[row] for row in best] == [f"c{i}" for i in range(10)]
+    assert set(pool.ids) == {f"c{i}" for i in range(10)}
+
+
+def test_ties_fall_to_the_smaller_id():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(f"c{i:02}", "the very same words") for i in reversed(range(30))])
+        assert search(store, "same words").ids == tuple(f"c{i:02}" for i in range(10))
+
+
+def test_a_replaced_chunk_is_found_by_its_new_words_only(store):
+    store.add([Chunk("t0", "green tractor")])
+    assert len(store) == 5
+    assert store.get(["t0"])[0].text == "green tractor"
+    pool = search(store, "tractor")
+    assert pool.lexical[0, pool.ids.index("t0")] > 0
+    pool = search(store, "red")
+    assert pool.lexical_rank[0].max() == 1
+
+
+def test_a_chunk_that_is_stored_already_costs_no_embedding():
+    embedder = CountingEmbedder(HashEmbedder())
+    with HybridStore.open(embedder=embedder) as store:
+        store.add(chunks())
+        store.add([*chunks(), Chunk("new", "a new one")])
+        assert embedder.texts[5:] == ["a new one"]
+        assert store.status().dead_rows == 0
+
+
+def test_delete_takes_ids_a_filter_or_what_both_allow(store):
+    assert store.delete(ids=["t0", "nobody", "t0"]) == 1
+    assert store.delete(["t1", "t2"], where={"user": "ann"}) == 1
+    assert store.ids() == ["t1", "t3", "t4"]
+    assert store.delete(where={"user": "bob"}) == 2
+    assert store.ids() == ["t4"]
+
+
+def test_an_empty_store_answers_with_nothing():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        pool = search(store, "anything", around=1)
+        assert len(pool) == 0
+        assert pool.lexical.shape == (1, 0)
+
+
+def test_own_vectors_are_taken_as_they_are():
+    embedder = CountingEmbedder(HashEmbedder(2))
+    with HybridStore.open(embedder=embedder) as store:
+        store.add([Chunk("x", "one"), Chunk("y", "two")], vectors=[[3.0, 4.0], [0.0, 2.0]])
+        pool = store.recall([Probe("one", np.array([0.0, 1.0], dtype=np.float32))], depth=10, now=NOW)
+        assert not embedder.texts
+    assert pool.vectors[0].tolist() == approx([0.6, 0.8])
+    assert pool.dense[0].tolist() == approx([0.8, 1.0])
+
+
+def test_a_chunk_the_model_knows_nothing_of_is_found_by_words_only():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk("x", "words"), Chunk("y", "other")], vectors=np.eye(1, 64).repeat(2, axis=0) * [[0], [1]])
+        pool = store.recall([Probe("words", np.eye(1, 64, dtype=np.float32)[0])], depth=10, now=NOW)
+    assert pool.ids == ("x", "y")
+    assert pool.dense_rank[0].tolist() == [0, 1]
+    assert pool.lexical_rank[0].tolist() == [1, 0]
+
+
+def test_without_the_embedder_words_answer(store):
+    store._core.embedder = FaultyEmbedder(HashEmbedder(), fail_on="boat")
+    pool = search(store, "red boat")
+    assert pool.mode == "text"
+    assert [loss.part for loss in pool.degraded] == ["embedder"]
+    assert "boat" not in pool.degraded[0].reason
+    assert not pool.dense.any()
+    assert pool.query_vectors.shape == (1, 0)
+
+
+def test_without_the_lexical_index_vectors_answer(store):
+    store._core.indexes.state.lexical.fail("broken for the test")
+    pool = search(store, "red boat")
+    assert pool.mode == "vector"
+    assert [loss.part for loss in pool.degraded] == ["lexical"]
+    assert not pool.lexical.any()
+
+
+def test_without_both_there_is_an_error(store):
+    store._core.indexes.state.lexical.fail("broken for the test")
+    store._core.embedder = FaultyEmbedder(HashEmbedder(), fail_on="boat")
+    with pytest.raises(SearchUnavailable, match="embedder"):
+        search(store, "red boat")
+
+
+def test_a_store_lasts(tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        store.add(chunks())
+        before = search(store, "red boat", around=1)
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        after = search(store, "red boat", around=1)
+        assert store.status().chunks == 5
+    assert_same(before, after)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize(
+    ("point", "stored"), [("ledger.insert", False), ("ledger.commit", False), ("ledger.committed", True)]
+)
+def test_an_interrupted_write_is_there_or_not_and_the_next_call_knows(point, stored, on_disk, tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with HybridStore.open(tmp_path / "s" if on_disk else None, embedder=HashEmbedder()) as store:
+        store.add(chunks())
+        with failpoints.armed(point, interrupt), pytest.raises(KeyboardInterrupt):
+            store.add([Chunk("new", "purple submarine"), Chunk("t0", "changed")])
+        assert (store.get(["new"])[0] is not None) == stored
+        assert store.get(["t0"])[0].text == ("changed" if stored else "the red boat")
+        assert len(store) == 5 + stored
+        assert (search(store, "purple").lexical.max(initial=0) > 0) == stored
+        store.add([Chunk("after", "all is well")])
+        assert len(store) == 6 + stored
+        assert store.verify()
+
+
+def test_rows_are_numbered_afresh_when_most_are_dead(monkeypatch):
+    monkeypatch.setattr(indexes, "DEAD_ROWS_MAX", 10)
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add(chunks())
+        for turn in range(30):
+            store.add([Chunk("t0", f"the red boat {turn}")])
+        assert store.status().dead_rows <= 11
+        assert store.get(["t0"])[0].text == "the red boat 29"
+        assert search(store, "boat 29").lexical_rank.max() > 0
+
+
+def test_a_closed_store_says_so(store):
+    store.close()
+    store.close()
+    for call in (lambda: store.get(["t0"]), lambda: search(store, "x"), lambda: store.add([]), lambda: len(store)):
+        with pytest.raises(StoreClosed):
+            call()
+
+
+def test_settings_change_live_except_the_analyzer(store):
+    store.reconfigure(store.config.replaced(lexical={"k1": 2.0}))
+    assert store.config.lexical.k1 == 2.0
+    with pytest.raises(ReindexRequired, match="reindex"):
+        store.reconfigure(UmiConfig(analyzer={"language": "german"}))
+
+
+def test_histories_do_not_matter(tmp_path):
+    straight = HybridStore.open(embedder=HashEmbedder())
+    straight.add(chunks())
+    winding = HybridStore.open(tmp_path / "s", embedder=HashEmbedder())
+    for chunk in reversed(chunks()):
+        winding.add([Chunk(chunk.id, "something else", source="another"), Chunk("gone", "red boat", source="chat")])
+        winding.add([chunk])
+    winding.delete(ids=["gone"])
+    winding.close()
+    winding = HybridStore.open(tmp_path / "s", embedder=HashEmbedder())
+    for query in ("red boat", "night", "the coast of nothing"):
+        assert_same(search(straight, query, around=1), search(winding, query, around=1))
+    straight.close()
+    winding.close()
+
+
+ARRAYS = [field.name for field in fields(Pool) if field.type in ("Floats", "Ints", "Vectors")]
+
+
+def assert_same(one, other):
+    """Equal to the last bit."""
+    assert one.ids == other.ids
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)

@@ -1,0 +1,123 @@
+"""Rows, places and the exact scan against the slow way."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
+from small_store import NOW
+
+from umi_common.config import DecayConfig
+from umi_common.store.codec import Head, microseconds
+from umi_common.store.dense import cosines, search_exact
+from umi_common.store.rows import Growing, RowTable
+
+HEADS = st.lists(
+    st.tuples(
+        st.sampled_from([None, "s", "t", "u"]), st.one_of(st.none(), st.integers(-(2**62), 2**62), st.integers(0, 3))
+    ),
+    max_size=30,
+)
+
+
+def table(places, dead=()) -> RowTable:
+    rows = RowTable()
+    rows.append(
+        [Head(seq + 1, f"c{seq * 7 % 31:02}", source, place, None) for seq, (source, place) in enumerate(places)]
+    )
+    rows.remove(np.array(sorted(dead), dtype=np.int64))
+    return rows
+
+
+@given(HEADS, st.data())
+def test_places_are_the_order_by_position_then_id_among_the_living(places, data):
+    dead = data.draw(st.sets(st.integers(0, len(places) - 1))) if places else set()
+    rows = table(places, dead).snapshot()
+    for source in ("s", "t", "u"):
+        members = [
+            row for row, (of, place) in enumerate(places) if of == source and place is not None and row not in dead
+        ]
+        members.sort(key=lambda row: (places[row][1], rows.ids[row]))
+        assert [int(rows.place[row]) for row in members] == list(range(len(members)))
+        for at, row in enumerate(members):
+            beside = rows.beside(np.array([row]), 2).tolist()
+            assert sorted(beside) == sorted(members[max(0, at - 2) : at + 3])
+    placed = sum(
+        1 for row, (of, place) in enumerate(places) if of is not None and place is not None and row not in dead
+    )
+    assert (rows.place >= 0).sum() == placed
+
+
+def test_a_snapshot_does_not_change_with_what_follows():
+    rows = table([("s", 1), ("s", 2)])
+    before = rows.snapshot()
+    rows.append([Head(3, "new", "s", 0, None)])
+    rows.remove(np.array([0]))
+    assert before.alive.tolist() == [True, True]
+    assert len(before) == before.living == 2
+    assert rows.snapshot().living == 2
+
+
+def test_views_of_a_growing_array_keep_their_values():
+    array = Growing(np.int64)
+    array.extend(np.arange(200))
+    view = array.view
+    array.extend(np.arange(1_000))
+    assert view.tolist() == list(range(200))
+    assert array.view.tolist() == [*range(200), *range(1_000)]
+
+
+def test_decay_halves_to_the_floor():
+    heads = [
+        Head(1, "now", None, None, microseconds(NOW)),
+        Head(2, "old", None, None, microseconds(NOW - timedelta(hours=2))),
+        Head(3, "future", None, None, microseconds(NOW + timedelta(hours=9))),
+        Head(4, "timeless", None, None, None),
+    ]
+    rows = RowTable()
+    rows.append(heads)
+    factors = rows.snapshot().decay(microseconds(NOW), DecayConfig(half_life_hours=2.0, floor=0.2))
+    # 0.2 + 0.8 / 2
+    assert factors.tolist() == approx([1.0, 0.6, 1.0, 1.0])
+    assert rows.snapshot().decay(microseconds(NOW), DecayConfig()) is None
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 12), st.booleans(), st.booleans())
+def test_the_scan_is_the_definition(seed, n, k, masked, weighted):
+    dice = np.random.default_rng(seed)
+    # Few distinct directions, so that there are ties.
+    directions = dice.normal(size=(5, 7))
+    vectors = directions[dice.integers(0, 5, n)]
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    query = (directions[0] / np.linalg.norm(directions[0])).astype(np.float32)
+    ids = [f"c{i:02}" for i in dice.permutation(n)]
+    allowed = dice.random(n) < 0.3 if masked else None
+    weights = dice.choice([0.25, 0.5, 1.0], n) if weighted else None
+    (found,) = search_exact(vectors, query[None], k=k, allowed=allowed, weights=weights, ids=ids)
+    scores = cosines(vectors, query[None])[0]
+    if weights is not None:
+        scores = np.where(scores > 0, scores * weights, scores)
+    expected = sorted(
+        (row for row in range(n) if allowed is None or allowed[row]), key=lambda row: (-scores[row], ids[row])
+    )
+    assert found.rows.tolist() == expected[:k]
+    assert found.scores.tolist() == scores[expected[:k]].tolist()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 33))
+def test_a_cosine_depends_on_the_pair_alone_to_the_bit(seed, n, dim):
+    dice = np.random.default_rng(seed)
+    vectors = dice.normal(size=(n, dim)).astype(np.float32)
+    queries = dice.normal(size=(2, dim)).astype(np.float32)
+    order = dice.permutation(n)[: n // 2 + 1]
+    np.testing.assert_array_equal(cosines(vectors, queries)[:, order], cosines(vectors[order].copy(), queries))
+
+
+def test_a_query_without_direction_finds_nothing():
+    (found,) = search_exact(
+        np.eye(3, dtype=np.float32), np.zeros((1, 3), np.float32), k=2, allowed=None, weights=None, ids="abc"
+    )
+    assert not len(found.rows)

@@ -1,0 +1,214 @@
+"""Whatever is wrong is named, with the way out, and nothing is written."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+import numpy as np
+import pytest
+from small_store import NOW, chunks, search
+
+from umi_common.config import UmiConfig
+from umi_common.errors import (
+    ConfigError,
+    DuplicateId,
+    EmbedderError,
+    FilterError,
+    InputError,
+    InvalidChunk,
+    InvalidVector,
+    LedgerDamaged,
+    NotAStore,
+    ReindexRequired,
+    StoreError,
+    StoreReadOnly,
+)
+from umi_common.protocols import Probe
+from umi_common.sim import FaultyEmbedder, HashEmbedder
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk
+
+
+@pytest.fixture
+def store():
+    with HybridStore.open(embedder=HashEmbedder(64)) as opened:
+        opened.add(chunks())
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Chunk("a", " \n"), "'a'.*empty"),
+        (lambda: Chunk("", "text"), "non-empty"),
+        (lambda: Chunk("a", "text", metadata={"k": {"nested": 1}}), "'k'"),
+        (lambda: Chunk("a", "text", metadata={1: "x"}), "metadata key"),
+        (lambda: Chunk("a", "text", event_time=datetime(2024, 1, 1)), "time zone"),
+    ],
+)
+def test_a_bad_chunk_is_named(make, said):
+    with pytest.raises(InvalidChunk, match=said):
+        make()
+
+
+def unchanged(store: HybridStore) -> bool:
+    return store.ids() == ["t0", "t1", "t2", "t3", "t4"] and store.get(["t0"]) == [chunks()[0]]
+
+
+@pytest.mark.parametrize(
+    ("batch", "vectors", "error", "said"),
+    [
+        ([Chunk("a", "x"), Chunk("b", "y"), Chunk("a", "z")], None, DuplicateId, "'a'"),
+        ([Chunk("a", "x"), {"id": "b"}], None, InvalidChunk, "item 1 is dict"),
+        ([Chunk("a", "x")], np.full((1, 64), np.nan), InvalidVector, "'a'"),
+        ([Chunk("a", "x"), Chunk("b", "x")], np.diag([1.0, np.inf]) @ np.ones((2, 64)), InvalidVector, "NaN|'b'"),
+        ([Chunk("a", "x")], np.ones((1, 63)), InvalidVector, r"\(1, 63\).*\(1, 64\)"),
+        ([Chunk("a", "x")], np.ones((2, 64)), InvalidVector, r"\(2, 64\)"),
+        ([Chunk("a", "x")], [["no", "numbers"]], InvalidVector, "numbers"),
+        ([Chunk("a", "x")], 1e300 * np.ones((1, 64)), InvalidVector, "float32"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*(overflow|invalid value).*:RuntimeWarning")
+def test_a_bad_batch_is_refused_whole(store, batch, vectors, error, said):
+    with pytest.raises(error, match=said):
+        store.add(batch, vectors=vectors)
+    assert unchanged(store)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "said"),
+    [
+        ("raises", EmbedderError, "down"),
+        ("nan", EmbedderError, "NaN.*'n256'"),
+        ("short", EmbedderError, "shape"),
+        ("shape", ReindexRequired, "63 dimensions.*64"),
+    ],
+)
+def test_an_embedder_that_fails_half_way_writes_nothing(store, fault, error, said):
+    store._core.embedder = FaultyEmbedder(HashEmbedder(64), fail_on=2, fault=fault)
+    with pytest.raises(error, match=said):
+        store.add([Chunk(f"n{i}", f"text {i}") for i in range(600)])
+    assert unchanged(store)
+
+
+def test_an_embedders_own_error_is_the_cause(store):
+    def broken(texts):
+        raise ConnectionError("no route")
+
+    store._core.embedder = HashEmbedder(64)
+    store._core.embedder.embed_documents = broken
+    with pytest.raises(EmbedderError, match=r"'a'.*ConnectionError") as caught:
+        store.add([Chunk("a", "x")])
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+def test_ctrl_c_while_embedding_leaves_the_store_as_it_was(store):
+    def interrupted(texts):
+        raise KeyboardInterrupt
+
+    store._core.embedder.embed_documents = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        store.add([Chunk("a", "x")])
+    assert unchanged(store)
+
+
+def test_delete_wants_to_know_what(store):
+    with pytest.raises(InputError, match="ids= or where="):
+        store.delete()
+    with pytest.raises(InputError, match="list"):
+        store.delete("t0")
+    with pytest.raises(FilterError):
+        store.delete(where={})
+    with pytest.raises(FilterError):
+        store.delete(where={"user": {"$regex": "a"}})
+    assert unchanged(store)
+
+
+def test_a_query_vector_of_another_dimension_is_refused(store):
+    with pytest.raises(InvalidVector, match="64"):
+        store.recall([Probe("x", np.ones(3, dtype=np.float32))], depth=10, now=NOW)
+
+
+def test_a_foreign_directory_is_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(NotAStore, match=r"letter\.txt"):
+        HybridStore.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+    with pytest.raises(NotAStore, match="is a file"):
+        HybridStore.open(tmp_path / "letter.txt")
+
+
+def test_a_foreign_database_is_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / "umi.db") as other:
+        other.execute("CREATE TABLE t (x)")
+    other.close()
+    before = (tmp_path / "umi.db").read_bytes()
+    with pytest.raises(NotAStore, match="another program"):
+        HybridStore.open(tmp_path)
+    assert (tmp_path / "umi.db").read_bytes() == before
+
+
+def test_reading_what_is_not_there_makes_nothing(tmp_path):
+    with pytest.raises(NotAStore, match="no store"):
+        HybridStore.open(tmp_path / "s", read_only=True)
+    assert not (tmp_path / "s").exists()
+    with pytest.raises(ConfigError):
+        HybridStore.open(read_only=True)
+
+
+def test_a_store_of_another_embedder_is_refused_with_the_call_that_changes_it(tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(64)) as store:
+        store.add(chunks())
+    with pytest.raises(ReindexRequired, match=r"hash/64.*hash/32.*HybridStore\.reindex\(path, embedder="):
+        HybridStore.open(tmp_path / "s", embedder=HashEmbedder(32))
+    with pytest.raises(ReindexRequired, match=r"HybridStore\.reindex\(path, config="):
+        HybridStore.open(tmp_path / "s", embedder=HashEmbedder(64), config=UmiConfig(analyzer={"language": "none"}))
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(64)) as store:
+        assert len(store) == 5
+
+
+def test_an_empty_store_may_change_its_embedder(tmp_path):
+    HybridStore.open(tmp_path / "s", embedder=HashEmbedder(64)).close()
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(32)) as store:
+        store.add(chunks())
+        assert store.status().dimension == 32
+
+
+def test_the_analyzer_of_the_store_is_kept_when_none_is_given(tmp_path):
+    german = UmiConfig(analyzer={"language": "german"})
+    HybridStore.open(tmp_path / "s", embedder=HashEmbedder(), config=german).close()
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        assert store.config.analyzer.language == "german"
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    HybridStore.open(tmp_path / "s", embedder=HashEmbedder()).close()
+    with sqlite3.connect(tmp_path / "s" / "umi.db") as ledger:
+        ledger.execute("PRAGMA user_version = 99")
+    ledger.close()
+    with pytest.raises(StoreError, match=r"99.*upgrade"):
+        HybridStore.open(tmp_path / "s", embedder=HashEmbedder())
+
+
+def test_a_lost_ledger_is_told_from_an_empty_directory(tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        store.add(chunks())
+    (tmp_path / "s" / "umi.db").unlink()
+    with pytest.raises(LedgerDamaged, match="lost"):
+        HybridStore.open(tmp_path / "s", embedder=HashEmbedder())
+
+
+def test_a_reader_writes_nothing(tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        store.add(chunks())
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(), read_only=True) as reader:
+        for write in (
+            lambda: reader.add([Chunk("a", "x")]),
+            lambda: reader.delete(["t0"]),
+            reader.rebuild,
+            reader.compact,
+        ):
+            with pytest.raises(StoreReadOnly):
+                write()
+        assert "t0" in search(reader, "red boat").ids

@@ -1,0 +1,232 @@
+"""Looking after a store: reindexing, compacting, importing, repairing."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from small_store import chunks, search
+
+from umi_common.config import UmiConfig
+from umi_common.errors import EmbedderError, InvalidChunk, LedgerDamaged, NotAStore, ReindexRequired
+from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk
+
+
+@pytest.fixture
+def path(tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(64)) as store:
+        store.add(chunks())
+    return tmp_path / "s"
+
+
+def test_status_says_what_there_is(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        store.delete(["t0"])
+        status = store.status()
+    assert (status.chunks, status.sources, status.dimension, status.dead_rows) == (4, 1, 64, 1)
+    assert status.embedder == "hash/64"
+    assert status.dense == "exact"
+    assert status.bytes_on_disk > 4096
+
+
+def test_a_sound_store_verifies(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        found = store.verify()
+        assert found
+        assert found.checked == 5
+
+
+def test_rebuilding_embeds_nothing_and_changes_nothing(path):
+    embedder = CountingEmbedder(HashEmbedder(64))
+    with HybridStore.open(path, embedder=embedder) as store:
+        before = search(store, "red boat").ids
+        embedder.texts.clear()
+        store.rebuild()
+        assert not embedder.texts
+        assert search(store, "red boat").ids == before
+
+
+def test_compacting_frees_rows_and_bytes(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        store.add([Chunk(f"x{i}", "some words " * 500) for i in range(200)])
+        store.delete([f"x{i}" for i in range(200)])
+        before = store.status()
+        store.compact()
+        after = store.status()
+        assert after.dead_rows == 0 < before.dead_rows
+        assert after.bytes_on_disk < before.bytes_on_disk / 2
+        assert store.ids() == ["t0", "t1", "t2", "t3", "t4"]
+        assert store.verify()
+
+
+def test_reindexing_embeds_everything_again(path):
+    HybridStore.reindex(path, embedder=HashEmbedder(32))
+    with HybridStore.open(path, embedder=HashEmbedder(32)) as store:
+        assert store.status().dimension == 32
+        assert search(store, "red boat").mode == "hybrid"
+        assert store.verify()
+    with pytest.raises(ReindexRequired):
+        HybridStore.open(path, embedder=HashEmbedder(64))
+
+
+def test_reindexing_under_another_analyzer(path):
+    HybridStore.reindex(path, config=UmiConfig(analyzer={"language": "none"}))
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        assert store.config.analyzer.language == "none"
+        assert not search(store, "boats").lexical.any()
+
+
+def test_reindexing_that_fails_leaves_the_store_as_it_was(path):
+    with pytest.raises(EmbedderError):
+        HybridStore.reindex(path, embedder=FaultyEmbedder(HashEmbedder(32), fail_on="sails"))
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        assert store.verify()
+        assert len(store) == 5
+
+
+def test_reindexing_nothing_makes_nothing(tmp_path):
+    with pytest.raises(NotAStore):
+        HybridStore.reindex(tmp_path / "none", embedder=HashEmbedder())
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_reader_follows_a_reindex_of_the_vectors(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64), read_only=True) as reader:
+        assert search(reader, "red boat").vectors.shape[1] == 64
+        HybridStore.reindex(path, embedder=HashEmbedder(32))
+        assert len(reader) == 5
+        pool = search(reader, "red boat")
+        assert pool.vectors.shape[1] == 32
+        assert [loss.part for loss in pool.degraded] == ["embedder"]
+
+
+class FakeCollection:
+    """What umi asks of a Chroma collection."""
+
+    def __init__(self, rows):
+        self.rows = {row[0]: row for row in rows}
+
+    def count(self):
+        return len(self.rows)
+
+    def get(self, ids=None, include=()):
+        rows = list(self.rows.values()) if ids is None else [self.rows[id] for id in reversed(ids)]
+        return {
+            "ids": [row[0] for row in rows],
+            "documents": [row[1] for row in rows],
+            "metadatas": [row[2] for row in rows],
+            "embeddings": [row[3] for row in rows],
+        }
+
+
+def collection(dim=64):
+    embed = HashEmbedder(dim).embed_documents
+    return FakeCollection(
+        [
+            (
+                "a",
+                "red boat",
+                {"source": "s", "position": 2, "event_time": "2024-05-01T10:00:00"},
+                5 * embed(["red boat"])[0],
+            ),
+            (
+                "b",
+                "blue boat",
+                {"ref_doc_id": "s", "chunk_index": 1.0, "timestamp": 0, "_node_content": "{}"},
+                embed(["blue boat"])[0],
+            ),
+            ("c", None, None, embed(["?"])[0]),
+            ("d", "loose", None, embed(["loose"])[0]),
+        ]
+    )
+
+
+def test_a_collection_comes_over_with_its_vectors():
+    embedder = CountingEmbedder(HashEmbedder(64))
+    with HybridStore.open(embedder=embedder) as store:
+        report = store.import_collection(collection())
+        assert (report.chunks, report.skipped) == (3, ("c",))
+        assert len(embedder.texts) <= 3
+        first, second, third = store.get(["a", "b", "d"])
+        assert (first.source, first.position, first.event_time.isoformat()) == ("s", 2, "2024-05-01T10:00:00+00:00")
+        assert (second.source, second.position, second.event_time.timestamp()) == ("s", 1, 0)
+        assert "_node_content" not in second.metadata
+        assert (third.source, third.position, third.event_time) == (None, None, None)
+        assert [chunk.id for chunk in store.neighbours(["a"], reach=1)["a"]] == ["b", "a"]
+        store.import_collection(collection())
+        assert store.status().dead_rows == 0
+
+
+def test_a_collection_of_another_embedder_is_refused():
+    with HybridStore.open(embedder=HashEmbedder(32)) as store:
+        with pytest.raises(ReindexRequired, match="64 dimensions"):
+            store.import_collection(collection())
+        assert len(store) == 0
+
+
+def test_a_time_that_is_none_is_named():
+    rows = collection()
+    rows.rows["a"][2]["event_time"] = "yesterday"
+    with HybridStore.open(embedder=HashEmbedder(64)) as store, pytest.raises(InvalidChunk, match=r"'a'.*yesterday"):
+        store.import_collection(rows)
+
+
+def test_drift_tells_what_moved():
+    rows = collection()
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        store.import_collection(rows)
+        del rows.rows["c"]
+        assert not store.drift(rows)
+        rows.rows["b"] = ("b", "green boat", *rows.rows["b"][2:])
+        rows.rows["e"] = ("e", "new", None, rows.rows["d"][3])
+        store.add([Chunk("f", "only here")])
+        moved = store.drift(rows)
+    assert (moved.missing, moved.extra, moved.changed) == (("e",), ("f",), ("b",))
+
+
+@pytest.mark.slow
+def test_a_real_chroma_collection_comes_over(tmp_path):
+    import chromadb
+    from chromadb.config import Settings
+
+    client = chromadb.PersistentClient(str(tmp_path / "theirs"), settings=Settings(anonymized_telemetry=False))
+    theirs = client.create_collection("docs", embedding_function=None)
+    texts = [f"red boat number {i}" for i in range(2_500)]
+    theirs.add(
+        ids=[f"d{i}" for i in range(2_500)],
+        documents=texts,
+        metadatas=[{"source": f"s{i // 10}", "position": i % 10} for i in range(2_500)],
+        embeddings=HashEmbedder(64).embed_documents(texts),
+    )
+    with HybridStore.open(tmp_path / "ours", embedder=HashEmbedder(64)) as store:
+        assert store.import_collection(theirs).chunks == 2_500
+        assert [chunk.id for chunk in store.neighbours(["d15"], reach=1)["d15"]] == ["d14", "d15", "d16"]
+        assert not store.drift(theirs)
+        assert store.verify()
+    client.close()
+
+
+def test_verify_names_a_chunk_that_was_changed_behind_our_back(path):
+    with sqlite3.connect(path / "umi.db") as ledger:
+        ledger.execute("UPDATE chunks SET text = 'another' WHERE id = 't3'")
+    ledger.close()
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        found = store.verify()
+        assert not found
+        assert "t3" in found.problems[0]
+        with pytest.raises(LedgerDamaged, match="t3"):
+            store.get(["t3"])
+        with pytest.raises(LedgerDamaged, match="restore"):
+            store.repair()
+
+
+def test_repair_brings_back_an_index_that_failed(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        store._core.indexes.lexical.fault = "broken for the test"
+        store.add([Chunk("new", "purple submarine")])
+        assert search(store, "purple").mode == "vector"
+        assert not store.verify()
+        assert store.repair()
+        assert search(store, "purple").lexical_rank.max() == 1

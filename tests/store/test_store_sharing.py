@@ -1,0 +1,192 @@
+"""One writer, many readers, threads and forks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_store import chunks, search
+
+from umi_common.errors import StoreForked, StoreLocked
+from umi_common.sim import HashEmbedder
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder()) as store:
+        store.add(chunks())
+    return tmp_path / "s"
+
+
+def test_the_second_writer_is_told_at_once(path):
+    with HybridStore.open(path, embedder=HashEmbedder()):
+        started = time.monotonic()
+        with pytest.raises(StoreLocked, match="read_only=True"):
+            HybridStore.open(path, embedder=HashEmbedder())
+        assert time.monotonic() - started < 1.0
+        script = (
+            "import sys\n"
+            "from umi_common.errors import StoreLocked\n"
+            "from umi_common.sim import HashEmbedder\n"
+            "from umi_common.store.hybrid import HybridStore\n"
+            "try:\n    HybridStore.open(sys.argv[1], embedder=HashEmbedder())\n"
+            "except StoreLocked:\n    sys.exit(7)\n"
+        )
+        assert subprocess.run([sys.executable, "-c", script, str(path)], cwd=ROOT, check=False).returncode == 7
+    HybridStore.open(path, embedder=HashEmbedder()).close()
+
+
+def test_a_failed_opening_leaves_no_lock(path):
+    for _ in range(2):
+        with pytest.raises(Exception, match="hash/8"):
+            HybridStore.open(path, embedder=HashEmbedder(8))
+    HybridStore.open(path, embedder=HashEmbedder()).close()
+
+
+def test_a_reader_sees_the_next_write(path):
+    with (
+        HybridStore.open(path, embedder=HashEmbedder()) as writer,
+        HybridStore.open(path, embedder=HashEmbedder(), read_only=True) as reader,
+    ):
+        writer.add([Chunk("new", "a purple submarine", metadata={"user": "cyd"})])
+        pool = search(reader, "purple submarine")
+        assert pool.lexical_rank[0, pool.ids.index("new")] == 1
+        writer.delete(where={"user": "ann"})
+        assert reader.ids() == writer.ids() == ["new", "t1", "t3"]
+        assert reader.get(["t0", "new"])[0] is None
+        np.testing.assert_array_equal(search(reader, "boat").lexical, search(writer, "boat").lexical)
+        writer.compact()
+        assert reader.ids() == writer.ids()
+
+
+def test_a_reader_needs_no_writable_directory(path):
+    # Root ignores permissions, so the reader's last resort is tried by name.
+    for options in ("mode=ro", "mode=ro&immutable=1"):
+        script = (
+            "import sys\n"
+            "from umi_common.sim import HashEmbedder\n"
+            "from umi_common.store import ledger_file\n"
+            "opened = ledger_file._opened\n"
+            "ledger_file._opened = lambda path, options: opened(path, options) if options == sys.argv[2] else None\n"
+            "from umi_common.store.hybrid import HybridStore\n"
+            "with HybridStore.open(sys.argv[1], embedder=HashEmbedder(), read_only=True) as store:\n"
+            "    assert len(store.get(store.ids())) == 5\n"
+        )
+        before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        subprocess.run([sys.executable, "-c", script, str(path), options], cwd=ROOT, check=True)
+        if "immutable" in options:
+            assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_is_told_and_does_not_hang(path):
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                store.get(["t0"])
+            except StoreForked:
+                store.close()
+                code = 7
+            finally:
+                os._exit(code)
+        deadline = time.monotonic() + 5
+        while (done := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert os.waitstatus_to_exitcode(done[1]) == 7
+        # The child's end has not let another writer in.
+        with pytest.raises(StoreLocked):
+            HybridStore.open(path, embedder=HashEmbedder())
+        store.add([Chunk("after", "the fork")])
+        assert store.get(["after"])[0] is not None
+
+
+def test_thirty_two_threads_at_once(path):
+    errors: list[BaseException] = []
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+        start = threading.Barrier(32)
+
+        def work(number: int) -> None:
+            start.wait()
+            for turn in range(15):
+                id = f"n{number}-{turn % 5}"
+                kind = (number + turn) % 4
+                try:
+                    if kind == 0:
+                        store.add([Chunk(id, f"thread {number} turn {turn}", source=f"s{number}", position=turn)])
+                        assert store.get([id])[0].text.endswith(f"turn {turn}")
+                    elif kind == 1:
+                        store.delete([id])
+                        assert store.get([id]) == [None]
+                    elif kind == 2:
+                        pool = search(store, "thread boat", around=1)
+                        assert not pool.degraded
+                        assert "t0" in pool.ids
+                    else:
+                        assert len(store.neighbours(["t2"], reach=2)["t2"]) == 5
+                        assert set(search(store, "red").ids) >= {"t0"}
+                except BaseException as error:  # noqa: BLE001 told by the main thread
+                    errors.append(error)
+                    return
+
+        with ThreadPoolExecutor(32) as threads:
+            list(threads.map(work, range(32)))
+        assert not errors, errors[0]
+        assert store.verify()
+        expected = store.ids()
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+        assert store.ids() == expected
+
+
+def test_reader_processes_beside_a_writer(path):
+    """Each batch replaces the same 20 chunks with one number; a reader must never see two numbers."""
+    script = (
+        "import sys, time\n"
+        "from umi_common.sim import HashEmbedder\n"
+        "from umi_common.store.hybrid import HybridStore\n"
+        "seen = set()\n"
+        "with HybridStore.open(sys.argv[1], embedder=HashEmbedder(), read_only=True) as store:\n"
+        "    end = time.monotonic() + 3\n"
+        "    while time.monotonic() < end:\n"
+        "        store._core.ready()\n"
+        "        state = store._core.indexes.state\n"
+        "        rows = state.rows\n"
+        "        ids = sorted(rows.ids[row] for row in range(len(rows)) if rows.alive[row])\n"
+        "        assert len(ids) == 25, len(ids)\n"
+        "        living = [row for row in range(len(rows)) if rows.alive[row]]\n"
+        "        times = {int(rows.position[row]) for row in living if rows.ids[row][0] == 'b'}\n"
+        "        assert len(times) == 1, times\n"
+        "        seen |= times\n"
+        "assert len(seen) > 5, seen\n"
+    )
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+
+        def batch(number):
+            return [Chunk(f"b{i}", f"batch {number}", source=f"s{i}", position=number) for i in range(20)]
+
+        store.add(batch(0))
+        readers = [
+            subprocess.Popen([sys.executable, "-c", script, str(path)], cwd=ROOT, stderr=subprocess.PIPE)
+            for _ in range(2)
+        ]
+        number = 0
+        while any(reader.poll() is None for reader in readers):
+            number += 1
+            store.add(batch(number))
+            time.sleep(0.002)
+    for reader in readers:
+        _, said = reader.communicate()
+        assert reader.returncode == 0, said.decode()[-800:]
