@@ -127,7 +127,16 @@ def test_importing_umi_is_quick_and_touches_nothing_heavy():
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
     loaded = {name.split(".")[0] for name in runs[0].stdout.split()}
-    heavy = {"chromadb", "wordllama", "tokenizers", "langchain_core", "llama_index", "pandas", "matplotlib", "dateparser"}
+    heavy = {
+        "chromadb",
+        "wordllama",
+        "tokenizers",
+        "langchain_core",
+        "llama_index",
+        "pandas",
+        "matplotlib",
+        "dateparser",
+    }
     assert not loaded & heavy
     assert min(float(run.stdout.split()[0]) for run in runs) < 0.5
 

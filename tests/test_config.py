@@ -15,7 +15,12 @@ def test_code_beats_nothing_file_beats_code_and_environment_beats_the_file(tmp_p
     monkeypatch.setenv("UMI_FUSION__RRF_K", "17.5")
     monkeypatch.setenv("UMI_LEXICAL__K1", "0.9")
     loaded = UmiConfig.load(file)
-    assert (loaded.fusion.rrf_k, loaded.fusion.method, loaded.lexical.k1, loaded.mmr.enabled) == (17.5, "rrf", 0.9, True)
+    assert (loaded.fusion.rrf_k, loaded.fusion.method, loaded.lexical.k1, loaded.mmr.enabled) == (
+        17.5,
+        "rrf",
+        0.9,
+        True,
+    )
 
 
 def test_without_file_and_environment_the_defaults_hold():
@@ -40,7 +45,7 @@ def test_a_wrong_file_is_refused_naming_the_field(tmp_path, text, named):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="nowhere.toml"):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml"):
         UmiConfig.load(tmp_path / "nowhere.toml")
 
 

@@ -18,6 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
     """The file's tables overlaid, field by field, by `UMI_<STAGE>__<FIELD>`; validated by the caller.
 
@@ -26,9 +27,7 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     """
     values = _read_toml(Path(path)) if path is not None else {}
     settings = type("Settings", (BaseSettings,), {"__annotations__": _stages(model), **_defaults(model)})
-    source = EnvSettingsSource(
-        settings, env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", case_sensitive=False
-    )
+    source = EnvSettingsSource(settings, env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", case_sensitive=False)
     try:
         environment = source()
     except SettingsError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from umi_common.errors import UmiError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
-QuestionOption = Annotated[Optional[str], typer.Option("--question", "-q", help="Ask this instead of the five.")]
+QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where the demo keeps its index.")]
 
 

@@ -1,6 +1,6 @@
 """One body for sync and async: a generator asks for outside work, one of two drivers answers.
 
-The body yields a tuple of `Call`s and is sent their outcomes in the same order; calls of one tuple run at the same time.
+The body yields a tuple of `Call`s and is sent their outcomes in the same order; calls of one tuple run together.
 A call that raises gives its exception as its outcome, so that the body decides what a failure costs.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Failure:
     error: Exception
 
 
-Outcome = Union[Any, Failure]
+Outcome = Any | Failure
 Body = Generator[tuple[Call, ...], Sequence[Outcome], T]
 
 

@@ -144,7 +144,7 @@ def _as_matrix(vectors: Any, name: str) -> Vectors:
 
 
 def as_embedder(model: Any) -> Embedder:
-    """An Embedder from: None (the default), an Embedder, a LangChain `Embeddings`, a LlamaIndex embed model, a callable.
+    """An Embedder from None (the default), an Embedder, a LangChain or LlamaIndex embedding model, or a function.
 
     The fingerprint is the model's name where it states one, else its class or function name.
 
@@ -179,5 +179,3 @@ def _name_of(model: Any) -> str:
         if isinstance(stated, str) and stated not in ("", "unknown"):
             return f"{type(model).__name__}/{stated}"
     return str(getattr(model, "__qualname__", type(model).__qualname__))
-
-

@@ -43,15 +43,13 @@ def _stage_reasons(hit: Hit) -> list[str]:
 def to_text(result: SearchResult) -> str:
     """Hits with reasons for a terminal; no colour, one to three lines a hit."""
     lines = [f"{len(result)} hits, {result.mode}, {result.trace.milliseconds:.1f} ms"]
-    for text in result.query_variations:
-        lines.append(f"  also searched: {text}")
+    lines.extend(f"  also searched: {text}" for text in result.query_variations)
     for hit in result:
         place = f"  [{hit.chunk.source}]" if hit.chunk.source else ""
         lines.append(f"{hit.rank:>3}  {hit.score:.3f}  {hit.chunk.id}{place}")
         lines.append(f"       {snippet(hit.chunk.text)}")
         lines.append(f"       {' · '.join(reasons(hit))}")
-    for loss in result.degraded:
-        lines.append(f"  without {loss.part}: {loss.reason}; {loss.consequence}")
+    lines.extend(f"  without {loss.part}: {loss.reason}; {loss.consequence}" for loss in result.degraded)
     if result.suppressed:
         lines.append(f"  left out: {len(result.suppressed)} (result.suppressed says why)")
     return "\n".join(lines)

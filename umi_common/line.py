@@ -197,9 +197,7 @@ def _fetch(
     return chunks, ranked
 
 
-def _result(
-    request: Request, found: Found, ranked: Ranked, chunks: dict[str, Chunk], notes: Notes
-) -> SearchResult:
+def _result(request: Request, found: Found, ranked: Ranked, chunks: dict[str, Chunk], notes: Notes) -> SearchResult:
     pool = found.pool
     shown = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: request.limit]
     ranks = {name: _ranks(scores) for name, scores in ranked.stages.items()}

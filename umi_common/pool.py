@@ -92,7 +92,9 @@ class Pool:
             SearchUnavailable: If the arm that is asked for did not answer.
         """
         if self.mode not in ("hybrid", strategy):
-            raise SearchUnavailable(f'strategy "{strategy}" needs an arm that could not answer; see the store\'s status')
+            raise SearchUnavailable(
+                f'strategy "{strategy}" needs an arm that could not answer; see the store\'s status'
+            )
         keep = np.any((self.lexical if strategy == "text" else self.dense) > 0, axis=0)
         silent = np.zeros_like(self.lexical)
         unranked = np.zeros_like(self.lexical_rank)

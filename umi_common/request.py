@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidLimit, InvalidTimeRange, InvalidVector, QueryTooLong
+from umi_common.errors import (
+    ConfigError,
+    EmptyQuery,
+    InputError,
+    InvalidLimit,
+    InvalidTimeRange,
+    InvalidVector,
+    QueryTooLong,
+)
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.types import TimeRange, as_utc

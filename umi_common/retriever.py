@@ -20,16 +20,17 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.drivers import Body, Call, Failure, adrive, drive
 from umi_common.filters import Filter
+from umi_common.line import Parts, search_body
 from umi_common.protocols import Clock, Reranker, Rewriter, Store
 from umi_common.query import routing
 from umi_common.query.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
 from umi_common.request import Request
-from umi_common.line import Parts, search_body
 from umi_common.types import Chunk, SearchResult, TimeRange
 
-THREADS_MAX = min(8, (os.cpu_count() or 1) + 4)
-"""Blocking calls of one retriever at a time; more wait their turn."""
+THREADS_MAX = min(4, (os.cpu_count() or 1) + 1)
+"""Blocking calls of one retriever at a time; more wait their turn. Few, because they compete with an event loop for the
+interpreter; the LLM has threads of its own."""
 
 Where = Filter | Mapping[str, Any] | None
 Strategy = Literal["hybrid", "text", "vector"]
@@ -252,7 +253,11 @@ class DualRetriever:
             (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach)),)
             around = {} if isinstance(found, Failure) else found
         return assemble(
-            result.hits, budget=TokenBudget() if budget is None else budget, policy=policy, counter=counter, around=around
+            result.hits,
+            budget=TokenBudget() if budget is None else budget,
+            policy=policy,
+            counter=counter,
+            around=around,
         )
 
     def _threads(self) -> ThreadPoolExecutor:

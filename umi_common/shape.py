@@ -35,7 +35,9 @@ class Ranked:
     """(row, reason, row that is there instead)."""
 
 
-def rank(pool: Pool, config: UmiConfig, *, wanted: int, period: TimeRange | None, now: datetime, notes: Notes) -> Ranked:
+def rank(
+    pool: Pool, config: UmiConfig, *, wanted: int, period: TimeRange | None, now: datetime, notes: Notes
+) -> Ranked:
     """Order a pool.
 
     Args:
@@ -130,7 +132,7 @@ def reranked(ranked: Ranked, rows: Sequence[int], scores: object) -> tuple[Ranke
 
 
 def diversified(ranked: Ranked, pool: Pool, config: UmiConfig, limit: int) -> Ranked:
-    """The best `limit` rows chosen by maximal marginal relevance, in the order of choice; whom they replaced is noted."""
+    """The best `limit` rows by maximal marginal relevance, in the order of choice; whom they replaced is noted."""
     rows = np.sort(ranked.order)
     relevance = min_max(ranked.scores[rows])
     settings = config.mmr

@@ -73,7 +73,7 @@ def _where(query: VectorStoreQuery) -> Filter | None:
     asked: list[Any] = [query.filters]
     if query.doc_ids is not None:
         asked.append({REF_DOC_ID: {"$in": query.doc_ids}})
-    if query.node_ids is not None:
+    if query.node_ids:  # VectorStoreIndex sends an empty list for "any"
         asked.append({NODE_ID: {"$in": query.node_ids}})
     trees = [tree for tree in map(parse_filter, asked) if tree is not None]
     return trees[0] if len(trees) == 1 else And(tuple(trees)) if trees else None

@@ -68,7 +68,7 @@ class UmiContextBudget(BaseNodePostprocessor):
         hits, around = self._hits(items)
         policy = replace(self.policy, format="{text}", header="", citation="", separator=SEPARATOR)
         count = counter_for(self.counter)
-        room = self.budget.available
+        allowed = room = self.budget.available
         for _ in range(ROUNDS):
             budget = replace(self.budget, max_total=room, reserves={})
             try:
@@ -76,13 +76,13 @@ class UmiContextBudget(BaseNodePostprocessor):
             except BudgetError:
                 break
             fitting = [_node(part, by_id, around) for part in context]
-            over = count.measure(SEPARATOR.join(item.get_content(MetadataMode.LLM) for item in fitting))
-            room -= over - self.budget.available
-            if over <= self.budget.available:
+            written = count.measure(SEPARATOR.join(item.get_content(MetadataMode.LLM) for item in fitting))
+            if written <= allowed:
                 return fitting
+            room = min(room - 1, context.stats.tokens * allowed // written)  # metadata shrinks about as texts do
             if room < 1:
                 break
-        budget = replace(self.budget, max_total=self.budget.available, reserves={})
+        budget = replace(self.budget, max_total=allowed, reserves={})
         context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
         return [_bare(_node(part, by_id, around)) for part in context]
 

@@ -105,9 +105,10 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The memories less at least so many tokens, weakest first, cut where a reader would; None: none is left."""
+        if not content:
+            return None
         count = counter_for(self._tokenizer()).measure
-        room = count(content) - tokens_to_truncate if content else 0
-        kept = content[: cut_to_fit(content, room, count)].rstrip()
+        kept = content[: cut_to_fit(content, count(content) - tokens_to_truncate, count)].rstrip()
         return kept if kept else None
 
     def _keep(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:

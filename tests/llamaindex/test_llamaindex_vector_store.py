@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import VectorMemoryBlock
 from llama_index.core.node_parser import TokenTextSplitter
@@ -15,6 +16,9 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 from umi_common.errors import ConfigError, FilterError, InputError, InvalidVector, StoreLocked
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiVectorStore
+
+# resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
+pytestmark = pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
 
 Mode = VectorStoreQueryMode
 
@@ -104,7 +108,9 @@ async def test_each_mode_means_what_it_says(filled):
     assert found(filled, words, query_embedding=vector, mode=Mode.HYBRID, alpha=0.0) == ["code"]
     assert found(filled, words, query_embedding=vector, mode=Mode.HYBRID, alpha=1.0)[0] == "cats"
     assert {"code", "cats"} <= set(found(filled, words, query_embedding=vector, mode=Mode.HYBRID, alpha=0.4)[:2])
-    assert found(filled, words, query_embedding=vector) == found(filled, words, query_embedding=vector, mode=Mode.HYBRID)
+    assert found(filled, words, query_embedding=vector) == found(
+        filled, words, query_embedding=vector, mode=Mode.HYBRID
+    )
     assert len(found(filled, words, mode=Mode.HYBRID, hybrid_top_k=1)) == 1
     diverse = VectorStoreQuery(query_str="cats", similarity_top_k=2, mode=Mode.MMR, mmr_threshold=0.0)
     assert filled.query(diverse).ids[0] == "cats" and len((await filled.aquery(diverse)).ids) == 2
@@ -200,7 +206,10 @@ def test_nodes_of_one_document_stand_in_the_order_of_their_text(store):
 async def test_an_index_over_it_inserts_retrieves_and_deletes(store):
     storage = StorageContext.from_defaults(vector_store=store)
     index = VectorStoreIndex.from_documents(
-        documents("cats sleep", "dogs bark"), storage, embed_model=store.embed_model, transformations=[TokenTextSplitter()]
+        documents("cats sleep", "dogs bark"),
+        storage,
+        embed_model=store.embed_model,
+        transformations=[TokenTextSplitter()],
     )
     retriever = index.as_retriever(similarity_top_k=2)
     assert retriever.retrieve("cats")[0].node.get_content() == "cats sleep"
@@ -212,8 +221,6 @@ async def test_an_index_over_it_inserts_retrieves_and_deletes(store):
 
 
 async def test_llamaindexs_own_vector_memory_runs_on_it(store):
-    from llama_index.core.base.llms.types import ChatMessage
-
     block = VectorMemoryBlock(vector_store=store, embed_model=store.embed_model)
     await block.aput([ChatMessage(role="user", content="my cat is called Minka")], session_id="s")
     assert "Minka" in await block.aget([ChatMessage(role="user", content="cat?")], session_id="s")

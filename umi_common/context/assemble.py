@@ -63,7 +63,6 @@ def assemble(
     packing = Packing(budget, policy, press.counter, press.format, vectors)
     candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), policy, press.counter)
     proof = _packed(packing, press, candidates)
-    proof = _with_one_cut(packing, press, candidates, proof)
     if not proof.pieces and pieces:
         proof = _forced(packing, press, candidates)
     stats = stats_of(offered, proof.pieces, proof.parts, packing.refused, proof.tokens, budget, policy, press.counter)
@@ -126,38 +125,42 @@ def _in_packing_order(pieces: Sequence[Piece], policy: AssemblyPolicy, counter: 
 
 
 def _packed(packing: Packing, press: _Press, candidates: Sequence[Piece]) -> _Proof:
-    """Kinds with tokens of their own first, then all; again while the real count leaves room for more."""
+    """Kinds with tokens of their own first, then all, then one cut; again while the real count leaves room for more."""
     for kind, share in press.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     packing.fill(candidates)
-    proof = press.longest(packing.chosen)
+    proof = _with_one_cut(packing, press, candidates) or press.longest(packing.chosen)
+    cut = len(proof.pieces) > len(packing.chosen)
     for _ in range(ROUNDS):
-        complete = len(proof.pieces) == len(packing.chosen)
-        for piece in packing.chosen[len(proof.pieces) :]:
-            packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, "total")
-        packing.settle(proof.pieces, proof.parts, proof.tokens)
-        if not complete or not packing.fill(candidates):
+        if not _settled(packing, proof) or not packing.fill(candidates):
             break
         proof = press.longest(packing.chosen)
-    return proof
+    return proof if cut else _with_one_cut(packing, press, candidates) or proof
 
 
-def _with_one_cut(packing: Packing, press: _Press, candidates: Sequence[Piece], proof: _Proof) -> _Proof:
-    """The best hit that had no room, cut to what is left, if that is worth reading."""
+def _settled(packing: Packing, proof: _Proof) -> bool:
+    """Make the packing say what the proof says; False if pieces had to be taken back."""
+    shown = {piece.chunk.id for piece in proof.pieces}
+    returned = [piece for piece in packing.chosen if piece.chunk.id not in shown]
+    for piece in returned:
+        packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, "total")
+    for piece in proof.pieces[len(packing.chosen) :]:
+        packing.take(piece)
+    packing.settle(proof.pieces, proof.parts, proof.tokens)
+    return not returned
+
+
+def _with_one_cut(packing: Packing, press: _Press, candidates: Sequence[Piece]) -> _Proof | None:
+    """What is chosen and the best hit that had no room, cut to what is left, if that is worth reading and holds."""
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
         if piece.beside is not None or refused is None or refused.reason not in ("total", "source"):
             continue
         room = packing.room(piece)
-        if room < TRIM_MIN or packing.says(piece) is not None:
-            continue
-        for allowed in (room, room * 3 // 4):
-            cut = piece.cut(cut_to_fit(piece.chunk.text, allowed, press.counter.measure))
-            found = press.proof([*proof.pieces, cut]) if cut.text.strip() else None
-            if found is not None:
-                return found
-        return proof
-    return proof
+        if room >= TRIM_MIN and packing.says(piece) is None:
+            cut = piece.cut(cut_to_fit(piece.chunk.text, room, press.counter.measure))
+            return press.proof([*packing.chosen, cut]) if cut.text.strip() else None
+    return None
 
 
 def _forced(packing: Packing, press: _Press, candidates: Sequence[Piece]) -> _Proof:

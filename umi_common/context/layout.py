@@ -10,6 +10,7 @@ from umi_common.context.parts import ContextPart, SourceKey
 from umi_common.context.pieces import Piece
 from umi_common.context.stitch import Stretch, stitched
 from umi_common.context.tokens import Counter
+from umi_common.types import Hit
 
 NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
@@ -28,20 +29,36 @@ def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -
 def part_of(stretch: Stretch, counter: Counter, *, number: int) -> ContextPart:
     """A stretch as the caller sees it; reason, score and arm are those of its best hit."""
     best = _best(stretch)
+    arms = _arms(best.hit)
     return ContextPart(
         ids=tuple(piece.chunk.id for piece in stretch.pieces),
         source=best.chunk.source,
         spans=stretch.spans,
         kind=best.kind,
         text=stretch.text,
-        reason=best.reason,
-        score=best.score,
-        arm=best.arm,
+        reason=_reason(best, arms),
+        score=best.hit.score,
+        arm="+".join(arms),
         tokens=counter.count(stretch.text),
         number=number,
         date=_days(stretch.pieces),
         trimmed=any(piece.trimmed for piece in stretch.pieces),
     )
+
+
+def _arms(hit: Hit) -> dict[str, int]:
+    """The best rank in every arm that ranked the hit, best arm first."""
+    ranks: dict[str, int] = {}
+    for signal in hit.signals:
+        if signal.rank is not None:
+            ranks[signal.arm] = min(signal.rank, ranks.get(signal.arm, signal.rank))
+    return dict(sorted(ranks.items(), key=lambda item: (item[1], item[0])))
+
+
+def _reason(piece: Piece, arms: dict[str, int]) -> str:
+    if piece.beside is not None:
+        return f"beside {piece.beside}"
+    return ", ".join([f"rank {piece.hit.rank}", *(f"{arm} rank {rank}" for arm, rank in arms.items())])
 
 
 def _best(stretch: Stretch) -> Piece:

@@ -49,10 +49,17 @@ class Packing:
         limit = self._budget.available if share is None else min(self._budget.available, self._spent + share)
         ids = {piece.chunk.id for piece in self.chosen}
         for piece in candidates:
-            if piece.chunk.id not in ids and (piece.beside is None or piece.beside in ids):
-                if self._consider(piece, limit):
-                    ids.add(piece.chunk.id)
+            open_to_it = piece.chunk.id not in ids and (piece.beside is None or piece.beside in ids)
+            if open_to_it and self._consider(piece, limit):
+                ids.add(piece.chunk.id)
         return len(self.chosen) - before
+
+    def take(self, piece: Piece) -> None:
+        """Choose a piece whatever it costs; `settle` accounts for it."""
+        self.chosen.append(piece)
+        self.refused.pop(piece.chunk.id, None)
+        self._by_source.setdefault(piece.source, []).append(piece)
+        self._seen.add(piece)
 
     def settle(self, chosen: Sequence[Piece], parts: Sequence[ContextPart], tokens: int) -> None:
         """Replace the estimates by what the finished text of `chosen` really has."""
@@ -85,10 +92,7 @@ class Packing:
             return False
         self._spent += offer.tokens
         self._spent_source[piece.source] = self._spent_source.get(piece.source, 0) + offer.tokens_of_text
-        self.chosen.append(offer.piece)
-        self.refused.pop(piece.chunk.id, None)
-        self._by_source.setdefault(piece.source, []).append(offer.piece)
-        self._seen.add(piece)
+        self.take(offer.piece)
         return True
 
     def _offer(self, piece: Piece, total: int, source: int) -> Addition | Dropped:

@@ -22,20 +22,22 @@ class Piece:
     """A chunk that competes for the budget, from its first character to `end`."""
 
     chunk: Chunk
+    hit: Hit
+    """The hit that it is, or that brought it along."""
     value: float
     """0..1 within one assembly: 1 the best hit, 0 the last."""
-    score: float
+    place: int
+    """From 0 in the order of preference; different for every piece of one assembly."""
     kind: str
-    reason: str
-    arm: str = ""
-    offset: int | None = None
+    offset: int | None
     """Of the chunk's first character in its source."""
     end: int = -1
     """One past the last character shown; -1: all of it."""
-    beside: str | None = None
-    """The hit that brought it along; None: it is a hit itself."""
-    place: int = 0
-    """From 0 in the order of preference; different for every piece of one assembly."""
+
+    @property
+    def beside(self) -> str | None:
+        """The hit that brought it along; None: it is a hit itself."""
+        return None if self.hit.chunk.id == self.chunk.id else self.hit.chunk.id
 
     @property
     def source(self) -> SourceKey:
@@ -75,7 +77,7 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
     low, high = ranked[-1].score, ranked[0].score
     width = high - low
     values = [(hit.score - low) / width if 0 < width < math.inf else 1.0 for hit in ranked]
-    return [_piece(hit, value, place, policy) for place, (hit, value) in enumerate(zip(ranked, values, strict=True))]
+    return [_piece(hit.chunk, hit, values[place], place, policy) for place, hit in enumerate(ranked)]
 
 
 def with_neighbours(
@@ -101,14 +103,12 @@ def with_neighbours(
     return [replace(piece, place=place) for place, piece in enumerate(order)]
 
 
-def _offer(best: dict[str, Piece], chunk: Chunk, hit: Piece, steps: int, policy: AssemblyPolicy) -> None:
+def _offer(best: dict[str, Piece], chunk: Chunk, beside: Piece, steps: int, policy: AssemblyPolicy) -> None:
     """Put a neighbour among the best unless it is a hit, or worth more beside another hit."""
-    value = hit.value * NEIGHBOUR_SHARE**steps
+    value = beside.value * NEIGHBOUR_SHARE**steps
     known = best.get(chunk.id)
     if known is None or (known.beside is not None and known.value < value):
-        reason, offset = f"beside {hit.chunk.id}", _offset(chunk, policy.offset_keys)
-        kind, id = kind_of(chunk, policy), hit.chunk.id
-        best[chunk.id] = Piece(chunk, value, hit.score, kind, reason, hit.arm, offset, beside=id, place=hit.place)
+        best[chunk.id] = _piece(chunk, beside.hit, value, beside.place, policy)
 
 
 def kind_of(chunk: Chunk, policy: AssemblyPolicy) -> str:
@@ -121,15 +121,8 @@ def _falling(hit: Hit) -> tuple[float, int, str, str]:
     return (-hit.score, hit.rank, hit.chunk.id, hit.chunk.text)
 
 
-def _piece(hit: Hit, value: float, place: int, policy: AssemblyPolicy) -> Piece:
-    ranks: dict[str, int] = {}
-    for signal in hit.signals:
-        if signal.rank is not None:
-            ranks[signal.arm] = min(signal.rank, ranks.get(signal.arm, signal.rank))
-    arms = sorted(ranks, key=lambda arm: (ranks[arm], arm))
-    reason = ", ".join([f"rank {hit.rank}", *(f"{arm} rank {ranks[arm]}" for arm in arms)])
-    offset = _offset(hit.chunk, policy.offset_keys)
-    return Piece(hit.chunk, value, hit.score, kind_of(hit.chunk, policy), reason, "+".join(arms), offset, place=place)
+def _piece(chunk: Chunk, hit: Hit, value: float, place: int, policy: AssemblyPolicy) -> Piece:
+    return Piece(chunk, hit, value, place, kind_of(chunk, policy), _offset(chunk, policy.offset_keys))
 
 
 def _offset(chunk: Chunk, keys: Sequence[str]) -> int | None:

@@ -20,8 +20,8 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 def standard_library(root: Path | None = None) -> list[Chunk]:
     """Chunks in the order of modules and, in a module, of definitions.
 
-    A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, its position the order in it, its
-    text the signature and the docstring or, without one, the comment above the definition.
+    A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, its position the order in it,
+    its text the signature and the docstring or, without one, the comment above the definition.
 
     Args:
         root: The folder of the library; None: that of the running interpreter.

@@ -51,7 +51,9 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
         _show_context(console, questions[0], context)
     if question is None:
         _show_conversation(console)
-    console.print(f"\n[dim]{time.perf_counter() - begun:.1f} s in all; the index stays in {escape(str(directory))}[/dim]")
+    console.print(
+        f"\n[dim]{time.perf_counter() - begun:.1f} s in all; the index stays in {escape(str(directory))}[/dim]"
+    )
 
 
 def open_standard_library(directory: Path, console: Console) -> HybridStore:

@@ -1,4 +1,4 @@
-"""A short dated conversation, written for umi: two friends, four talks, and questions that need time, context or an LLM."""
+"""A short dated conversation, written for umi: two friends, four talks; the questions need time, context or an LLM."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ UNITY_FROM, UNITY_TO = 0.01, 0.025
 ones: above 0.05 (9 in 10) and above 0.03."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
-"""Unity from which a share fades and at which it is gone. Chats and meetings: below 0.07; sessions on one topic each: 0.4;
-a reference manual: 0.43."""
+"""Unity from which a share fades and at which it is gone. Chats and meetings: below 0.07; sessions on one topic each:
+0.4; a reference manual: 0.43."""
 
 
 @dataclass(frozen=True, slots=True)

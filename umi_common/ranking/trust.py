@@ -24,8 +24,8 @@ from umi_common.pool import Floats
 
 LEXICAL_SCALE = 4.0
 DENSE_SCALE = 64.0
-"""Both arms' best chunks lie near 0.5 on average over the dev sets; only the ratio matters. For BM25 in Lucene's unit, where a
-term adds at most its idf."""
+"""Both arms' best chunks lie near 0.5 on average over the dev sets; only the ratio matters. For BM25 in Lucene's unit,
+where a term adds at most its idf."""
 LEXICAL_SHARE = 0.45
 """w: the best in every leave-one-set-out split."""
 PRIOR_COUNT = 8.0

@@ -1,4 +1,4 @@
-"""What a corpus tells about itself without labels, for ranking to lean on. Depends on its content alone, never on its history.
+"""What a corpus tells about itself without labels, for ranking to lean on; of its content alone, not its history.
 
 Of a query, the background: mean and deviation of its cosines over a sample of the corpus, "nothing special".
 
