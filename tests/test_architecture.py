@@ -35,6 +35,7 @@ LAYERS = {
     "drivers": 4,
     "notes": 4,
     "request": 4,
+    "rerank": 4,
     "shape": 4,
     "line": 4,
     "retriever": 4,

@@ -1,4 +1,4 @@
-"""`umi`: the command line. Every command ends with 0, or with one line that says what to do and 1 (2: wrong usage)."""
+"""`umi`: the command line. A command ends with 0, or with one line that says what to do and 1 (2: wrong usage)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ from typing import Annotated
 
 import typer
 
+from umi_common.config import UmiConfig
 from umi_common.errors import UmiError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where the demo keeps its index.")]
+FolderArgument = Annotated[Path, typer.Argument(help="A BEIR folder, a folder of conversations, or haystacks.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="Settings (TOML).")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Write every figure there.")]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw a picture there (PNG, SVG or PDF).")]
+ResumeOption = Annotated[Path | None, typer.Option("--resume", help="Keep finished runs there and go on from them.")]
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where the best settings go (TOML).")]
+TrialsOption = Annotated[int, typer.Option("--trials", min=1, help="Settings to try.")]
+
+TUNED = {
+    "lexical.k1": (0.9, 1.2, 1.5, 1.8),
+    "lexical.b": (0.5, 0.75, 0.9),
+    "fusion.lexical_weight": (0.3, 0.45, 0.6, 0.75),
+    "neighbours.previous": (0.0, 0.3, 0.6, 0.9),
+    "neighbours.source": (0.0, 0.25, 0.5, 0.75),
+}
+"""What `umi tune` tries; `umi_common.evaluation.tune` takes any other space."""
+
+MISSES_SHOWN = 10
 
 
 @app.callback()
@@ -26,6 +45,53 @@ def demo(question: QuestionOption = None, directory: DirectoryOption = Path(".um
     from umi_common.demo.run import run
 
     run(directory, question)
+
+
+@app.command("eval")
+def evaluate(
+    folder: FolderArgument,
+    config: ConfigOption = None,
+    json: JsonOption = None,
+    plot: PlotOption = None,
+    resume: ResumeOption = None,
+) -> None:
+    """Measure umi on a collection of questions with known answers, beside each of its arms alone."""
+    from umi_common.evaluation import arm, compare, load_folder
+
+    systems = {"umi": UmiConfig.load(config), "lexical arm": arm("lexical"), "dense arm": arm("dense")}
+    comparison = compare(systems, load_folder(folder), resume=resume)
+    typer.echo(str(comparison))
+    misses = comparison.failures("umi", k=10)
+    for miss in misses[:MISSES_SHOWN]:
+        others = ", ".join(f"{name}: {rank or '-'}" for name, rank in miss.elsewhere.items())
+        typer.echo(f"not in the first 10: {miss.id} for {miss.query.text!r} (rank {miss.rank or '-'}; {others})")
+    if len(misses) > MISSES_SHOWN:
+        typer.echo(f"and {len(misses) - MISSES_SHOWN} more; --json has every rank")
+    if json is not None:
+        comparison.to_json(json)
+    if plot is not None:
+        comparison.plot(plot)
+
+
+@app.command()
+def tune(
+    folder: FolderArgument,
+    out: OutOption = Path("umi.toml"),
+    config: ConfigOption = None,
+    trials: TrialsOption = 40,
+    plot: PlotOption = None,
+) -> None:
+    """Try settings on a part of a collection, check the best on the rest, write it to a file that umi loads."""
+    from umi_common.evaluation import load_folder
+    from umi_common.evaluation import tune as search
+
+    tuning = search(load_folder(folder), TUNED, method="random", trials=trials, base=UmiConfig.load(config))
+    tuning.save(out)
+    typer.echo(f"best: {dict(tuning.settings) or 'the settings you had'}")
+    typer.echo(f"{tuning.metric} on the held-out part: {tuning.baseline_test_score:.4f} -> {tuning.test_score:.4f}")
+    typer.echo(f"written to {out}; use it with --config {out} or UmiConfig.load({str(out)!r})")
+    if plot is not None:
+        tuning.plot(plot)
 
 
 def main() -> None:

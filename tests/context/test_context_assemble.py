@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from datetime import timedelta
 
@@ -266,6 +267,14 @@ def test_a_counter_that_gives_no_number_is_refused_and_named(answer):
 def test_a_budget_that_makes_no_sense_is_refused_and_the_field_named(caps):
     with pytest.raises(ConfigError, match=next(iter(caps))):
         TokenBudget(**caps)
+
+
+def test_a_budget_can_be_copied_compared_and_hashed():
+    budget = TokenBudget(max_total=100, reserves={"system": 10}, kinds={"code": 5})
+    assert copy.deepcopy(budget) == budget
+    assert hash(copy.deepcopy(budget)) == hash(budget)
+    with pytest.raises(TypeError):
+        budget.reserves["system"] = 0
 
 
 def test_reserves_that_leave_nothing_are_an_error():

@@ -139,6 +139,22 @@ class TestFiles:
         found = encodings._built("o200k_base", encodings._places(), None)
         assert len(found.encode_ordinary("hello world")) == 2
 
+    def test_an_encoding_made_from_another_one_is_found_through_it(self, encoding):
+        import tiktoken
+
+        if "o200k_harmony" not in tiktoken.list_encoding_names():
+            pytest.skip("this tiktoken has no o200k_harmony")
+        assert counter_for("o200k_harmony").count("hello world") == 2
+
+    def test_tiktoken_itself_is_left_as_it_was(self, encoding):
+        from tiktoken import load
+        from tiktoken_ext import openai_public
+
+        encodings._built.cache_clear()
+        before = {**vars(load)}, {**vars(openai_public)}
+        encodings._built("cl100k_base", encodings._places(), None)
+        assert ({**vars(load)}, {**vars(openai_public)}) == before
+
     def test_what_is_built_is_tiktokens_own_encoding(self, encoding):
         import tiktoken
 

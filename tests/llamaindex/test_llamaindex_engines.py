@@ -121,6 +121,7 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import TextNode
 from umi_llamaindex import UmiMMR, UmiRetriever, UmiVectorStore
 retriever = UmiRetriever.from_nodes([TextNode(text="Ann met Bob", id_="a"), TextNode(text="rice and salt", id_="b")])
+fusion = QueryFusionRetriever([retriever], llm=MockLLM(), num_queries=1, use_async=False)
 ---
 [one.node.node_id for one in retriever.retrieve("who met Bob?")][0]
 ---
@@ -130,9 +131,9 @@ RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("who met Bob?").s
 ---
 (await RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).aquery("who met Bob?")).source_nodes[0].node.node_id
 ---
-(await QueryFusionRetriever([retriever], llm=MockLLM(), num_queries=1).aretrieve("who met Bob?"))[0].node.node_id
+(await fusion.aretrieve("who met Bob?"))[0].node.node_id
 ---
-QueryFusionRetriever([retriever], llm=MockLLM(), num_queries=1, use_async=False).retrieve("who met Bob?")[0].node.node_id
+fusion.retrieve("who met Bob?")[0].node.node_id
 ---
 store = UmiVectorStore()
 (await store.async_add([TextNode(text="Ann met Bob", id_="a")]))[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -36,9 +37,14 @@ def item(id: str, score: float | None = None, text: str | None = None, vector=No
 
 
 def chain(*items: NodeWithScore) -> list[NodeWithScore]:
-    for one, other in zip(items, items[1:], strict=False):
+    for one, other in pairwise(items):
         one.node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id=other.node.node_id)
     return list(items)
+
+
+def with_vectors(scores: np.ndarray, vectors: np.ndarray) -> list[NodeWithScore]:
+    rows = enumerate(zip(scores.tolist(), vectors.tolist(), strict=True))
+    return [item(f"{row:02}", score, vector=vector) for row, (score, vector) in rows]
 
 
 def ids(found: list[NodeWithScore]) -> list[str]:

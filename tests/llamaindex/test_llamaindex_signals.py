@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import llama_index.core.instrumentation as instrument
 import pytest
 from llama_index.core import PromptTemplate, Settings
@@ -9,7 +12,6 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.schema import TextNode
-from llamaindex_toys import AskingLLM
 
 from umi_common.errors import ConfigError
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
@@ -25,7 +27,7 @@ ALWAYS = {"mode": "always"}
 class Listening(BaseEventHandler):
     """Keeps umi's events."""
 
-    heard: list = []
+    heard: list[Any]
 
     def handle(self, event, **_):
         if isinstance(event, (UmiStageEvent, UmiDegradationEvent)):
@@ -65,8 +67,9 @@ async def test_gate_rewrite_recall_and_fusion_are_events(heard):
 
 
 async def test_a_part_that_fails_is_an_event_and_the_answer_comes(heard):
-    retriever = UmiRetriever.from_nodes(NODES, llm=FaultyLLM("error"), routing=ALWAYS)
-    for found in (retriever.retrieve("who met Bob?"), await retriever.aretrieve("who met Bob?")):
+    retriever = UmiRetriever.from_nodes(NODES, llm=FaultyLLM("raises"), routing=ALWAYS)
+    for ask in (retriever.aretrieve, lambda query: asyncio.to_thread(retriever.retrieve, query)):
+        found = await ask("who met Bob?")
         assert {one.node.node_id for one in found[:2]} == {"n0", "n1"}
         (lost,) = [event for event in heard if isinstance(event, UmiDegradationEvent)]
         assert lost.part == "rewriter" and lost.consequence and lost.class_name() == "UmiDegradationEvent"
@@ -108,7 +111,7 @@ async def test_settings_callbacks_are_read_at_each_query(settings):
 async def test_settings_llm_is_read_when_it_is_asked(settings):
     settings._llm = None
     retriever = UmiRetriever.from_nodes(NODES, llm=settings, routing=ALWAYS)
-    settings._llm = AskingLLM(tool="none", arguments={})  # it repeats the prompt, which holds an example of a reply
+    settings._llm = ScriptedLLM(lambda prompt: ["people who met"])
     assert retriever.search("who met Bob?").deep_search_used
     assert (await retriever.asearch("who met Carl?")).deep_search_used
     assert not retriever.search(UmiQuery("who met Ann?", deep_search=False)).deep_search_used

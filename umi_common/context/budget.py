@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from umi_common.context.parts import AssembledContext, ContextPart, ContextStats, Dropped, Span
 from umi_common.errors import BudgetError, ConfigError
@@ -62,6 +62,11 @@ class TokenBudget:
     def available(self) -> int:
         """Tokens that the context's text may have: max_total less the reserves."""
         return self.max_total - sum(self.reserves.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mappingproxy cannot be copied or pickled; rebuild from plain values.
+        caps = (self.max_total, self.per_source_max, self.per_chunk_max)
+        return (TokenBudget, (*caps, dict(self.reserves), dict(self.kinds)))
 
     def __hash__(self) -> int:
         caps = (self.max_total, self.per_source_max, self.per_chunk_max)

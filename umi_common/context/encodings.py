@@ -132,8 +132,9 @@ def _reading_with(constructor: Callable[[], dict[str, Any]], read: Read) -> Call
         raise EncodingUnavailable("this version of tiktoken reads its files in an unknown way")
     loaders = _copied_functions(vars(load), read_file_cached=read)
     loading = {name: loaders[name] for name in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks")}
-    copy: Callable[[], dict[str, Any]] = _copied_functions(constructor.__globals__, **loading)[constructor.__name__]
-    return copy
+    if not isinstance(constructor, types.FunctionType):
+        raise EncodingUnavailable("this encoding is built in an unknown way")
+    return _copied(constructor, _copied_functions(constructor.__globals__, **loading))
 
 
 def _copied_functions(namespace: Mapping[str, Any], **replaced: Any) -> dict[str, Any]:
@@ -141,9 +142,17 @@ def _copied_functions(namespace: Mapping[str, Any], **replaced: Any) -> dict[str
     copies = dict(namespace)
     for name, value in namespace.items():
         if isinstance(value, types.FunctionType):
-            copies[name] = types.FunctionType(value.__code__, copies, value.__name__, value.__defaults__)
+            copies[name] = _copied(value, copies)
     copies.update(replaced)
     return copies
+
+
+def _copied(function: types.FunctionType, namespace: dict[str, Any]) -> types.FunctionType:
+    copy = types.FunctionType(
+        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def _downloaded(url: str, sha256: str | None, seconds: float) -> bytes:

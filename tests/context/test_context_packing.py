@@ -1,0 +1,81 @@
+"""How good greedy packing is: beside the exact knapsack, and by what it keeps of LoCoMo's evidence."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from context_toys import Words, hit
+
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+
+DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
+SPACE = 30
+
+
+def small_case(seed):
+    """Ten hits of 1..20 words with falling scores; the last is worth nothing, as in every assembly."""
+    chance = random.Random(seed)
+    scores = sorted((chance.random() for _ in range(10)), reverse=True)
+    values = [(score - scores[-1]) / (scores[0] - scores[-1]) for score in scores]
+    lengths = [chance.randint(1, 20) for _ in range(10)]
+    found = [hit(f"h{i}", f"h{i} " * lengths[i], scores[i], i + 1) for i in range(10)]
+    return found, values, lengths
+
+
+def worth(found, values, pack):
+    policy = AssemblyPolicy(pack=pack, format="{text}", citation="", separator="\n")
+    context = assemble(found, budget=TokenBudget(max_total=SPACE), policy=policy, counter=Words())
+    return sum(values[int(id[1:])] for id in context.ids)
+
+
+def exact(values, lengths):
+    """The knapsack by trying every subset."""
+    best = 0.0
+    for size in range(11):
+        for chosen in combinations(range(10), size):
+            if sum(lengths[i] for i in chosen) <= SPACE:
+                best = max(best, sum(values[i] for i in chosen))
+    return best
+
+
+def test_greedy_is_near_the_exact_knapsack():
+    shares = {"score": [], "density": []}
+    for seed in range(60):
+        found, values, lengths = small_case(seed)
+        most = exact(values, lengths)
+        for pack, reached in shares.items():
+            reached.append(worth(found, values, pack) / most)
+            assert reached[-1] <= 1 + 1e-9
+    assert fmean(shares["density"]) > 0.97
+    assert fmean(shares["score"]) > 0.90
+    assert min(shares["density"]) > 0.70
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("total", [1_000, 2_000])
+def test_the_evidence_survives_the_budget(total):
+    folder = DATA / "locomo" / "conv-30"
+    vectors = DATA / "vectors" / "minilm" / "locomo" / "conv-30.npz"
+    if not (folder.is_dir() and vectors.exists()):
+        pytest.skip("needs the shared evaluation data (locomo and its vectors)")
+    from umi_common import DualRetriever, HybridStore
+    from umi_common.evaluation import load_conversations, load_vectors
+
+    (dataset,) = (part for part in load_conversations(folder.parent) if part.group == "conv-30")
+    in_context, in_top = [], []
+    with HybridStore.open(embedder=load_vectors(vectors, dataset)) as store:
+        store.add(dataset.chunks)
+        umi = DualRetriever(store)
+        for query in dataset.judged:
+            gold = set(dataset.relevant(query.id))
+            found = umi.search(query.text, limit=100, now=query.now).hits
+            context = assemble(found, budget=TokenBudget(max_total=total))
+            assert context.stats.tokens <= total
+            in_context.append(len(gold & set(context.ids)) / len(gold))
+            in_top.append(len(gold & {h.chunk.id for h in found[: len(context.ids)]}) / len(gold))
+    assert fmean(in_context) >= 0.97 * fmean(in_top)

@@ -1,0 +1,72 @@
+"""The command line: what it prints, how it ends, and that an error is one line with its fix."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from umi_common.cli import app
+from umi_common.config import UmiConfig
+
+TURNS = ["Ann: I adopted a grey cat.", "Ben: What is it called?", "Ann: Luna.", "Ben: Bees are quiet today."]
+QUESTIONS = {
+    "q1": ("name of the grey cat", 2),
+    "q2": ("bees", 3),
+    "q3": ("who adopted a cat", 0),
+    "q4": ("quiet bees", 3),
+}
+
+
+@pytest.fixture()
+def collection(tmp_path):
+    folder = tmp_path / "talks" / "monday"
+    folder.mkdir(parents=True)
+    turns = [{"_id": f"t{at}", "text": text, "metadata": {"session": 1}} for at, text in enumerate(TURNS)]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, turns)))
+    asked = [{"_id": id, "text": text} for id, (text, _) in QUESTIONS.items()]
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    judged = [f"{id}\tt{right}\t1" for id, (_, right) in QUESTIONS.items()]
+    (folder / "qrels.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    return folder.parent
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def test_eval_prints_umi_beside_its_arms_and_writes_every_figure(collection, tmp_path):
+    result = run("eval", collection, "--json", tmp_path / "out.json")
+    assert result.exit_code == 0
+    for line in ("umi", "lexical arm", "dense arm", "ndcg@10"):
+        assert line in result.output
+    assert json.loads((tmp_path / "out.json").read_text())
+
+
+def test_tune_writes_settings_that_umi_loads(collection, tmp_path):
+    result = run("tune", collection, "--trials", 2, "--out", tmp_path / "umi.toml")
+    assert result.exit_code == 0
+    assert "held-out" in result.output
+    assert isinstance(UmiConfig.load(tmp_path / "umi.toml"), UmiConfig)
+
+
+def test_an_error_is_one_line_with_its_fix_and_exit_code_1(tmp_path):
+    command = [sys.executable, "-m", "umi_common.cli", "eval", str(tmp_path / "nothing")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("umi: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_wrong_usage_ends_with_2():
+    assert run("eval").exit_code == 2
+    assert run("no-such-command").exit_code == 2
+
+
+def test_help_names_every_command():
+    shown = run("--help").output
+    for command in ("demo", "eval", "tune"):
+        assert command in shown
