@@ -186,6 +186,15 @@ class RerankConfig(Frozen):
     timeout_seconds: Positive = 10.0
 
 
+class ExtraArmsConfig(Frozen):
+    """Further arms, where some are given."""
+
+    depth: int = Field(default=50, ge=1, le=1_000)
+    """Candidates from each."""
+    timeout_seconds: Positive = 4.0
+    """After which the search goes on without an arm."""
+
+
 class UmiConfig(Frozen):
     """All stages, in the order of the line."""
 
@@ -193,6 +202,7 @@ class UmiConfig(Frozen):
     lexical: LexicalConfig = LexicalConfig()
     dense: DenseConfig = DenseConfig()
     recall: RecallConfig = RecallConfig()
+    extra_arms: ExtraArmsConfig = ExtraArmsConfig()
     routing: RoutingConfig = RoutingConfig()
     rewrite: RewriteConfig = RewriteConfig()
     when: WhenConfig = WhenConfig()

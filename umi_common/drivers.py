@@ -1,18 +1,39 @@
 """One body for sync and async: a generator asks for outside work, one of two drivers answers.
 
 The body yields a tuple of `Call`s and is sent their outcomes in the same order; calls of one tuple run together.
-A call that raises gives its exception as its outcome, so that the body decides what a failure costs.
+A call that raises gives its exception as its outcome, so that the body decides what a failure costs. The empty tuple asks
+for nothing: the event loop gets its turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from concurrent.futures import Executor, Future
+import os
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+THREADS_MAX = min(4, (os.cpu_count() or 1) + 1)
+"""Blocking calls of one retriever at a time; more wait their turn."""
+AWAITED_MAX = 8
+"""Calls of one tuple that the event loop awaits at a time; more wait their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How to answer a call together with others of its kind, which differ from it in their items alone."""
+
+    kind: Hashable
+    items: Sequence[Any]
+    run: Callable[[Sequence[Any]], Any]
+    """One answer for any items."""
+    part: Callable[[Any, slice], Any]
+    """What that answer says of these items, as if they had been asked for alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +44,19 @@ class Call:
     """Does it, blocking."""
     arun: Callable[[], Awaitable[Any]] | None = None
     """Does it without blocking; None: `run` goes to a thread."""
+    batch: Batch | None = None
+    """None: it is never answered together with others."""
+
+    @classmethod
+    def batched(
+        cls,
+        kind: Hashable,
+        items: Sequence[Any],
+        run: Callable[[Sequence[Any]], Any],
+        part: Callable[[Any, slice], Any],
+    ) -> Call:
+        """A call for these items that may be answered together with others of its kind; see `Batch`."""
+        return cls(lambda: run(items), batch=Batch(kind, items, run, part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +70,36 @@ Outcome = Any | Failure
 Body = Generator[tuple[Call, ...], Sequence[Outcome], T]
 
 
+class Threads:
+    """The threads of one retriever and of those made from it; started when they are needed, ended with the last user."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def executor(self) -> Executor:
+        """Where blocking calls go."""
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="umi")
+                weakref.finalize(self, self._executor.shutdown, wait=False)
+            return self._executor
+
+    def close(self) -> None:
+        """End the threads; whoever needs some later gets new ones."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
 def drive(body: Body[T], executor: Executor) -> T:
     """Run the body in this thread: the first call of a tuple here, the others in the executor."""
     try:
         calls = next(body)
         while True:
             futures: list[Future[Any]] = [executor.submit(call.run) for call in calls[1:]]
-            outcomes = [_outcome(calls[0].run), *(_outcome(future.result) for future in futures)]
+            outcomes = [*(_outcome(call.run) for call in calls[:1]), *(_outcome(future.result) for future in futures)]
             calls = body.send(outcomes)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
@@ -62,13 +119,21 @@ async def adrive(body: Body[T], executor: Executor) -> T:
         except Exception as error:  # noqa: BLE001 - the body judges it
             return Failure(error)
 
+    async def all_of(calls: Sequence[Call]) -> list[Outcome]:
+        free = asyncio.Semaphore(AWAITED_MAX)
+
+        async def in_turn(call: Call) -> Outcome:
+            async with free:
+                return await outcome(call)
+
+        return await asyncio.gather(*map(in_turn, calls))
+
     try:
         calls = next(body)
         while True:
-            if len(calls) == 1:
-                outcomes = [await outcome(calls[0])]
-            else:
-                outcomes = await asyncio.gather(*(outcome(call) for call in calls))
+            if not calls:
+                await asyncio.sleep(0)
+            outcomes = [await outcome(calls[0])] if len(calls) == 1 else await all_of(calls)
             calls = body.send(outcomes)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]

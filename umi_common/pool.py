@@ -6,7 +6,7 @@ V is the number of query variations (the original is 0), n the number of candida
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from umi_common.types import Degradation
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
 
 NO_SOURCE = -1
 NO_POSITION = -1
@@ -70,7 +71,7 @@ class Pool:
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
-    """Further arms by name, each (V, n); 0: not found by it."""
+    """Further arms by name, each (n,): its score for the original query, > 0; 0: not found by it."""
     calibration: Mapping[str, float] = field(default_factory=dict)
     """Numbers about the corpus, taken at indexing time without labels; empty: none yet."""
     degraded: tuple[Degradation, ...] = ()
@@ -105,14 +106,59 @@ class Pool:
         )
         return replace(self, mode=strategy, **arms).rows(np.flatnonzero(keep))
 
+    def asked_alone(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
+        """The pool as if these variations had been the whole search: their rows of the arrays, and the chunks that they
+        found, that stand up to `around` beside one of the `best` first of an arm, or that are among `ids`.
+        """
+        names = (*PER_VARIATION, *PER_VARIATION_AND_ROW)
+        own = replace(self, **{name: getattr(self, name)[which] for name in names})
+        ranks = np.concatenate([own.lexical_rank, own.dense_rank])
+        found = (ranks != NOT_RANKED).any(axis=0)
+        if around:
+            found |= self._beside(((ranks != NOT_RANKED) & (ranks <= best)).any(axis=0), around)
+        if ids:
+            found |= np.array([id in ids for id in self.ids], dtype=np.bool_)
+        return own.rows(np.flatnonzero(found))
+
+    def with_rows(self, ids: Sequence[str], age_hours: Sequence[float]) -> Pool:
+        """The pool and chunks of which its arms have not heard: without scores, source and vector."""
+        more = len(ids)
+        neutral = {"source": NO_SOURCE, "position": NO_POSITION}
+        wider: dict[str, Any] = {
+            name: np.concatenate([array, np.full((more, *array.shape[1:]), neutral.get(name, 0), dtype=array.dtype)])
+            for name, array in ((name, getattr(self, name)) for name in PER_ROW)
+        }
+        wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
+        wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
+        wider["extra"] = {name: np.pad(scores, (0, more)) for name, scores in self.extra.items()}
+        together = (*self.ids, *ids)
+        order = sorted(range(len(together)), key=together.__getitem__)
+        return replace(self, ids=together, **wider).rows(np.array(order, dtype=np.int64))
+
+    def _beside(self, which: Bools, around: int) -> Bools:
+        """(n,) whether a row stands at most `around` places from one of `which` in its source."""
+        width = int(self.position.max(initial=0)) + 2 * around + 1
+        place = self.source * width + self.position
+        placed = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
+        near = place[which & placed][:, np.newaxis] + np.arange(-around, around + 1)
+        return placed & np.isin(place, near)
+
     def rows(self, which: Ints) -> Pool:
-        """The pool of these rows (rising indices)."""
+        """The pool of these rows, in this order; it must be that of the ids."""
         per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in PER_ROW}
-        per_variation: dict[str, Any] = {name: getattr(self, name)[:, which] for name in PER_VARIATION_AND_ROW}
-        extra = {name: scores[:, which] for name, scores in self.extra.items()}
+        per_variation = {name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW}
+        extra = {name: scores[which] for name, scores in self.extra.items()}
         ids = tuple(self.ids[row] for row in which)
         return replace(self, ids=ids, extra=extra, **per_row, **per_variation)
 
 
 PER_ROW = ("source", "position", "length", "age_hours", "vectors")
+PER_VARIATION = (
+    "lexical_bound",
+    "coverage",
+    "source_bound",
+    "query_vectors",
+    "dense_mean",
+    "dense_deviation",
+)
 PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical")

@@ -13,10 +13,13 @@ from typing import Any, Protocol, runtime_checkable
 from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.filters import Filter
 from umi_common.pool import Pool, Vectors
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import Chunk, Stage, TimeRange
 
 Clock = Callable[[], datetime]
 """The present, as an aware datetime."""
+OnStage = Callable[[str], Callable[[Stage], None]]
+"""Called with a stage's name when it begins; what it gives back is called with the stage when it ends. Both run on the
+thread or event loop of the search, which waits for them; what they raise ends it."""
 
 
 @runtime_checkable
@@ -68,6 +71,12 @@ class Probe:
     text: str
     vector: Vectors | None = None
     """(dim,); None: the store's embedder makes it."""
+    ids: tuple[str, ...] = ()
+    """Chunks that join the pool whether an arm finds them or not. A store that cannot do this leaves them out."""
+
+
+NEIGHBOURS_OF = 4
+"""One in so many of each arm's best brings the chunks beside it into the pool."""
 
 
 class LexicalIndex(Protocol):
@@ -99,7 +108,8 @@ class Store(Protocol):
 
         The pool holds, for each probe and arm, at least the best `depth` chunks that pass `where` and `window`
         (fewer when fewer pass; chunks with a BM25 of 0 are not lexical hits), under decayed scores where decay is on,
-        and the chunks up to `around` beside them. Every row has a score from both arms.
+        the chunks up to `around` beside the best of them (`depth // NEIGHBOURS_OF` of each probe and arm), and the
+        probes' own `ids` that pass. Every row has a score from both arms.
 
         Raises:
             SearchUnavailable: If neither arm can answer; one arm missing is in `pool.degraded`.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from umi_common.errors import (
     ConfigError,
@@ -24,7 +25,24 @@ from umi_common.types import TimeRange, as_utc
 
 LIMIT_MAX = 100
 QUERY_BYTES_MAX = 10_000
-STRATEGIES = ("hybrid", "text", "vector")
+
+Where = Filter | Mapping[str, Any] | None
+"""A metadata filter in any spelling that `parse_filter` reads."""
+Strategy = Literal["hybrid", "text", "vector"]
+"""Both arms of the store and the further ones, or one of the store's alone."""
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+
+
+class SearchOptions(TypedDict, total=False):
+    """What one search may ask for beside its query; see `DualRetriever.search`."""
+
+    limit: int
+    deep_search: bool
+    time_range: TimeRange | tuple[datetime | None, datetime | None] | None
+    where: Where
+    now: datetime | None
+    history: Sequence[str]
+    strategy: Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +67,7 @@ class Request:
         limit: object,
         deep_search: object,
         time_range: object,
-        where: Filter | Mapping[str, Any] | None,
+        where: Where,
         now: datetime,
         history: Sequence[str],
         strategy: object,
@@ -64,16 +82,18 @@ class Request:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
         if isinstance(history, str) or not all(isinstance(turn, str) for turn in history):
             raise InputError("history: expected a list of strings, oldest first")
+        vector = _checked_vector(query_vector)
+        by_vector_alone = query == "" and strategy == "vector" and vector is not None
         return cls(
-            query=_checked_query(query),
+            query="" if by_vector_alone else _checked_query(query),
             limit=checked_limit(limit),
-            deep_search=bool(deep_search),
+            deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),
             where=parse_filter(where),
             now=as_utc(now, "now"),
             history=tuple(history),
             strategy=str(strategy),
-            query_vector=_checked_vector(query_vector),
+            query_vector=vector,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -11,6 +11,7 @@ import numpy as np
 from umi_common.config import DecayConfig, NeighboursConfig, UmiConfig
 from umi_common.notes import Notes
 from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
+from umi_common.ranking.arms import fuse_arms
 from umi_common.ranking.decay import decay_factors, rate_of
 from umi_common.ranking.duplicates import collapse
 from umi_common.ranking.fusion import fuse_pool
@@ -36,7 +37,14 @@ class Ranked:
 
 
 def rank(
-    pool: Pool, config: UmiConfig, *, wanted: int, period: TimeRange | None, now: datetime, notes: Notes
+    pool: Pool,
+    config: UmiConfig,
+    *,
+    wanted: int,
+    period: TimeRange | None,
+    now: datetime,
+    notes: Notes,
+    arm_weights: Mapping[str, float] | None = None,
 ) -> Ranked:
     """Order a pool.
 
@@ -47,6 +55,7 @@ def rank(
         period: What a fuzzy time phrase means; chunks inside it are lifted.
         now: What `period` and ages refer to.
         notes: Takes the time and facts of each stage.
+        arm_weights: Of the pool's extra arms, by name; None: it has none.
     """
     with notes.stage("fuse") as facts:
         background = None
@@ -54,6 +63,7 @@ def rank(
             background = Background(pool.dense_mean, pool.dense_deviation, pool.dense_count)
         unit = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
         scores, trust = fuse_pool(pool, config.fusion, background, unit=unit)
+        scores = fuse_arms(scores, pool, arm_weights or {}, config.fusion)
         facts["method"] = "evidence" if trust is not None else config.fusion.method
         if trust is not None:
             facts["lexical_share"] = [round(float(share), 3) for share in trust.lexical_share]

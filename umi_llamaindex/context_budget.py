@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from llama_index.core.bridge.pydantic import ConfigDict
+from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
@@ -46,9 +46,9 @@ class UmiContextBudget(BaseNodePostprocessor):
     """Tokens in all, per document and per node."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, neighbours, and what counts as a repeat; its format, header and citations are not used."""
-    counter: Any = None
+    counter: Any = Field(default=None, exclude=True)
     """What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain."""
-    store: Any = None
+    store: Any = Field(default=None, exclude=True)
     """A `Store` that the nodes are from: it brings the neighbours that `policy.neighbours` asks for."""
     time_key: str = "timestamp"
     """Metadata key of when it happened, for the order "chronological"."""
@@ -90,8 +90,9 @@ class UmiContextBudget(BaseNodePostprocessor):
         scores = scores_of(items)
         if (np.diff(scores) > 0).any():  # their order says more than their scores: they come from MMR or the like
             scores = 1.0 / np.arange(1, len(items) + 1)
-        positions = positions_of(items)
-        chunks = [self._chunk(item, int(position)) for item, position in zip(items, positions, strict=True)]
+        # A store knows the places of its own; beside them, places made up from relationships would mean nothing.
+        positions = positions_of(items).tolist() if self.store is None else [None] * len(items)
+        chunks = [self._chunk(item, position) for item, position in zip(items, positions, strict=True)]
         around: Mapping[str, list[Chunk]] = {}
         if self.store is not None:
             known = self.store.get([chunk.id for chunk in chunks])
@@ -103,7 +104,7 @@ class UmiContextBudget(BaseNodePostprocessor):
         ]
         return hits, around
 
-    def _chunk(self, item: NodeWithScore, position: int) -> Chunk:
+    def _chunk(self, item: NodeWithScore, position: int | None) -> Chunk:
         """What assembly needs to know of a node."""
         node = item.node
         wanted = (self.policy.kind_key, *self.policy.offset_keys)

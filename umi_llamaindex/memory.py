@@ -135,12 +135,14 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
         )
 
     def _facts(self, session: Any, user: str | None = None) -> dict[str, str]:
-        """Whose and which conversation a call is about."""
+        """Whose and which conversation a call is about. Raises FilterError if it does not say."""
         if user is not None and user != self.user:
             raise FilterError("this memory block is another user's; make one for each user, over the same store")
         if session is None and not self.across_sessions:
             raise FilterError("no session_id; a memory block without one would open all of the user's sessions")
-        return {"user": self.user} if session is None else {"user": self.user, "session": str(session)}
+        facts = {"user": self.user} if session is None else {"user": self.user, "session": str(session)}
+        scope(**facts)  # refuses empty names
+        return facts
 
     def _tokenizer(self) -> Any:
         return get_tokenizer() if self.tokenizer_fn is None else self.tokenizer_fn

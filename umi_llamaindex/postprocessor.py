@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
-from llama_index.core.bridge.pydantic import ConfigDict
+from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
@@ -70,7 +70,7 @@ class UmiNeighbours(_Stage):
     """What a node gains from the one before it."""
     following: float = NeighboursConfig().following
     """What it gains from the one after it."""
-    store: Any = None
+    store: Any = Field(default=None, exclude=True)
     """A `Store` that the nodes are from, where they do not name their neighbours themselves."""
 
     def _check(self) -> None:
@@ -100,7 +100,7 @@ class UmiDecay(_Stage):
     """Smallest factor, 0..1."""
     time_key: str = "timestamp"
     """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
-    clock: Callable[[], datetime] | None = None
+    clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
     """Gives the present, aware; None: the computer's. A `UmiQuery` with its own `now` goes before."""
 
     def _check(self) -> None:
@@ -124,7 +124,7 @@ class UmiNearDuplicates(_Stage):
 
     similarity: float = DuplicatesConfig().similarity
     """Cosine at and above which two nodes are one; equal texts always are."""
-    embed_model: Any = None
+    embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
 
     def _check(self) -> None:
@@ -151,7 +151,7 @@ class UmiMMR(_Stage):
     """lambda: 1 is relevance alone, 0 is diversity alone."""
     pool: int = MmrConfig().pool
     """Best nodes that are considered."""
-    embed_model: Any = None
+    embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
 
     def _check(self) -> None:

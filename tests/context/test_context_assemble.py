@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import random
 from datetime import timedelta
 
-import numpy as np
 import pytest
 from context_toys import MAY, Words, hit, hits, shown
 
@@ -118,54 +115,6 @@ def test_only_the_wanted_kinds_come_in():
     assert bare(found, 100, AssemblyPolicy(kinds=())).parts == ()
 
 
-class TestDuplicates:
-    def test_the_same_text_is_shown_once_and_the_better_hit_stays(self):
-        context = bare([hit("a", "to be or  not", 0.1, 2), hit("b", "to be or not", 0.9, 1)], 100)
-        assert context.ids == ["b"]
-        assert [(d.id, d.reason, d.by) for d in context.stats.dropped] == [("a", "same text", "b")]
-        assert context.stats.duplication_ratio == pytest.approx(13 / 25)
-
-    words = (
-        "The boiler {} put in before last winter leaks from the valve under a pump, so that water stands in our cellar"
-    )
-
-    def test_nearly_the_same_words_are_shown_once(self):
-        # 22 words are 20 runs of three; a word more shares 20 of 21, 0.952; two more 20 of 22, 0.909.
-        text = self.words.format("Jonas")
-        context = bare(
-            [hit("a", text, 0.9, 1), hit("b", text + " now", 0.8, 2), hit("c", text + " once more", 0.7, 3)], 100
-        )
-        assert context.ids == ["a", "c"]
-        assert [(d.id, d.reason, d.by) for d in context.stats.dropped] == [("b", "near-duplicate", "a")]
-
-    def test_two_amounts_are_two_facts_however_many_words_they_share(self):
-        text = " ".join(f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(150))
-        assert bare([hit("a", f"{text} for 300", 0.9, 1), hit("b", f"{text} for 400", 0.8, 2)], 999).ids == ["a", "b"]
-        assert bare([hit("a", f"{text} for him", 0.9, 1), hit("b", f"{text} for her", 0.8, 2)], 999).ids == ["a"]
-
-    def test_long_texts_of_the_same_words_in_another_order_are_two_texts(self):
-        chance = random.Random(3)
-        vocabulary = [f"word{chr(97 + i)}" for i in range(26)]
-        found = hits(" ".join(chance.choices(vocabulary, k=300)), " ".join(chance.choices(vocabulary, k=300)))
-        assert bare(found, 1_000).ids == ["a", "b"]
-
-    def test_texts_without_a_single_word_are_told_apart_by_their_characters_alone(self):
-        assert bare(hits("!!!", "???"), 100).ids == ["a", "b"]
-
-    def test_vectors_tell_where_both_chunks_have_one(self):
-        found = hits("alpha beta", "gamma delta", "epsilon zeta")
-        vectors = {"a": np.array([1.0, 0.0]), "b": np.array([2.0, 0.1]), "c": np.array([0.0, 1.0])}
-        context = assemble(found, budget=TokenBudget(), policy=BARE, counter=Words(), vectors=vectors)
-        assert context.ids == ["a", "c"]
-        assert context.stats.dropped[0].by == "a"
-
-    def test_an_id_given_twice_counts_once_with_its_better_score(self):
-        found = [hit("a", "alpha", 0.2, 5), hit("b", "beta", 0.5, 2), hit("a", "alpha", 0.9, 1)]
-        context = bare(found, 100)
-        assert context.ids == ["a", "b"]
-        assert context.parts[0].score == 0.9
-
-
 class TestOrder:
     found = (
         hit("a", "aa", 0.9, 1, source="x", position=5, time=MAY + timedelta(days=3)),
@@ -259,44 +208,3 @@ def test_a_score_that_is_no_number_is_refused_and_the_hit_named(score):
 def test_a_counter_that_gives_no_number_is_refused_and_named(answer):
     with pytest.raises(ConfigError, match="token counter"):
         assemble(hits("alpha"), budget=TokenBudget(), counter=lambda text: answer)
-
-
-@pytest.mark.parametrize(
-    "caps", [{"max_total": 0}, {"per_source_max": -1}, {"per_chunk_max": 1.5}, {"reserves": {"a": -1}}]
-)
-def test_a_budget_that_makes_no_sense_is_refused_and_the_field_named(caps):
-    with pytest.raises(ConfigError, match=next(iter(caps))):
-        TokenBudget(**caps)
-
-
-def test_a_budget_can_be_copied_compared_and_hashed():
-    budget = TokenBudget(max_total=100, reserves={"system": 10}, kinds={"code": 5})
-    assert copy.deepcopy(budget) == budget
-    assert hash(copy.deepcopy(budget)) == hash(budget)
-    with pytest.raises(TypeError):
-        budget.reserves["system"] = 0
-
-
-def test_reserves_that_leave_nothing_are_an_error():
-    with pytest.raises(BudgetError, match="take 10 of max_total=10"):
-        TokenBudget(max_total=10, reserves={"system": 10})
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        {"order": "random"},
-        {"format": "markdown"},
-        {"format": "{text} {nonsense}"},
-        {"citation": "{text}"},
-        {"neighbours": 11},
-        {"duplicate_words": 0.1},
-        {"kinds": "code"},
-        {"pack": "luck"},
-        {"header": "x", "format": "xml"},
-        {"separator": 3},
-    ],
-)
-def test_a_policy_that_makes_no_sense_is_refused_and_the_field_named(field):
-    with pytest.raises(ConfigError, match=next(iter(field))):
-        AssemblyPolicy(**field)

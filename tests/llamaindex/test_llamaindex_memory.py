@@ -86,8 +86,9 @@ async def test_a_call_without_a_session_or_for_another_user_is_refused(blocks, c
 async def test_what_is_kept_must_have_a_session_and_all_or_nothing_is_kept(blocks, umi):
     before = len(umi.store)
     for messages in ([said("lost")], [said("fine", session_id="monday"), said("lost")]):
-        with pytest.raises(FilterError):
-            await blocks["ann"].aput(messages)
+        for session in (None, ""):
+            with pytest.raises(FilterError):
+                await blocks["ann"].aput(messages, session_id=session)
     assert len(umi.store) == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
@@ -209,6 +210,14 @@ def test_nodes_that_follow_each_other_in_a_circle_do_no_harm():
     chain(a, b)
     chain(b, a)
     assert set(ids(UmiNeighbours().postprocess_nodes([a, b, a]))) == {"a", "b"}
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)
+def test_settings_survive_json_and_helpers_stay_out_of_it(stage):
+    written = json.loads(stage.to_json())
+    assert written.pop("class_name") == stage.class_name()
+    assert {"clock", "store", "embed_model"}.isdisjoint(written)
+    assert type(stage)(**written).to_dict() == stage.to_dict()
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=STAGE_NAMES)

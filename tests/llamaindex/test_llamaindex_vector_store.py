@@ -18,7 +18,10 @@ from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiVectorStore
 
 # resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
-pytestmark = pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.langchain-community. is being sunset:DeprecationWarning",
+    "ignore:Call to deprecated method get_doc_id:DeprecationWarning",  # llama-index-core 0.13, of itself
+)
 
 Mode = VectorStoreQueryMode
 

@@ -13,6 +13,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from umi_common.config import AnalyzerConfig
@@ -68,9 +69,10 @@ class Analyzer:
         """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
         terms_of = self._terms_of
         if text.isascii():
-            return [term for token in _ASCII_TOKEN.findall(text) for term in terms_of[token]]
-        tokens = self._unicode_pattern().findall(_normalised(text))
-        return [term for token in tokens for term in terms_of[token]]
+            tokens = _ASCII_TOKEN.findall(text)
+        else:
+            tokens = self._unicode_pattern().findall(_normalised(text))
+        return list(chain.from_iterable(map(terms_of.__getitem__, tokens)))
 
     def _unicode_pattern(self) -> re.Pattern[str]:
         if self._unicode_token is None:

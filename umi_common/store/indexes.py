@@ -7,7 +7,9 @@ ledger by sequence number. `state` is swapped as a whole, so a search works on o
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -82,12 +84,13 @@ class Indexes:
         """Rows in the order of the snapshot's, dead ones included, then those that are newer."""
         self._table = RowTable([] if saved is None else saved.sources)
         if saved is not None:
-            by_seq = {head.seq: head for head in heads}
-            nobody = Head(0, "", None, None, None)
-            old = [by_seq.get(seq) or nobody._replace(seq=seq) for seq in saved.seqs.tolist()]
+            older = bisect_right(heads, saved.mark.seq, key=attrgetter("seq"))
+            old, heads = heads[:older], heads[older:]
+            if len(old) < len(saved.seqs):
+                by_seq = {head.seq: head for head in old}
+                old = [by_seq.get(seq) or Head(seq, "", None, None, None) for seq in saved.seqs.tolist()]
             self._table.append(old)
             self._table.remove(np.flatnonzero([head.id == "" for head in old]))
-            heads = [head for head in heads if head.seq > saved.mark.seq]
         self._table.append(heads)
         rows = self._table.snapshot()
         aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)

@@ -135,8 +135,9 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
     sizes = np.diff(segment.starts)[order]
     starts = offsets(sizes)
     source = np.repeat(segment.starts[:-1][order] - starts[:-1], sizes) + np.arange(starts[-1])
+    width = int(codes.max(initial=0)) + 1
     documents = np.repeat(np.arange(len(segment.doc_rows)), np.diff(segment.doc_starts))
-    doc_terms = codes[segment.doc_terms]
+    pairs = np.sort(documents * width + codes[segment.doc_terms])  # one key sorts twice as fast as two
     return Segment(
         terms=new[order].astype(np.int32),
         starts=starts,
@@ -144,7 +145,7 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
         tf=narrow(segment.tf[source]),
         doc_rows=segment.doc_rows,
         doc_starts=segment.doc_starts,
-        doc_terms=doc_terms[np.lexsort((doc_terms, documents))].astype(np.int32),
+        doc_terms=(pairs % width).astype(np.int32),
     )
 
 

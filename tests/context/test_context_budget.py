@@ -1,0 +1,51 @@
+"""Budgets and policies: what makes no sense is refused, and the field named."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.errors import BudgetError, ConfigError
+
+
+@pytest.mark.parametrize(
+    "caps", [{"max_total": 0}, {"per_source_max": -1}, {"per_chunk_max": 1.5}, {"reserves": {"a": -1}}]
+)
+def test_a_budget_that_makes_no_sense_is_refused_and_the_field_named(caps):
+    with pytest.raises(ConfigError, match=next(iter(caps))):
+        TokenBudget(**caps)
+
+
+def test_a_budget_can_be_copied_compared_and_hashed():
+    budget = TokenBudget(max_total=100, reserves={"system": 10}, kinds={"code": 5})
+    assert copy.deepcopy(budget) == budget
+    assert hash(copy.deepcopy(budget)) == hash(budget)
+    with pytest.raises(TypeError):
+        budget.reserves["system"] = 0
+
+
+def test_reserves_that_leave_nothing_are_an_error():
+    with pytest.raises(BudgetError, match="take 10 of max_total=10"):
+        TokenBudget(max_total=10, reserves={"system": 10})
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"order": "random"},
+        {"format": "markdown"},
+        {"format": "{text} {nonsense}"},
+        {"citation": "{text}"},
+        {"neighbours": 11},
+        {"duplicate_words": 0.1},
+        {"kinds": "code"},
+        {"pack": "luck"},
+        {"header": "x", "format": "xml"},
+        {"separator": 3},
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused_and_the_field_named(field):
+    with pytest.raises(ConfigError, match=next(iter(field))):
+        AssemblyPolicy(**field)

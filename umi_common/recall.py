@@ -1,0 +1,210 @@
+"""The first half of a search: what the LLM, the store and the further arms bring for a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from umi_common.arms import Arms, Brought
+from umi_common.config import UmiConfig
+from umi_common.drivers import Body, Call, Failure, Outcome
+from umi_common.filters import matches
+from umi_common.notes import Notes
+from umi_common.pool import Pool
+from umi_common.protocols import NEIGHBOURS_OF, Probe, Reranker, Store
+from umi_common.query.rewrite import Rewrites, Rewriting
+from umi_common.query.routing import Decision, route, weigh_evidence
+from umi_common.request import Request
+from umi_common.types import Chunk, TimeRange
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one retriever works with; replaced as a whole when it is reconfigured."""
+
+    store: Store
+    config: UmiConfig
+    rewriting: Rewriting | None
+    reranker: Reranker | Callable[[str, Sequence[str]], Sequence[float]] | None
+    arms: Arms
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What understanding and recall have brought."""
+
+    pool: Pool
+    variations: tuple[str, ...] = ()
+    deep: bool = False
+    strangers: Mapping[str, Chunk] = field(default_factory=dict)
+    """Chunks of the pool that the store lacks."""
+
+
+def recall(parts: Parts, request: Request, window: TimeRange | None, notes: Notes) -> Body[Found]:
+    """The fast pass always, at the same time as the further arms and, where its use is decided beforehand, the LLM; then
+    the LLM's variations.
+
+    Raises:
+        SearchUnavailable: If no arm of the store answers.
+    """
+    decision = _decide_beforehand(parts, request)
+    fast = _ask_store(parts, request, [Probe(request.query, request.query_vector)], window)
+    arms = parts.arms.calls(request, window, parts.config.extra_arms)
+    rewrites: Rewrites | None = None
+    with notes.stage("recall") as facts:
+        first, *others = yield (fast, *arms, *([_ask_llm(parts, request)] if decision.deep else []))
+        pool = _pool_of(first, request)
+        facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
+        brought = parts.arms.brought(others[: len(arms)], notes)
+        if brought:
+            facts["arms"] = {name: len(hits.scores) for name, hits in brought.items()}
+        if decision.deep:
+            rewrites = _rewrites_of(others[-1])
+    if parts.config.routing.mode == "evidence" and _may_ask(parts, request):
+        decision = weigh_evidence(pool, request.query, config=parts.config.routing)
+        if decision.deep:
+            with notes.stage("wait for the LLM"):
+                (reply,) = yield (_ask_llm(parts, request),)
+                rewrites = _rewrites_of(reply)
+    notes.fact("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
+    found = Found(pool)
+    if rewrites is not None:
+        notes.fact("rewrite", variations=len(rewrites.variations), **rewrites.facts)
+        if rewrites.degraded is not None:
+            notes.degraded.append(rewrites.degraded)
+        if rewrites.variations:
+            found = yield from _recall_variations(parts, request, window, pool, rewrites.variations, notes)
+    return (yield from _joined(parts, request, window, found, brought, notes)) if brought else found
+
+
+def _recall_variations(
+    parts: Parts, request: Request, window: TimeRange | None, pool: Pool, variations: tuple[str, ...], notes: Notes
+) -> Body[Found]:
+    vector = pool.query_vectors[0] if pool.query_vectors.size else request.query_vector
+    probes = [Probe(request.query, vector), *(Probe(text) for text in variations)]
+    with notes.stage("recall variations") as facts:
+        (outcome,) = yield (_ask_store(parts, request, probes, window),)
+        if isinstance(outcome, Failure):
+            reason = f"searching its variations failed with {type(outcome.error).__name__}"
+            notes.lost("rewriter", reason, "searched with the original query alone")
+            return Found(pool)
+        wider = _pool_of(outcome, request)
+        facts.update(candidates=len(wider), **wider.facts)
+    return Found(wider, variations, True)
+
+
+def _joined(
+    parts: Parts,
+    request: Request,
+    window: TimeRange | None,
+    found: Found,
+    brought: Mapping[str, Brought],
+    notes: Notes,
+) -> Body[Found]:
+    """The pool with what the further arms found: scored by the store where it can, else as it is, if it passes."""
+    pool, strangers = found.pool, dict[str, Chunk]()
+    missing = sorted({id for hits in brought.values() for id in hits.scores}.difference(pool.ids))
+    if missing:
+        with notes.stage("join arms") as facts:
+            probes = _probes_again(request, found, tuple(missing))
+            outcome, stored = yield (_ask_store(parts, request, probes, window), _ask_chunks(parts.store, missing))
+            pool = pool if isinstance(outcome, Failure) else _pool_of(outcome, request)
+            carried = {id: chunk for hits in brought.values() for id, chunk in hits.chunks.items()}
+            known = {} if isinstance(stored, Failure) else dict(zip(missing, stored, strict=True))
+            passing = {id: chunk or carried.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
+            added = {id: chunk for id, chunk in passing.items() if chunk is not None and _passes(chunk, request, window)}
+            pool = pool.with_rows(tuple(added), [_age_hours(chunk, request) for chunk in added.values()])
+            strangers = {id: chunk for id, chunk in added.items() if known[id] is None}
+            facts.update(missing=len(missing), joined=sum(id in set(pool.ids) for id in missing))
+    extra = {name: np.array([hits.scores.get(id, 0.0) for id in pool.ids]) for name, hits in brought.items()}
+    pool = replace(pool, extra={name: scores for name, scores in extra.items() if scores.any()})
+    return replace(found, pool=pool, strangers=strangers)
+
+
+def _probes_again(request: Request, found: Found, ids: tuple[str, ...]) -> list[Probe]:
+    """What the pool was recalled with, embedded already, and these ids."""
+    vectors = list(found.pool.query_vectors) if found.pool.query_vectors.size else [None] * found.pool.variations
+    first, *others = zip((request.query, *found.variations), vectors, strict=True)
+    return [Probe(*first, ids), *(Probe(*other) for other in others)]
+
+
+def _passes(chunk: Chunk, request: Request, window: TimeRange | None) -> bool:
+    inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
+    return inside and matches(request.where, chunk.metadata)
+
+
+def _age_hours(chunk: Chunk, request: Request) -> float:
+    if chunk.event_time is None:
+        return float("nan")
+    return (request.now - chunk.event_time).total_seconds() / SECONDS_PER_HOUR
+
+
+def _may_ask(parts: Parts, request: Request) -> bool:
+    return request.deep_search and parts.rewriting is not None
+
+
+def _decide_beforehand(parts: Parts, request: Request) -> Decision:
+    mode = parts.config.routing.mode
+    if parts.rewriting is None:
+        return Decision(False, ("no rewriter",))
+    if not request.deep_search:
+        return Decision(False, ("deep_search is off",))
+    if mode == "heuristic":
+        return route(request.query)
+    return Decision(mode == "always", (f"mode {mode}",))
+
+
+def _ask_store(parts: Parts, request: Request, probes: Sequence[Probe], window: TimeRange | None) -> Call:
+    config = parts.config
+    depth = max(config.recall.depth, request.limit)
+    around = config.recall.around if config.neighbours.enabled else 0
+    ids = frozenset(id for probe in probes for id in probe.ids)
+
+    def run(probes: Sequence[Probe]) -> Pool:
+        return parts.store.recall(
+            probes,
+            depth=depth,
+            now=request.now,
+            where=request.where,
+            window=window,
+            lexical=config.lexical,
+            decay=config.decay,
+            around=around,
+        )
+
+    def part(pool: Pool, which: slice) -> Pool:
+        return pool.asked_alone(which, best=depth // NEIGHBOURS_OF, around=around, ids=ids)
+
+    return Call.batched(("recall", window), probes, run, part)
+
+
+def _ask_chunks(store: Store, ids: Sequence[str]) -> Call:
+    return Call.batched("get", ids, store.get, lambda chunks, which: chunks[which])
+
+
+def _ask_llm(parts: Parts, request: Request) -> Call:
+    rewriting = parts.rewriting
+    assert rewriting is not None, "the LLM is asked only where there is one"
+    return Call(
+        lambda: rewriting.variations(request.query, history=request.history),
+        lambda: rewriting.avariations(request.query, history=request.history),
+    )
+
+
+def _pool_of(outcome: Outcome, request: Request) -> Pool:
+    if isinstance(outcome, Failure):
+        raise outcome.error
+    pool: Pool = outcome
+    return pool if request.strategy == "hybrid" else pool.only(request.strategy)
+
+
+def _rewrites_of(outcome: Outcome) -> Rewrites:
+    if isinstance(outcome, Failure):
+        raise outcome.error  # Rewriting turns every failure of the LLM into a degradation; this one is ours
+    rewrites: Rewrites = outcome
+    return rewrites
