@@ -27,8 +27,8 @@ class Arm:
     """A further arm of a `DualRetriever`: a web search, a graph, another vector store.
 
     `search(query, k, where, window)` gives at most k (chunk or id, score) pairs, best first, larger scores better, > 0.
-    An id names a chunk of the store; a chunk that the store lacks is carried along as it is. `where` and `window` may be
-    ignored: what does not pass them is left out afterwards, by the store's metadata where it has the chunk.
+    An id names a chunk of the store; a chunk that the store lacks is carried along as it is. `where` and `window` may
+    be ignored: what does not pass is left out afterwards, by the store's metadata where it has the chunk.
 
     Args:
         name: Stands in signals and losses; neither "lexical" nor "dense".

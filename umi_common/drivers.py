@@ -1,8 +1,8 @@
 """One body for sync and async: a generator asks for outside work, one of two drivers answers.
 
 The body yields a tuple of `Call`s and is sent their outcomes in the same order; calls of one tuple run together.
-A call that raises gives its exception as its outcome, so that the body decides what a failure costs. The empty tuple asks
-for nothing: the event loop gets its turn.
+A call that raises gives its exception as its outcome, so that the body decides what a failure costs. The empty tuple
+asks for nothing: the event loop gets its turn.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Body = Generator[tuple[Call, ...], Sequence[Outcome], T]
 
 
 class Threads:
-    """The threads of one retriever and of those made from it; started when they are needed, ended with the last user."""
+    """The threads of a retriever and of those made from it; started when they are needed, ended with the last user."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -110,8 +110,8 @@ class Pool:
         """The pool as if these variations had been the whole search: their rows of the arrays, and the chunks that they
         found, that stand up to `around` beside one of the `best` first of an arm, or that are among `ids`.
         """
-        names = (*PER_VARIATION, *PER_VARIATION_AND_ROW)
-        own = replace(self, **{name: getattr(self, name)[which] for name in names})
+        asked: dict[str, Any] = {name: getattr(self, name)[which] for name in (*PER_VARIATION, *PER_VARIATION_AND_ROW)}
+        own = replace(self, **asked)
         ranks = np.concatenate([own.lexical_rank, own.dense_rank])
         found = (ranks != NOT_RANKED).any(axis=0)
         if around:
@@ -141,12 +141,15 @@ class Pool:
         place = self.source * width + self.position
         placed = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
         near = place[which & placed][:, np.newaxis] + np.arange(-around, around + 1)
-        return placed & np.isin(place, near)
+        beside: Bools = placed & np.isin(place, near)
+        return beside
 
     def rows(self, which: Ints) -> Pool:
         """The pool of these rows, in this order; it must be that of the ids."""
         per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in PER_ROW}
-        per_variation = {name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW}
+        per_variation: dict[str, Any] = {
+            name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
+        }
         extra = {name: scores[which] for name, scores in self.extra.items()}
         ids = tuple(self.ids[row] for row in which)
         return replace(self, ids=ids, extra=extra, **per_row, **per_variation)

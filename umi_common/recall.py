@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -46,8 +45,8 @@ class Found:
 
 
 def recall(parts: Parts, request: Request, window: TimeRange | None, notes: Notes) -> Body[Found]:
-    """The fast pass always, at the same time as the further arms and, where its use is decided beforehand, the LLM; then
-    the LLM's variations.
+    """The fast pass always, at the same time as the further arms and, where its use is decided beforehand, the LLM;
+    then the LLM's variations.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
@@ -112,12 +111,14 @@ def _joined(
     if missing:
         with notes.stage("join arms") as facts:
             probes = _probes_again(request, found, tuple(missing))
-            outcome, stored = yield (_ask_store(parts, request, probes, window), _ask_chunks(parts.store, missing))
+            outcome, stored = yield (_ask_store(parts, request, probes, window), ask_chunks(parts.store, missing))
             pool = pool if isinstance(outcome, Failure) else _pool_of(outcome, request)
             carried = {id: chunk for hits in brought.values() for id, chunk in hits.chunks.items()}
             known = {} if isinstance(stored, Failure) else dict(zip(missing, stored, strict=True))
             passing = {id: chunk or carried.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
-            added = {id: chunk for id, chunk in passing.items() if chunk is not None and _passes(chunk, request, window)}
+            added = {
+                id: chunk for id, chunk in passing.items() if chunk is not None and _passes(chunk, request, window)
+            }
             pool = pool.with_rows(tuple(added), [_age_hours(chunk, request) for chunk in added.values()])
             strangers = {id: chunk for id, chunk in added.items() if known[id] is None}
             facts.update(missing=len(missing), joined=sum(id in set(pool.ids) for id in missing))
@@ -183,7 +184,8 @@ def _ask_store(parts: Parts, request: Request, probes: Sequence[Probe], window: 
     return Call.batched(("recall", window), probes, run, part)
 
 
-def _ask_chunks(store: Store, ids: Sequence[str]) -> Call:
+def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
+    """The store's chunks, aligned with ids."""
     return Call.batched("get", ids, store.get, lambda chunks, which: chunks[which])
 
 

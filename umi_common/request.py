@@ -21,6 +21,7 @@ from umi_common.errors import (
 )
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
+from umi_common.protocols import OnStage
 from umi_common.types import TimeRange, as_utc
 
 LIMIT_MAX = 100
@@ -33,8 +34,8 @@ Strategy = Literal["hybrid", "text", "vector"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
-class SearchOptions(TypedDict, total=False):
-    """What one search may ask for beside its query; see `DualRetriever.search`."""
+class SharedOptions(TypedDict, total=False):
+    """What searches of many queries may have in common; see `DualRetriever.search`."""
 
     limit: int
     deep_search: bool
@@ -43,6 +44,13 @@ class SearchOptions(TypedDict, total=False):
     now: datetime | None
     history: Sequence[str]
     strategy: Strategy
+
+
+class SearchOptions(SharedOptions, total=False):
+    """What one search may ask for beside its query."""
+
+    query_vector: Sequence[float] | None
+    on_stage: OnStage | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +72,14 @@ class Request:
         cls,
         *,
         query: object,
-        limit: object,
-        deep_search: object,
-        time_range: object,
-        where: Where,
         now: datetime,
-        history: Sequence[str],
-        strategy: object,
-        query_vector: object,
+        limit: object = 10,
+        deep_search: object = True,
+        time_range: object = None,
+        where: Where = None,
+        history: Sequence[str] = (),
+        strategy: object = "hybrid",
+        query_vector: object = None,
     ) -> Request:
         """A request from a caller's arguments.
 

@@ -2,38 +2,38 @@
 
     understand -> recall -> fuse -> shape -> assemble
 
-The body is a generator that asks for outside work (`drivers`), so `search` and `asearch` are the same code.
+The body is a generator that asks for outside work (`drivers`), so `search` and `asearch` are the same code, and so is
+`search_many` (`together`).
 """
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
+import copy
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any
 
+from typing_extensions import Self, Unpack
+
+from umi_common.arms import Arm, Arms
 from umi_common.config import UmiConfig
-from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-from umi_common.drivers import Body, Call, Failure, adrive, drive
-from umi_common.filters import Filter
-from umi_common.line import Parts, search_body
-from umi_common.protocols import Clock, Reranker, Rewriter, Store
+from umi_common.drivers import Body, Threads, adrive, drive
+from umi_common.errors import InputError
+from umi_common.line import context_body, search_body
+from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store
 from umi_common.query import routing
 from umi_common.query.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
-from umi_common.request import Request
-from umi_common.types import Chunk, SearchResult, TimeRange
+from umi_common.recall import Parts
+from umi_common.request import Request, SearchOptions, SharedOptions, Strategy, Where
+from umi_common.together import together
+from umi_common.types import SearchResult, TimeRange
 
-THREADS_MAX = min(4, (os.cpu_count() or 1) + 1)
-"""Blocking calls of one retriever at a time; more wait their turn. Few, because they compete with an event loop for the
-interpreter; the LLM has threads of its own."""
+__all__ = ["DualRetriever", "Strategy", "Where"]
 
-Where = Filter | Mapping[str, Any] | None
-Strategy = Literal["hybrid", "text", "vector"]
+QUERIES_AT_ONCE = 32
+"""Of `search_many`; their pool grows with the square of their number."""
 
 
 class DualRetriever:
@@ -44,6 +44,7 @@ class DualRetriever:
         rewriter: An LLM: a `Rewriter`, a LangChain or LlamaIndex model, or a function from prompt to reply.
             None: no deep search, everything else works.
         reranker: A `Reranker` or a function (query, texts) -> scores, applied to the best candidates.
+        arms: Further ways to find chunks (`umi_common.arms.Arm`), fused with the store's two.
         config: Every setting; see `UmiConfig`.
         clock: Gives the present as an aware datetime; for tests and replays.
 
@@ -56,6 +57,7 @@ class DualRetriever:
         *,
         rewriter: Rewriter | Callable[[str], str] | Any | None = None,
         reranker: Reranker | Callable[[str, Sequence[str]], Sequence[float]] | None = None,
+        arms: Sequence[Arm] = (),
         config: UmiConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -63,8 +65,8 @@ class DualRetriever:
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
         self._clock = _utc_now if clock is None else clock
         self._reranker = reranker
-        self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
+        self._arms = Arms(arms)
+        self._threads = Threads()
         self._parts = self._assembled(UmiConfig() if config is None else config, None)
 
     @property
@@ -89,59 +91,96 @@ class DualRetriever:
         self._parts = self._assembled(new, self._parts.rewriting)
         return new
 
+    def with_config(self, **changes: Any) -> Self:
+        """A retriever with other settings that shares everything else: store, models, the LLM's cache, threads.
+
+        Args and raises as `reconfigure`; this retriever stays as it is.
+        """
+        other = copy.copy(self)
+        other.reconfigure(**changes)
+        return other
+
     def search(
         self,
         query: str,
         *,
         limit: int = 10,
         deep_search: bool = True,
-        time_range: TimeRange | tuple[datetime, datetime] | None = None,
+        time_range: TimeRange | tuple[datetime | None, datetime | None] | None = None,
         where: Where = None,
         now: datetime | None = None,
         history: Sequence[str] = (),
         strategy: Strategy = "hybrid",
         query_vector: Sequence[float] | None = None,
+        on_stage: OnStage | None = None,
     ) -> SearchResult:
         """The best chunks for a query, and how they came about.
 
         Args:
-            query: 1..10,000 UTF-8 bytes.
+            query: 1..10,000 UTF-8 bytes; "" where `query_vector` is given and the strategy is "vector".
             limit: At most so many hits, 1..100.
             deep_search: Whether the LLM may be asked; when it is, `config.routing` decides.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking.
             now: What "last week" and ages refer to; None: the clock.
             history: Earlier turns of the conversation, oldest first; only the LLM sees them.
-            strategy: Both arms, or one alone.
+            strategy: All arms, or one of the store's alone ("text", "vector").
             query_vector: (dim,) the query's embedding where the caller has it.
+            on_stage: Told when each stage begins and ends, as it happens; for tracers.
 
         Raises:
             EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, FilterError: The call was wrong.
-            SearchUnavailable: If no arm can answer. Every lesser failure is in `result.degraded`.
+            SearchUnavailable: If no arm of the store can answer. Every lesser failure is in `result.degraded`.
         """
-        return drive(
-            self._search(query, limit, deep_search, time_range, where, now, history, strategy, query_vector),
-            self._threads(),
+        body = self._search(
+            query,
+            limit=limit,
+            deep_search=deep_search,
+            time_range=time_range,
+            where=where,
+            now=now,
+            history=history,
+            strategy=strategy,
+            query_vector=query_vector,
+            on_stage=on_stage,
         )
+        return drive(body, self._threads.executor())
 
-    async def asearch(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        deep_search: bool = True,
-        time_range: TimeRange | tuple[datetime, datetime] | None = None,
-        where: Where = None,
-        now: datetime | None = None,
-        history: Sequence[str] = (),
-        strategy: Strategy = "hybrid",
-        query_vector: Sequence[float] | None = None,
-    ) -> SearchResult:
+    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
         """`search` for an event loop, which it never blocks; same arguments, result and errors."""
-        return await adrive(
-            self._search(query, limit, deep_search, time_range, where, now, history, strategy, query_vector),
-            self._threads(),
-        )
+        return await adrive(self._search(query, **options), self._threads.executor())
+
+    def search_many(
+        self,
+        queries: Sequence[str],
+        *,
+        on_stages: Sequence[OnStage | None] | None = None,
+        **options: Unpack[SharedOptions],
+    ) -> list[SearchResult]:
+        """A result for each query, aligned, the same as from `search`; 32 at a time are embedded and recalled at once.
+
+        A query that names a period of its own ("messages from March") is recalled apart. LLM calls run side by side.
+
+        Args:
+            queries: Any number; all are checked before any is searched.
+            on_stages: `search`'s on_stage for each query; None: none.
+            **options: As in `search`, for all alike, but for `query_vector`.
+
+        Raises:
+            InputError: As `search`; names the query's place.
+            SearchUnavailable: If no arm of the store can answer for one of them.
+        """
+        return drive(self._many(queries, on_stages, options), self._threads.executor())
+
+    async def asearch_many(
+        self,
+        queries: Sequence[str],
+        *,
+        on_stages: Sequence[OnStage | None] | None = None,
+        **options: Unpack[SharedOptions],
+    ) -> list[SearchResult]:
+        """`search_many` for an event loop; same arguments, results and errors."""
+        return await adrive(self._many(queries, on_stages, options), self._threads.executor())
 
     def get_context(
         self,
@@ -166,7 +205,8 @@ class DualRetriever:
         Raises:
             BudgetError: If the budget cannot hold even a header. Otherwise as `search`.
         """
-        return drive(self._context(query, budget, policy, counter, limit, options), self._threads())
+        found = self._search(query, limit=limit, **options)
+        return drive(context_body(self.store, found, budget, policy, counter), self._threads.executor())
 
     async def aget_context(
         self,
@@ -179,7 +219,8 @@ class DualRetriever:
         **options: Any,
     ) -> AssembledContext:
         """`get_context` for an event loop; same arguments, result and errors."""
-        return await adrive(self._context(query, budget, policy, counter, limit, options), self._threads())
+        found = self._search(query, limit=limit, **options)
+        return await adrive(context_body(self.store, found, budget, policy, counter), self._threads.executor())
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the ADRs' trigger words occur in the query (mode "heuristic")."""
@@ -196,12 +237,9 @@ class DualRetriever:
 
     def close(self) -> None:
         """End the threads; a later search starts new ones."""
-        with self._lock:
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
-    def __enter__(self) -> DualRetriever:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -209,63 +247,28 @@ class DualRetriever:
 
     def _assembled(self, config: UmiConfig, previous: Rewriting | None) -> Parts:
         rewriting = None if self._rewriter is None else Rewriting(self._rewriter, config.rewrite, previous=previous)
-        return Parts(self.store, config, rewriting, self._reranker)
+        return Parts(self.store, config, rewriting, self._reranker, self._arms)
 
-    def _search(
-        self,
-        query: str,
-        limit: int,
-        deep_search: bool = True,
-        time_range: object = None,
-        where: Where = None,
-        now: datetime | None = None,
-        history: Sequence[str] = (),
-        strategy: Strategy = "hybrid",
-        query_vector: object = None,
-    ) -> Body[SearchResult]:
-        request = Request.checked(
-            query=query,
-            limit=limit,
-            deep_search=deep_search,
-            time_range=time_range,
-            where=where,
-            now=self._clock() if now is None else now,
-            history=history,
-            strategy=strategy,
-            query_vector=query_vector,
-        )
-        return search_body(self._parts, request)
+    def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
+        return search_body(self._parts, self._checked([query], options)[0], on_stage)
 
-    def _context(
-        self,
-        query: str,
-        budget: TokenBudget | None,
-        policy: AssemblyPolicy | None,
-        counter: Any,
-        limit: int,
-        options: dict[str, Any],
-    ) -> Body[AssembledContext]:
-        policy = AssemblyPolicy() if policy is None else policy
-        result = yield from self._search(query, limit, **options)
-        around: dict[str, list[Chunk]] = {}
-        if policy.neighbours and result.hits:
-            store, reach = self.store, policy.neighbours
-            (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach)),)
-            around = {} if isinstance(found, Failure) else found
-        return assemble(
-            result.hits,
-            budget=TokenBudget() if budget is None else budget,
-            policy=policy,
-            counter=counter,
-            around=around,
-        )
+    def _many(
+        self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions
+    ) -> Body[list[SearchResult]]:
+        requests = self._checked(queries, options)
+        told = [None] * len(requests) if on_stages is None else on_stages
+        bodies = [search_body(self._parts, *each) for each in zip(requests, told, strict=True)]
+        results: list[SearchResult] = []
+        for start in range(0, len(bodies), QUERIES_AT_ONCE):
+            results += yield from together(bodies[start : start + QUERIES_AT_ONCE])
+        return results
 
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="umi")
-                weakref.finalize(self, self._executor.shutdown, wait=False)
-            return self._executor
+    def _checked(self, queries: Sequence[str], options: Mapping[str, Any]) -> list[Request]:
+        if isinstance(queries, str):
+            raise InputError("queries is one string; expected a list of strings")
+        stated = options.get("now")
+        now = self._clock() if stated is None else stated
+        return [Request.checked(**{**options, "query": query, "now": now}) for query in queries]
 
 
 def _utc_now() -> datetime:

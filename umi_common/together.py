@@ -14,8 +14,8 @@ T = TypeVar("T")
 def together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     """Run bodies side by side, step by step, to their results in the same order.
 
-    In each step the calls of all bodies go out in one tuple, those of one kind (`Batch`) as one call. Between two bodies
-    the event loop gets its turn. What one body raises ends all.
+    In each step the calls of all bodies go out in one tuple, those of one kind (`Batch`) as one call. Between two
+    bodies the event loop gets its turn. What one body raises ends all.
     """
     results: dict[int, T] = {}
     asked: dict[int, tuple[Call, ...]] = {}
@@ -53,8 +53,9 @@ def _answered(calls: Sequence[Call]) -> Body[list[Outcome]]:
     answers = yield tuple(_as_one([calls[place] for place in group]) for group in groups.values())
     outcomes: list[Outcome] = [None] * len(calls)
     for group, answer in zip(groups.values(), answers, strict=True):
-        shared = len(group) > 1 and not isinstance(answer, Failure)
-        for place, outcome in zip(group, answer if shared else [answer] * len(group), strict=True):
+        if len(group) == 1 or isinstance(answer, Failure):
+            answer = [answer] * len(group)
+        for place, outcome in zip(group, answer, strict=True):
             outcomes[place] = outcome
     return outcomes
 
@@ -68,6 +69,8 @@ def _as_one(calls: Sequence[Call]) -> Call:
 
     def run() -> list[Any]:
         answer = batches[0].run([item for batch in batches for item in batch.items])
-        return [batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)]
+        return [
+            batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
+        ]
 
     return Call(run)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
@@ -269,11 +270,11 @@ class SearchResult:
 
         return explain.to_frame(self)
 
-    def explain(self, path: str | None = None) -> str:
-        """A standalone HTML page about this result; also written to `path` where one is given."""
+    def explain(self, path: str | PathLike[str] | None = None, *, context: Any = None) -> str:
+        """A standalone HTML page about this result, and the `AssembledContext` made of it; also written to `path`."""
         from umi_common import explain
 
-        return explain.to_page(self, path)
+        return explain.to_page(self, path, context=context)
 
     def _repr_html_(self) -> str:
         from umi_common import explain

@@ -246,15 +246,15 @@ async def loop_held_by(work) -> tuple[float, float]:
 
 
 async def test_fifty_questions_at_once_leave_the_loop_free(retriever):
-    """By the loop's own work, which is what umi does to it; the clock also counts whatever else the machine does."""
+    """In the best of five rounds: the clock also counts whatever else the machine does."""
 
     async def ask() -> None:
         found = await asyncio.gather(*(retriever.aretrieve(f"{QUESTION} {n}") for n in range(50)))
         assert all(len(nodes) == 5 for nodes in found)
 
     rounds = [await loop_held_by(ask()) for _ in range(5)]
-    assert min(busy for _, busy in rounds) < LOOP_SECONDS
-    assert min(away for away, _ in rounds) < 5 * LOOP_SECONDS
+    assert max(busy for _, busy in rounds) < LOOP_SECONDS
+    assert min(away for away, _ in rounds) < LOOP_SECONDS
 
 
 def test_the_callers_store_stays_open():

@@ -13,7 +13,8 @@ from small_store import NOW
 from umi_common.config import DecayConfig
 from umi_common.store.codec import Head, microseconds
 from umi_common.store.dense import cosines, search_exact
-from umi_common.store.rows import Growing, RowTable
+from umi_common.store.growing import Growing
+from umi_common.store.rows import RowTable
 
 HEADS = st.lists(
     st.tuples(

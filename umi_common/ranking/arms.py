@@ -40,9 +40,13 @@ def fuse_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], config: 
     return by_best(mix([by_best(arm) for arm in (scores, *pool.extra.values())], [own, *each]))
 
 
-def ranks_of(scores: Floats) -> Ints:
-    """(n,) from FIRST_RANK by falling score, ties to the smaller row; NOT_RANKED where the score is 0."""
-    order = np.argsort(-scores, kind="stable")
+def falling_ranks(scores: Floats) -> Ints:
+    """(n,) from FIRST_RANK by falling score, ties to the smaller row."""
     ranks = np.empty(len(scores), dtype=np.int64)
-    ranks[order] = np.arange(len(scores)) + FIRST_RANK
-    return np.where(scores > 0, ranks, NOT_RANKED)
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores)) + FIRST_RANK
+    return ranks
+
+
+def ranks_of(scores: Floats) -> Ints:
+    """The same for an arm: NOT_RANKED where the score is 0."""
+    return np.where(scores > 0, falling_ranks(scores), NOT_RANKED)

@@ -1,54 +1,13 @@
-"""Exponential forgetting: a factor per candidate, multiplied into its score. Pure.
-
-factor = floor + (1 - floor) * exp(-rate * age)
-"""
+"""Forgetting applied to scores; the factor itself is in `umi_common.forgetting`. Pure."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from umi_common.errors import ConfigError
+from umi_common.forgetting import decay_factors, rate_of
 from umi_common.pool import Floats
 
-NEUTRAL = 1.0
-"""Factor of a chunk without a time."""
-
-
-def rate_of(half_life_hours: float) -> float:
-    """The rate at which the factor has fallen halfway to the floor after `half_life_hours`: ln 2 / half-life.
-
-    Raises:
-        ConfigError: If the half-life is not a finite number > 0.
-    """
-    if not half_life_hours > 0 or math.isinf(half_life_hours):
-        raise ConfigError(f"half-life {half_life_hours!r} hours: expected a finite number > 0")
-    return math.log(2) / half_life_hours
-
-
-def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
-    """floor + (1 - floor) * exp(-rate * age).
-
-    Args:
-        age_hours: (n,); the future (negative) counts as age 0; NaN (no time known) is neutral.
-        rate: Per hour, >= 0; 0 forgets nothing.
-        floor: Smallest factor, 0..1.
-
-    Returns:
-        (n,) factors in [floor, 1]; 1 at age 0 and without a time. Never rising with age.
-
-    Raises:
-        ConfigError: If the rate is negative or not finite, or the floor outside 0..1.
-    """
-    if not rate >= 0 or math.isinf(rate):
-        raise ConfigError(f"decay rate {rate!r} per hour: expected a finite number >= 0")
-    if not 0 <= floor <= 1:
-        raise ConfigError(f"decay floor {floor!r}: expected 0..1")
-    ages = np.maximum(np.asarray(age_hours, dtype=np.float64), 0.0)  # keeps NaN
-    known = ~np.isnan(ages)
-    factors = floor + (1.0 - floor) * np.exp(-rate * np.where(known, ages, 0.0))
-    return np.where(known, factors, NEUTRAL)
+__all__ = ["decay", "decay_factors", "rate_of"]
 
 
 def decay(scores: Floats, age_hours: Floats, *, rate: float, floor: float) -> Floats:

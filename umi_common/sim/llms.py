@@ -128,10 +128,11 @@ class CassetteLLM:
     def _kept(self, prompt: str) -> str | None:
         if not self._by_query:
             return self._replies.get(prompt)
-        lines = prompt.splitlines()
-        for line in (*lines, *(line.partition(": ")[2] for line in lines)):
-            if line.strip() in self._replies:
-                return self._replies[line.strip()]
+        # From the end: a conversation's earlier turns stand before the query and may be recorded queries themselves.
+        for line in reversed(prompt.splitlines()):
+            for part in (line.strip(), line.partition(": ")[2].strip()):
+                if part in self._replies:
+                    return self._replies[part]
         try:
             return self._replies[_longest_inside(prompt, self._replies)]
         except LookupError:

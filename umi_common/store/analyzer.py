@@ -68,10 +68,7 @@ class Analyzer:
     def terms(self, text: str) -> list[str]:
         """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
         terms_of = self._terms_of
-        if text.isascii():
-            tokens = _ASCII_TOKEN.findall(text)
-        else:
-            tokens = self._unicode_pattern().findall(_normalised(text))
+        tokens = _ASCII_TOKEN.findall(text) if text.isascii() else self._unicode_pattern().findall(_normalised(text))
         return list(chain.from_iterable(map(terms_of.__getitem__, tokens)))
 
     def _unicode_pattern(self) -> re.Pattern[str]:

@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from umi_common.pool import Floats, Ints, Vectors
-from umi_common.store.rows import Growing, Rows
+from umi_common.pool import NO_SOURCE, Floats, Ints, Vectors
+from umi_common.store.background import Background, Sample, background_of
+from umi_common.store.rows import MISSING, Rows
 
-BACKGROUND_SAMPLE = 1_024
-"""Chunks whose cosines make a background: those with the smallest checksum of the id."""
 WEIGHT_TERMS_MAX = 30
 """A chunk weighs as many terms as it has, up to this: "mm-hm" says nothing about the order."""
 LAGS = (1, 2)
@@ -35,33 +33,12 @@ SOURCE_CHUNKS_MAX = 1_024
 SAMPLE_CHUNKS_MAX = 8_192
 """First chunks of a source, and chunks in all, that are looked at; the numbers are settled long before."""
 EPSILON = 1e-12
-
-
-class Background(NamedTuple):
-    """The usual cosines of V queries."""
-
-    mean: Floats
-    """(V,)"""
-    deviation: Floats
-    """(V,)"""
-    chunks: int
-    """How many were looked at."""
-
-
-class Sums(NamedTuple):
-    """What one source adds."""
-
-    chunks: int
-    total: Floats
-    """(dim,) sum of its vectors."""
-    squares: float
-    """Sum of squared weighted deviations from its weighted mean."""
-    weights_squared: float
-    alike: Floats
-    """(lags,) products of deviations, less chance."""
-    both: Floats
-    """(lags,) products of weights."""
-    pairs: int
+CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
+ALIKE, BOTH = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 * len(LAGS))
+COLUMNS = BOTH.stop
+"""What one source adds, as a row of numbers: chunks, the sum of squared weighted deviations from its weighted mean, the
+sum of squared weights, pairs, the squared deviations from its plain mean; by lag the products of deviations, less
+chance, and the products of weights."""
 
 
 class Calibration:
@@ -69,22 +46,20 @@ class Calibration:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._checksums: Growing[np.uint32] = Growing(np.uint32)
-        self._sample: tuple[Rows | None, Ints] = (None, np.zeros(0, dtype=np.int64))
-        self._sums: dict[int, tuple[bytes, Sums]] = {}
-        self._numbers: tuple[Rows | None, Mapping[str, float]] = (None, {})
+        self._sample = Sample()
+        self._rows: Rows | None = None
+        self._numbers: Mapping[str, float] = {}
+        self._order: list[tuple[int, str, int]] = []
+        self._codes: Ints = np.zeros(0, dtype=np.int64)
+        self._chosen: list[int] = []
+        self._sums = np.zeros((0, COLUMNS))
+        self._totals = np.zeros((0, 0))
 
     def background(self, rows: Rows, vectors: Vectors, queries: Vectors) -> Background:
         """Of V unit queries (V, dim) over a sample of the living chunks of one moment."""
         with self._lock:
-            if self._sample[0] is not rows:
-                self._sample = (rows, self._drawn(rows))
-            drawn = self._sample[1]
-        if not len(drawn):
-            return Background(np.zeros(len(queries)), np.zeros(len(queries)), 0)
-        among = vectors[drawn]
-        cosines = np.stack([np.einsum("ij,j->i", among, query) for query in queries]).astype(np.float64)
-        return Background(cosines.mean(axis=1), cosines.std(axis=1), len(drawn))
+            among = self._sample.vectors(rows, vectors)
+        return background_of(among, queries)
 
     def numbers(self, rows: Rows, vectors: Vectors, lengths: Ints, sources: Sequence[str]) -> Mapping[str, float]:
         """succession, succession_pairs, unity, unity_chunks, company; empty where no source has two chunks.
@@ -96,62 +71,81 @@ class Calibration:
             sources: Names by code.
         """
         with self._lock:
-            if self._numbers[0] is not rows:
-                self._numbers = (rows, self._measured(rows, vectors, lengths, sources))
-            return self._numbers[1]
-
-    def _drawn(self, rows: Rows) -> Ints:
-        new = rows.ids[len(self._checksums.view) : len(rows)]
-        self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
-        living = np.flatnonzero(rows.alive)
-        checksums = self._checksums.view[living]
-        if len(living) > BACKGROUND_SAMPLE:
-            cut = np.partition(checksums, BACKGROUND_SAMPLE - 1)[BACKGROUND_SAMPLE - 1]
-            living = living[checksums <= cut]
-            checksums = self._checksums.view[living]
-        ordered = living[np.argsort(checksums, kind="stable")]
-        if (np.diff(np.sort(checksums)) == 0).any():
-            by_id = sorted(living.tolist(), key=lambda row: (self._checksums.view[row], rows.ids[row]))
-            ordered = np.array(by_id, dtype=np.int64)
-        return ordered[:BACKGROUND_SAMPLE]
+            if self._rows is not rows:
+                self._numbers = self._measured(rows, vectors, lengths, sources)
+                self._rows = rows
+            return self._numbers
 
     def _measured(self, rows: Rows, vectors: Vectors, lengths: Ints, sources: Sequence[str]) -> Mapping[str, float]:
-        ordered = rows.succession
-        codes = rows.source[ordered]
-        starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        sizes = np.diff(np.append(starts, len(codes)))
+        placed = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
+        sizes = np.bincount(placed, minlength=len(sources))
         in_company = int(sizes[sizes > 1].sum())
         if not in_company:
             return {}
-        found: list[Sums] = []
-        seen = 0
-        several = np.flatnonzero(sizes > 1).tolist()
-        names = {at: sources[codes[starts[at]]] for at in several}
-        for at in sorted(several, key=lambda at: (crc32(names[at].encode()), names[at])):
-            if seen >= SAMPLE_CHUNKS_MAX:
-                break
-            mine = ordered[starts[at] : starts[at] + min(int(sizes[at]), SOURCE_CHUNKS_MAX)]
-            found.append(self._sums_of(int(codes[starts[at]]), mine, rows.place[mine], vectors, lengths))
-            seen += len(mine)
-        return {**_succession(found), **_unity(found), "company": in_company / len(codes)}
+        self._sum_up(self._choose(sizes, sources), sizes, rows, vectors, lengths)
+        return {
+            **_succession(self._sums),
+            **_unity(self._sums, self._totals),
+            "company": in_company / len(placed),
+        }
 
-    def _sums_of(self, code: int, mine: Ints, places: Ints, vectors: Vectors, lengths: Ints) -> Sums:
-        key = mine.tobytes()  # rows never change what they hold
-        known = self._sums.get(code)
-        if known is None or known[0] != key:
-            own = vectors[mine].astype(np.float64)
-            present = own.any(axis=1)
-            weights = np.clip(lengths[mine][present], 1, WEIGHT_TERMS_MAX).astype(np.float64)
-            known = self._sums[code] = (key, _sums(own[present], places[present], weights))
-        return known[1]
+    def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
+        """Codes of the sources that are looked at, by (checksum, name), until there are chunks enough."""
+        if len(sources) > len(self._order):
+            new = range(len(self._order), len(sources))
+            self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
+            self._order.sort()
+            self._codes = np.array([code for _, _, code in self._order], dtype=np.int64)
+        several = self._codes[sizes[self._codes] > 1]
+        looked_at = np.minimum(sizes[several], SOURCE_CHUNKS_MAX)
+        chosen: list[int] = several[np.cumsum(looked_at) - looked_at < SAMPLE_CHUNKS_MAX].tolist()
+        return chosen
+
+    def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: Vectors, lengths: Ints) -> None:
+        """Bring the rows of `_sums` and `_totals` to the chosen sources of this moment."""
+        touched = _touched(self._rows, rows)
+        before, self._chosen = self._chosen, []  # whatever fails below, nothing half-done is taken for known
+        if chosen != before:
+            known = {code: at for at, code in enumerate(before)}
+            touched |= set(chosen) - known.keys()
+            old = [known.get(code, -1) for code in chosen]
+            if not before:
+                self._sums, self._totals = np.zeros((0, COLUMNS)), np.zeros((0, vectors.shape[1]))
+            # The last row, for those that are new, is overwritten below.
+            self._sums = np.append(self._sums, np.zeros((1, COLUMNS)), axis=0)[old]
+            self._totals = np.append(self._totals, np.zeros((1, vectors.shape[1])), axis=0)[old]
+        stale = [at for at, code in enumerate(chosen) if code in touched]
+        if stale:
+            ordered = rows.succession
+            codes = rows.source[ordered]
+        for at in stale:
+            first = int(codes.searchsorted(chosen[at]))
+            mine = ordered[first : first + min(int(sizes[chosen[at]]), SOURCE_CHUNKS_MAX)]
+            self._sums[at], self._totals[at] = _sums_of(mine, rows.place[mine], vectors, lengths)
+        self._chosen = chosen
 
 
-def _sums(vectors: Floats, places: Ints, weights: Floats) -> Sums:
-    chunks = len(vectors)
+def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
+    """Codes of the sources that have other chunks than in the moment `before`, which may be the later one."""
+    if before is None:
+        return frozenset()
+    shared = min(len(before), len(now))
+    longer = before if len(before) > len(now) else now
+    changed = np.flatnonzero(before.alive[:shared] != now.alive[:shared])
+    return frozenset(longer.source[changed].tolist()) | frozenset(longer.source[shared:].tolist())
+
+
+def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Ints) -> tuple[Floats, Floats]:
+    """What one source adds: its row of numbers, and the sum of its vectors."""
+    own = vectors[mine].astype(np.float64)
+    present = own.any(axis=1)
+    own, places = own[present], places[present]
+    sums, chunks = np.zeros(COLUMNS), len(own)
     if chunks < 2:
-        return Sums(0, np.zeros(vectors.shape[1]), 0.0, 0.0, np.zeros(len(LAGS)), np.zeros(len(LAGS)), 0)
+        return sums, np.zeros(vectors.shape[1])
+    weights = np.clip(lengths[mine][present], 1, WEIGHT_TERMS_MAX).astype(np.float64)
     heavy = weights.sum()
-    away = (vectors - weights @ vectors / heavy) * weights[:, np.newaxis]
+    away = (own - weights @ own / heavy) * weights[:, np.newaxis]
     squares = float(np.einsum("ij,ij->", away, away))
     weights_squared = float(weights @ weights)
     # Weighted deviations from a mean sum to 0, which fixes what chance gives.
@@ -159,33 +153,34 @@ def _sums(vectors: Floats, places: Ints, weights: Floats) -> Sums:
     alike, both, pairs = np.zeros(len(LAGS)), np.zeros(len(LAGS)), 0
     for at, lag in enumerate(LAGS):
         first = np.flatnonzero(places[lag:] - places[:-lag] == lag)
-        products = weights[first] * weights[first + lag]
-        both[at] = products.sum()
+        both[at] = (weights[first] * weights[first + lag]).sum()
         alike[at] = np.einsum("ij,ij->", away[first], away[first + lag]) - chance * both[at]
         pairs += len(first)
-    return Sums(chunks, vectors.sum(axis=0), squares, weights_squared, alike, both, pairs)
+    total = own.sum(axis=0)
+    sums[: ALIKE.start] = chunks, squares, weights_squared, pairs, chunks - float(total @ total) / chunks
+    sums[ALIKE], sums[BOTH] = alike, both
+    return sums, total
 
 
-def _succession(found: Sequence[Sums]) -> dict[str, float]:
-    weights_squared = sum(part.weights_squared for part in found)
-    scale = sum(part.squares for part in found) / max(weights_squared, EPSILON)
-    alike, both = sum(part.alike for part in found), sum(part.both for part in found)
-    per_lag = np.where(both > 0, alike / np.maximum(both, EPSILON), 0.0) / max(scale, EPSILON)
+def _succession(sums: Floats) -> dict[str, float]:
+    whole = sums.sum(axis=0)
+    scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], EPSILON)
+    both = whole[BOTH]
+    per_lag = np.where(both > 0, whole[ALIKE] / np.maximum(both, EPSILON), 0.0) / max(scale, EPSILON)
     return {
         "succession": float(np.sum(per_lag)) if scale > EPSILON else 0.0,
-        "succession_pairs": float(sum(part.pairs for part in found)),
+        "succession_pairs": float(whole[PAIRS]),
     }
 
 
-def _unity(found: Sequence[Sums]) -> dict[str, float]:
+def _unity(sums: Floats, totals: Floats) -> dict[str, float]:
     """1 - (variance within sources) / (variance over all), of unit vectors; one source is no evidence."""
-    parts = [part for part in found if part.chunks]
-    chunks = sum(part.chunks for part in parts)
-    if len(parts) < 2:
+    parts = int(np.count_nonzero(sums[:, CHUNKS]))
+    if parts < 2:
         return {"unity": 0.0, "unity_chunks": 0.0}
-    whole = np.sum([part.total for part in parts], axis=0)
+    whole = totals.sum(axis=0)
+    chunks, within = sums.sum(axis=0)[[CHUNKS, WITHIN]]
     spread = (chunks - float(whole @ whole) / chunks) / (chunks - 1)
-    within = sum(part.chunks - float(part.total @ part.total) / part.chunks for part in parts)
-    freedom = chunks - len(parts)
+    freedom = chunks - parts
     unity = 1.0 - within / freedom / spread if spread > EPSILON else 0.0
-    return {"unity": unity, "unity_chunks": float(freedom)}
+    return {"unity": float(unity), "unity_chunks": float(freedom)}

@@ -23,9 +23,10 @@ from umi_common.store.calibration import Calibration
 from umi_common.store.codec import Head, decode_metadata
 from umi_common.store.columns import MetadataColumns
 from umi_common.store.generations import Generations
+from umi_common.store.growing import Growing
 from umi_common.store.ledger import Ledger, Mark
 from umi_common.store.lexical_arm import LexicalArm
-from umi_common.store.rows import Growing, Mask, RowTable
+from umi_common.store.rows import Mask, RowTable
 from umi_common.store.state import Change, State
 from umi_common.types import TimeRange
 

@@ -6,59 +6,42 @@ sees one moment from start to end. Rows are only appended; a removed chunk's row
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import DecayConfig
+from umi_common.forgetting import decay_factors, rate_of
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
 from umi_common.store.codec import Head, microseconds
+from umi_common.store.growing import Growing
 from umi_common.types import TimeRange
 
 Mask = npt.NDArray[np.bool_]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 MISSING = np.iinfo(np.int64).min
 """In `position` and `time`: the chunk has none."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
-ROWS_FIRST = 256
-"""Capacity of a new array; doubled when full."""
-
-
-class Growing(Generic[Scalar]):
-    """An array that grows at its end; views of it stay valid and keep their values."""
-
-    def __init__(self, dtype: type[Scalar], width: int | None = None) -> None:
-        shape = (ROWS_FIRST,) if width is None else (ROWS_FIRST, width)
-        self._array: npt.NDArray[Scalar] = np.zeros(shape, dtype=dtype)
-        self._size = 0
-
-    def extend(self, values: npt.ArrayLike) -> None:
-        """Append values or rows."""
-        new = np.asarray(values, dtype=self._array.dtype)
-        size = self._size + len(new)
-        if size > len(self._array):
-            grown = np.zeros((max(size, 2 * len(self._array)), *self._array.shape[1:]), dtype=self._array.dtype)
-            grown[: self._size] = self._array[: self._size]
-            self._array = grown
-        self._array[self._size : size] = new
-        self._size = size
-
-    @property
-    def view(self) -> npt.NDArray[Scalar]:
-        """What is there now; not to be written to."""
-        size = self._size  # read first: the array is never shorter
-        return self._array[:size]
+RESORTED_FROM = 100
+"""New rows at which the succession is sorted afresh; fewer are put in one by one."""
 
 
 class Rows:
     """The rows of one moment. Not to be written to."""
 
     def __init__(
-        self, ids: list[str], seq: Ints, source: Ints, position: Ints, time: Ints, alive: Mask, living: int
+        self,
+        ids: list[str],
+        seq: Ints,
+        source: Ints,
+        position: Ints,
+        time: Ints,
+        alive: Mask,
+        living: int,
+        before: tuple[Ints, int] | None = None,
     ) -> None:
         self.ids = ids
         """By row; may be longer than n, what is beyond belongs to later snapshots."""
@@ -74,6 +57,8 @@ class Rows:
         """(n,) False: removed."""
         self.living = living
         """Chunks alive."""
+        self._before = before
+        """The succession of an earlier moment and how many rows that had."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -81,7 +66,22 @@ class Rows:
     @cached_property
     def succession(self) -> Ints:
         """Living rows that have source and position, by source, position, id: neighbours stand side by side."""
-        rows = np.flatnonzero(self.alive & (self.source != NO_SOURCE) & (self.position != MISSING))
+        order, known = (np.zeros(0, dtype=np.int64), 0) if self._before is None else self._before
+        new = known + np.flatnonzero(self._placed(slice(known, None)))
+        if len(new) > RESORTED_FROM:
+            return self._sorted(np.flatnonzero(self._placed(slice(None))))
+        order = order[self.alive[order]]
+        return self._with(order, new) if len(new) else order
+
+    def succession_known(self) -> tuple[Ints, int] | None:
+        """What the next moment can go on from; None: nothing yet."""
+        return (self.succession, len(self)) if "succession" in self.__dict__ else self._before
+
+    def _placed(self, which: slice) -> Mask:
+        has_place: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
+        return has_place & self.alive[which]
+
+    def _sorted(self, rows: Ints) -> Ints:
         order = rows[np.lexsort((self.position[rows], self.source[rows]))]
         tied = (np.diff(self.source[order]) == 0) & (np.diff(self.position[order]) == 0)
         if tied.any():
@@ -90,6 +90,18 @@ class Rows:
             by_id[sorted(involved.tolist(), key=self.ids.__getitem__)] = np.arange(len(involved))
             order = rows[np.lexsort((by_id[rows], self.position[rows], self.source[rows]))]
         return order
+
+    def _with(self, order: Ints, new: Ints) -> Ints:
+        """A succession with a few more rows, each put where it belongs."""
+        new = self._sorted(new)
+        codes = self.source[order]
+        places = []
+        for row in new.tolist():
+            first, last = codes.searchsorted((self.source[row], self.source[row] + 1)).tolist()
+            positions = self.position[order[first:last]]
+            left, right = (first + int(positions.searchsorted(self.position[row], side)) for side in ("left", "right"))
+            places.append(bisect_left(order, self.ids[row], left, right, key=self.ids.__getitem__))
+        return np.insert(order, places, new)
 
     @cached_property
     def slot(self) -> Ints:
@@ -101,9 +113,10 @@ class Rows:
     @cached_property
     def place(self) -> Ints:
         """(n,) order of a row among the living of its source, from 0, without gaps; NO_POSITION."""
-        codes = self.source[self.succession]
+        starts = np.flatnonzero(np.diff(self.source[self.succession], prepend=NO_SOURCE))
+        sizes = np.diff(starts, append=len(self.succession))
         place = np.full(len(self), NO_POSITION, dtype=np.int64)
-        place[self.succession] = np.arange(len(codes)) - np.searchsorted(codes, codes)
+        place[self.succession] = np.arange(len(self.succession)) - np.repeat(starts, sizes)
         return place
 
     def beside(self, rows: Ints, reach: int) -> Ints:
@@ -129,14 +142,10 @@ class Rows:
         return inside
 
     def decay(self, now: int, config: DecayConfig) -> Floats | None:
-        """(n,) floor + (1 - floor) * 2 ** (-age / half_life); None: decay is off.
-
-        1 without a time; an event in the future has age 0.
-        """
+        """(n,) `decay_factors` at `now`; None: decay is off."""
         if config.half_life_hours is None:
             return None
-        age = np.maximum(np.nan_to_num(self.age_hours(now), nan=0.0), 0.0)
-        return np.asarray(config.floor + (1.0 - config.floor) * np.exp2(-age / config.half_life_hours))
+        return decay_factors(self.age_hours(now), rate=rate_of(config.half_life_hours), floor=config.floor)
 
 
 class RowTable:
@@ -151,14 +160,12 @@ class RowTable:
         self._alive: Mask = np.zeros(0, dtype=np.bool_)
         self._sources = {source: code for code, source in enumerate(sources)}
         self._by_id: dict[str, int] = {}
+        self._last: Rows | None = None
+        self.sources = list(sources)
+        """Names of the sources by code; only ever grows."""
 
     def __len__(self) -> int:
         return len(self._ids)
-
-    @property
-    def sources(self) -> list[str]:
-        """Names of the sources by code."""
-        return list(self._sources)
 
     def row_of(self, id: str) -> int | None:
         """The living row of an id."""
@@ -199,7 +206,8 @@ class RowTable:
 
     def snapshot(self) -> Rows:
         """The rows of this moment."""
-        return Rows(
+        before = None if self._last is None else self._last.succession_known()
+        self._last = Rows(
             self._ids,
             self._seq.view,
             self._source.view,
@@ -207,9 +215,14 @@ class RowTable:
             self._time.view,
             self._alive,
             len(self._by_id),
+            before,
         )
+        return self._last
 
     def _code(self, source: str | None) -> int:
         if source is None:
             return NO_SOURCE
-        return self._sources.setdefault(source, len(self._sources))
+        code = self._sources.setdefault(source, len(self.sources))
+        if code == len(self.sources):
+            self.sources.append(source)
+        return code

@@ -1,0 +1,293 @@
+"""Many queries at once: the same answers as one by one, for one embedding call and one recall."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from umi_common.config import UmiConfig
+from umi_common.drivers import Call, Failure, drive
+from umi_common.embedders import default_embedder
+from umi_common.errors import EmptyQuery, InputError, SearchUnavailable
+from umi_common.evaluation.beir import load_beir
+from umi_common.protocols import NEIGHBOURS_OF
+from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
+from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder
+from umi_common.store import candidates
+from umi_common.store.hybrid import HybridStore
+from umi_common.together import together
+from umi_common.types import Chunk
+
+CONVERSATION = Path(__file__).parents[1] / ".." / "shared" / "data" / "locomo" / "conv-26"
+NOW = datetime(2023, 12, 1, tzinfo=timezone.utc)
+
+
+class CountingStore:
+    """A store that counts how often it is asked to recall, and with how many probes."""
+
+    def __init__(self, store: HybridStore) -> None:
+        self._store = store
+        self.recalls: list[int] = []
+
+    def recall(self, probes, **options):
+        self.recalls.append(len(probes))
+        return self._store.recall(probes, **options)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+@pytest.fixture(scope="module")
+def locomo():
+    if not CONVERSATION.exists():
+        pytest.skip(f"{CONVERSATION} is not there")
+    return load_beir(CONVERSATION)
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return CountingEmbedder(default_embedder())
+
+
+@pytest.fixture(scope="module")
+def store(locomo, embedder):
+    with HybridStore.open(embedder=embedder) as opened:
+        opened.add(locomo.chunks)
+        yield opened
+
+
+@pytest.fixture
+def counting(store):
+    return CountingStore(store)
+
+
+@pytest.fixture(scope="module")
+def queries(locomo):
+    return [query.text for query in locomo.queries][:60]
+
+
+def plain(result):
+    """Everything of a result but the time it took."""
+    hits = [(hit.chunk, hit.score, hit.rank, hit.signals, dict(hit.stages), dict(hit.ranks)) for hit in result]
+    facts = (result.query, result.query_variations, result.deep_search_used, result.mode, result.degraded)
+    return hits, facts, result.suppressed
+
+
+SETTINGS = {
+    "defaults": {},
+    "rrf": {"fusion": {"method": "rrf"}},
+    "convex": {"fusion": {"adaptive": False}, "recall": {"around": 2}},
+    "decay and diversity": {"decay": {"half_life_hours": 500.0}, "mmr": {"enabled": True}},
+    "no neighbours": {"neighbours": {"enabled": False}},
+    "shallow": {"recall": {"depth": 10, "around": 3}},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_results_equal_those_of_single_searches_to_the_last_bit(name, store, queries):
+    umi = DualRetriever(store, config=UmiConfig(**SETTINGS[name]))
+    alone = [plain(umi.search(query, now=NOW)) for query in queries]
+    assert [plain(result) for result in umi.search_many(queries, now=NOW)] == alone
+    assert [plain(result) for result in await umi.asearch_many(queries, now=NOW)] == alone
+
+
+@pytest.mark.parametrize("strategy", ["text", "vector"])
+def test_one_arm_alone_gives_the_same_too(strategy, store, queries):
+    umi = DualRetriever(store)
+    alone = [plain(umi.search(query, now=NOW, strategy=strategy, limit=30)) for query in queries]
+    assert [plain(r) for r in umi.search_many(queries, now=NOW, strategy=strategy, limit=30)] == alone
+
+
+@pytest.mark.parametrize("mode", ["always", "evidence", "heuristic"])
+async def test_deep_search_gives_the_same_too(mode, store, queries):
+    umi = DualRetriever(store, rewriter=lambda prompt: f'["{sorted(prompt.split())[-1]}", "a trip with family"]')
+    umi.reconfigure(routing={"mode": mode}, when={"enabled": False})
+    alone = [plain(umi.search(query, now=NOW)) for query in queries]
+    assert any(deep for _, (_, _, deep, _, _), _ in alone)
+    assert [plain(result) for result in umi.search_many(queries, now=NOW)] == alone
+    assert [plain(result) for result in await umi.asearch_many(queries, now=NOW)] == alone
+
+
+def test_a_filter_and_a_period_hold_for_all(store, queries, locomo):
+    umi = DualRetriever(store)
+    session = locomo.chunks[0].metadata["session"]
+    options = {"where": {"session": session}, "time_range": (None, NOW), "now": NOW}
+    alone = [plain(umi.search(query, **options)) for query in queries[:20]]
+    many = umi.search_many(queries[:20], **options)
+    assert [plain(result) for result in many] == alone
+    assert {hit.chunk.metadata["session"] for result in many for hit in result} == {session}
+
+
+async def test_one_embedding_call_and_one_recall_serve_all(counting, embedder, queries):
+    umi = DualRetriever(counting, config=UmiConfig(when={"enabled": False}))
+    for search in (umi.search_many, umi.asearch_many):
+        counting.recalls.clear()
+        before = embedder.query_calls
+        found = search(queries[:QUERIES_AT_ONCE])
+        assert len(found if isinstance(found, list) else await found) == QUERIES_AT_ONCE
+        assert counting.recalls == [QUERIES_AT_ONCE]
+        assert embedder.query_calls == before + 1
+
+
+def test_deep_search_costs_one_recall_more_for_all_and_the_llm_is_asked_side_by_side(counting, queries):
+    active, most, lock = 0, 0, threading.Lock()
+
+    def llm(prompt):
+        nonlocal active, most
+        with lock:
+            active, most = active + 1, max(most, active + 1)
+        time.sleep(0.05)
+        with lock:
+            active -= 1
+        return '["a trip", "a party"]'
+
+    umi = DualRetriever(counting, rewriter=llm, config=UmiConfig(routing={"mode": "always"}, when={"enabled": False}))
+    begun = time.perf_counter()
+    results = umi.search_many(queries[:10])
+    assert all(result.deep_search_used for result in results)
+    assert counting.recalls == [10, 30]
+    assert most > 1
+    assert time.perf_counter() - begun < 10 * 0.05 + 1.0
+
+
+async def test_awaited_llm_calls_are_bounded(store, queries):
+    import asyncio
+
+    class Model:
+        active = most = 0
+
+        def complete(self, prompt):
+            raise AssertionError("the event loop awaits")
+
+        async def acomplete(self, prompt):
+            self.active += 1
+            self.most = max(self.most, self.active)
+            await asyncio.sleep(0.01)
+            self.active -= 1
+            return '["a trip"]'
+
+    model = Model()
+    umi = DualRetriever(store, rewriter=model, config=UmiConfig(routing={"mode": "always"}))
+    results = await umi.asearch_many(queries[:30])
+    assert all(result.deep_search_used for result in results)
+    assert 1 < model.most <= 8
+
+
+def test_a_failing_llm_costs_each_its_variations_and_nothing_else(store, queries):
+    umi = DualRetriever(store, rewriter=FaultyLLM("raises"), config=UmiConfig(routing={"mode": "always"}))
+    fast = DualRetriever(store).search_many(queries[:5], now=NOW)
+    results = umi.search_many(queries[:5], now=NOW)
+    assert [result.ids for result in results] == [result.ids for result in fast]
+    assert all([loss.part for loss in result.degraded] == ["rewriter"] for result in results)
+
+
+def test_one_bad_query_raises_before_any_work(counting):
+    umi = DualRetriever(counting)
+    with pytest.raises(EmptyQuery):
+        umi.search_many(["fine", " "])
+    with pytest.raises(InputError, match="expected a list"):
+        umi.search_many("one string")
+    with pytest.raises(TypeError):
+        umi.search_many(["fine"], k=3)
+    with pytest.raises(TypeError):
+        umi.search_many(["fine"], query_vector=[1.0])
+    assert counting.recalls == []
+
+
+def test_no_query_is_no_work_and_a_query_asked_twice_is_answered_twice(counting):
+    umi = DualRetriever(counting)
+    assert umi.search_many([]) == []
+    first, second = umi.search_many(["a trip", "a trip"], now=NOW)
+    assert plain(first) == plain(second)
+    assert counting.recalls == [2]
+
+
+def test_a_query_that_names_its_own_period_is_recalled_apart(store):
+    umi = DualRetriever(store)
+    queries = ["messages from March 1999 about a trip", "a trip", "messages from May 2023 about a trip"]
+    alone = [plain(umi.search(query, now=NOW)) for query in queries]
+    assert [plain(result) for result in umi.search_many(queries, now=NOW)] == alone
+
+
+def test_without_an_embedder_the_words_answer_for_all():
+    class FaultyQueries(HashEmbedder):
+        def embed_queries(self, texts):
+            raise RuntimeError("no model today")
+
+    with HybridStore.open(embedder=FaultyQueries(64)) as store:
+        store.add([Chunk("a", "red apple"), Chunk("b", "green pear")])
+        umi = DualRetriever(store)
+        results = umi.search_many(["apple", "pear"])
+        assert [result.ids for result in results] == [["a"], ["b"]]
+        assert all([loss.part for loss in result.degraded] == ["embedder"] for result in results)
+        with pytest.raises(SearchUnavailable):
+            umi.search_many(["apple", "pear"], strategy="vector")
+
+
+async def test_the_event_loop_stays_free(store, queries):
+    import asyncio
+
+    umi = DualRetriever(store)
+    await umi.asearch_many(queries)
+    gaps = []
+
+    async def heartbeat():
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        while True:
+            await asyncio.sleep(0.001)
+            gaps.append(loop.time() - before)
+            before = loop.time()
+
+    beat = asyncio.create_task(heartbeat())
+    await umi.asearch_many(queries)
+    beat.cancel()
+    assert sorted(gaps)[-2] < 0.05  # one hiccup of a busy machine is no blocked loop
+
+
+def test_the_store_brings_in_neighbours_by_the_rule_that_the_contract_states():
+    assert candidates.NEIGHBOURS_OF == NEIGHBOURS_OF
+
+
+def test_calls_of_one_kind_go_out_as_one_and_each_body_gets_its_part():
+    asked = []
+
+    def add_one(items):
+        asked.append(list(items))
+        return [item + 1 for item in items]
+
+    def body(*items):
+        (first,) = yield (Call.batched("add", items, add_one, lambda answer, which: answer[which]),)
+        (second, own) = yield (
+            Call.batched("add", first, add_one, lambda answer, which: answer[which]),
+            Call(lambda: sum(items)),
+        )
+        return second, own
+
+    assert drive(together([body(1), body(10, 20), body()]), None) == [([3], 1), ([12, 22], 30), ([], 0)]
+    assert asked == [[1, 10, 20], [2, 11, 21]]
+
+
+def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_the_others():
+    closed = []
+
+    def fail(items):
+        raise OSError("no")
+
+    def body(name):
+        try:
+            (outcome,) = yield (Call.batched("x", [name], fail, lambda answer, which: answer[which]),)
+            assert isinstance(outcome, Failure)
+            if name == "b":
+                raise LookupError(name)
+            yield (Call(lambda: None),)
+        finally:
+            closed.append(name)
+
+    with pytest.raises(LookupError):
+        drive(together([body("a"), body("b"), body("c")]), None)
+    assert sorted(closed) == ["a", "b", "c"]

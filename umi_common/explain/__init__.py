@@ -1,0 +1,10 @@
+"""One result for people: why each hit is there, as a line, a table, HTML for a notebook, a page, or a data frame."""
+
+from umi_common.explain.frame import to_frame
+from umi_common.explain.notebook import to_html
+from umi_common.explain.page import to_page
+from umi_common.explain.reasons import reasons
+from umi_common.explain.terminal import to_text
+from umi_common.explain.texts import snippet
+
+__all__ = ["reasons", "snippet", "to_frame", "to_html", "to_page", "to_text"]

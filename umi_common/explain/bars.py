@@ -1,0 +1,61 @@
+"""What the notebook's table and the page share: bars of scores, the way of a hit, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from umi_common.explain.reasons import MEASURES, Step, arm_word, best_signals
+from umi_common.explain.texts import plain
+from umi_common.types import Hit, SearchResult, Suppressed
+
+ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
+"""Okabe and Ito's, told apart under every colour blindness; the page sets lighter ones on dark ground."""
+OTHER_COLOUR = "var(--umi-other,#009e73)"
+
+
+def largest_scores(result: SearchResult) -> dict[str, float]:
+    """By arm, the largest raw score among the hits: what its bars are measured against."""
+    largest: dict[str, float] = {}
+    for hit in result:
+        for arm, signal in best_signals(hit).items():
+            largest[arm] = max(largest.get(arm, 0.0), signal.score)
+    return largest
+
+
+def bar(share: float, colour: str) -> str:
+    """A bar of 0..1 of its box; what it shows is said beside it in words."""
+    width = 100 * max(0.0, min(1.0, share))
+    return f"<span class='umi-bar' aria-hidden='true'><i style='width:{width:.0f}%;background:{colour}'></i></span>"
+
+
+def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
+    """One line an arm: its bar, the rank, the raw score."""
+    lines = []
+    for arm, signal in best_signals(hit).items():
+        top = largest.get(arm, 0.0)
+        share = signal.score / top if top > 0 else 0.0
+        rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
+        via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
+        said = f"{arm_word(arm)} {rank} ({MEASURES.get(arm, 'score')} {signal.score:.2f}{via})"
+        lines.append(f"<div class='umi-arm'>{bar(share, ARM_COLOURS.get(arm, OTHER_COLOUR))} {plain(said)}</div>")
+    return "".join(lines)
+
+
+def way(steps: list[Step]) -> str:
+    """`words #3 → meaning – → fused #2 → final #1`."""
+    return " → ".join(f"{plain(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
+
+
+def losses(result: SearchResult) -> str:
+    """What failed on the way; empty where nothing did."""
+    return "".join(
+        f"<p class='umi-lost'>Without <b>{plain(loss.part)}</b>: {plain(loss.reason)}; {plain(loss.consequence)}</p>"
+        for loss in result.degraded
+    )
+
+
+def left_out(suppressed: Suppressed) -> str:
+    """One chunk that would have been a hit, and why it is not."""
+    by = f", in its place {plain(suppressed.by)}" if suppressed.by is not None else ""
+    score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
+    return f"<li><b>{plain(suppressed.id)}</b>{score}: {plain(suppressed.reason)}{by}</li>"

@@ -1,0 +1,104 @@
+"""The rank-flow picture: a line for each hit through its ranks in the arms and after the stages. Inline SVG.
+
+A rank among the shown hits has that row; deeper ranks follow below a rule, in order; "not in its list" comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from umi_common.explain.reasons import Step, steps
+from umi_common.explain.texts import plain, snippet
+from umi_common.types import Hit, SearchResult
+
+HITS_SHOWN = 20
+"""More lines than that are a tangle; the table holds the rest."""
+COLUMN, ROW = 92, 26
+LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12
+"""Room in px: before the first column, above the first row, right of the last column, below the last row."""
+ID_CHARACTERS = 30
+
+
+def flow_picture(result: SearchResult) -> str:
+    """The SVG; empty without hits."""
+    hits = result.hits[:HITS_SHOWN]
+    if not hits:
+        return ""
+    ways = steps(hits)
+    columns = [_rows([way[column].rank for way in ways], len(hits)) for column in range(len(ways[0]))]
+    deepest = max(max(rows) for rows in columns)
+    width = LEFT + COLUMN * (len(columns) - 1) + LABELS
+    height = TOP + ROW * deepest + BOTTOM
+    heads = "".join(_head(step.name, column) for column, step in enumerate(ways[0]))
+    lines = "".join(
+        _line(hit, way, [rows[index] for rows in columns])
+        for index, (hit, way) in reversed(list(enumerate(zip(hits, ways, strict=True))))
+    )
+    return (
+        f"<svg class='flow' role='img' aria-labelledby='flow-title flow-about' viewBox='0 0 {width} {height}' "
+        f"width='{width}' height='{height}'><title id='flow-title'>Rank of each hit at each stage</title>"
+        f"<desc id='flow-about'>The table below holds the same ranks.</desc>{heads}{_rule(len(hits), deepest, width)}"
+        f"{lines}</svg>"
+    )
+
+
+def flow_table(result: SearchResult) -> str:
+    """The same ranks in words, for readers of any kind."""
+    ways = steps(result)
+    if not ways:
+        return ""
+    heads = "".join(f"<th scope='col'>{plain(step.name)}</th>" for step in ways[0])
+    rows = "".join(
+        f"<tr><th scope='row'>{plain(hit.chunk.id)}</th>"
+        + "".join(f"<td>{'–' if step.rank is None else step.rank}</td>" for step in way)
+        + "</tr>"
+        for hit, way in zip(result, ways, strict=True)
+    )
+    return (
+        "<table><caption>Rank of each hit at each stage; – is not in that arm's list</caption>"
+        f"<thead><tr><th scope='col'>chunk</th>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
+    """The row, from 1, of each hit in one column."""
+    deep = sorted({float("inf") if rank is None else rank for rank in ranks if rank is None or rank > shown})
+    places = {rank: shown + place for place, rank in enumerate(deep, 1)}
+    return [
+        rank if rank is not None and rank <= shown else places[float("inf") if rank is None else rank] for rank in ranks
+    ]
+
+
+def _at(column: int, row: int) -> tuple[int, int]:
+    return LEFT + COLUMN * column, TOP + ROW * (row - 1) + ROW // 2
+
+
+def _head(name: str, column: int) -> str:
+    return f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{plain(name)}</text>"
+
+
+def _rule(shown: int, deepest: int, width: int) -> str:
+    if deepest <= shown:
+        return ""
+    y = TOP + ROW * shown
+    return f"<line class='rule' x1='0' x2='{width}' y1='{y}' y2='{y}'/>"
+
+
+def _line(hit: Hit, way: Sequence[Step], rows: Sequence[int]) -> str:
+    points = [_at(column, row) for column, row in enumerate(rows)]
+    half = COLUMN // 2
+    path = f"M{points[0][0]} {points[0][1]}" + "".join(
+        f"C{x0 + half} {y0} {x1 - half} {y1} {x1} {y1}" for (x0, y0), (x1, y1) in pairwise(points)
+    )
+    dots = "".join(
+        f"<circle cx='{x}' cy='{y}' r='10'/><text x='{x}' y='{y + 4}' text-anchor='middle'>"
+        f"{'–' if step.rank is None else step.rank}</text>"
+        for (x, y), step in zip(points, way, strict=True)
+    )
+    x, y = points[-1]
+    name = plain(snippet(hit.chunk.id, ID_CHARACTERS))
+    return (
+        f"<g class='hit{' first' if hit.rank == 1 else ''}' data-rank='{hit.rank}'><path d='{path}'/>{dots}"
+        f"<text class='name' x='{x + 18}' y='{y + 4}'>{name}</text></g>"
+    )

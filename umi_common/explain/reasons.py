@@ -1,0 +1,73 @@
+"""Why a hit is where it is: what each arm said of it, and where each stage moved it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from umi_common.types import Hit, Signal
+
+ARM_WORDS = {"lexical": "words", "dense": "meaning"}
+"""What a reader who knows no IR calls the arms."""
+MEASURES = {"lexical": "BM25", "dense": "cosine"}
+FINAL = "final"
+
+
+class Step(NamedTuple):
+    """One station on a hit's way, and its rank there."""
+
+    name: str
+    rank: int | None
+    """From 1; None: not in that arm's list."""
+
+
+def arm_word(arm: str) -> str:
+    """ "words" for lexical, "meaning" for dense, else its own name."""
+    return ARM_WORDS.get(arm, arm)
+
+
+def best_signals(hit: Hit) -> dict[str, Signal]:
+    """What each arm said of the hit where it ranked it best over the query variations; arms in their own order."""
+    best: dict[str, Signal] = {}
+    for signal in hit.signals:
+        known = best.get(signal.arm)
+        if known is None or _order(signal) < _order(known):
+            best[signal.arm] = signal
+    return best
+
+
+def _order(signal: Signal) -> tuple[float, float, int]:
+    return (float("inf") if signal.rank is None else signal.rank, -signal.score, signal.variation)
+
+
+def reasons(hit: Hit) -> list[str]:
+    """Why a hit is where it is, strongest arm first: `["words #1 (BM25 9.31)", "meaning #4 (cosine 0.52)"]`."""
+    found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
+    lines = []
+    for signal in sorted(found, key=lambda s: (_order(s)[0], s.arm)):
+        via = f", variation {signal.variation}" if signal.variation else ""
+        measure = MEASURES.get(signal.arm, "score")
+        lines.append(f"{arm_word(signal.arm)} #{signal.rank} ({measure} {signal.score:.2f}{via})")
+    lines.extend(_moves(hit))
+    return lines or ["beside a strong hit"]
+
+
+def _moves(hit: Hit) -> list[str]:
+    """Where a stage moved the hit: `neighbours #12 → #3`."""
+    names, ranks = list(hit.ranks), list(hit.ranks.values())
+    pairs = zip(names[1:], ranks, ranks[1:], strict=False)
+    return [f"{name} #{before} → #{after}" for name, before, after in pairs if before != after]
+
+
+def steps(hits: Iterable[Hit]) -> list[list[Step]]:
+    """The way of every hit through the same stations: each arm, each stage that ran, the final rank."""
+    hits = list(hits)
+    arms = list(dict.fromkeys(signal.arm for hit in hits for signal in hit.signals))
+    stages = list(dict.fromkeys(name for hit in hits for name in hit.ranks))
+    ways = []
+    for hit in hits:
+        best = best_signals(hit)
+        way = [Step(arm_word(arm), best[arm].rank if arm in best else None) for arm in arms]
+        way += [Step(name, hit.ranks.get(name)) for name in stages]
+        ways.append([*way, Step(FINAL, hit.rank)])
+    return ways

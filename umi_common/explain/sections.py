@@ -1,0 +1,210 @@
+"""The sections of the page, each a function from a result to HTML; empty where there is nothing to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from umi_common.context.parts import AssembledContext, ContextPart
+from umi_common.explain import bars
+from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
+from umi_common.explain.reasons import MEASURES, Step, arm_word, steps
+from umi_common.explain.texts import excerpt, marked, plain
+from umi_common.types import Hit, SearchResult, Signal
+
+EXCERPT_CHARACTERS = 600
+FOUND_DEPTH = 10
+"""A search counts as having found a hit that an arm ranks so high; arms rank hundreds."""
+TIME_COLOUR = bars.OTHER_COLOUR
+
+
+def hits(result: SearchResult, terms: frozenset[str]) -> str:
+    """Every hit, with a box that filters them."""
+    largest = bars.largest_scores(result)
+    top = max((hit.score for hit in result), default=0.0)
+    items = "".join(_hit(hit, way, top, largest, terms) for hit, way in zip(result, steps(result), strict=True))
+    found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
+    return (
+        "<section id='hits' aria-labelledby='hits-head' tabindex='-1'><h2 id='hits-head'>Hits</h2>"
+        "<form role='search'><label for='filter'>Filter</label>"
+        "<input id='filter' type='search' autocomplete='off' spellcheck='false' aria-describedby='keys'>"
+        f"<output id='shown' for='filter' aria-live='polite'>{len(result)} of {len(result)}</output></form>"
+        "<p id='keys' class='why'><kbd>/</kbd> filter, <kbd>Esc</kbd> clear, <kbd>j</kbd> <kbd>k</kbd> next and "
+        f"previous hit</p>{found}</section>"
+    )
+
+
+def _hit(hit: Hit, way: list[Step], top: float, largest: Mapping[str, float], terms: frozenset[str]) -> str:
+    chunk = hit.chunk
+    facts = [plain(chunk.source)] if chunk.source else []
+    if chunk.position is not None:
+        facts.append(f"position {chunk.position}")
+    if chunk.event_time is not None:
+        facts.append(f"<time datetime='{chunk.event_time.isoformat()}'>{chunk.event_time:%d %b %Y %H:%M} UTC</time>")
+    share = hit.score / top if top > 0 else 0.0
+    place = f"<p class='why' dir='auto'>{' · '.join(facts)}</p>" if facts else ""
+    return (
+        f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
+        f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
+        f"<bdi>{plain(chunk.id)}</bdi></a></h3>{place}"
+        f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
+        f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, terms)}"
+        f"<p class='why'>{bars.way(way)}</p>{_numbers(hit)}</article></li>"
+    )
+
+
+def _text(text: str, terms: frozenset[str]) -> str:
+    short = excerpt(text, terms, EXCERPT_CHARACTERS)
+    shown = f"<p class='text' dir='auto'>{marked(short, terms)}</p>"
+    if len(" ".join(text.split())) <= EXCERPT_CHARACTERS:
+        return shown
+    return (
+        f"{shown}<details class='whole'><summary>Whole text, {len(text):,} characters</summary>"
+        f"<p class='text' dir='auto'>{marked(text, terms)}</p></details>"
+    )
+
+
+def _numbers(hit: Hit) -> str:
+    """Metadata, what every arm said for every variation, and the score after every stage."""
+    metadata = "".join(
+        f"<tr><th scope='row'>{plain(key)}</th><td>{plain(str(value))}</td></tr>"
+        for key, value in hit.chunk.metadata.items()
+    )
+    signals = "".join(_signal(signal) for signal in hit.signals)
+    stages = "".join(
+        f"<tr><th scope='row'>after {plain(name)}</th><td>{score:.4f}</td></tr>" for name, score in hit.stages.items()
+    )
+    if not metadata + signals + stages:
+        return ""
+    tables = _table("Scores", signals + stages) + _table("Metadata", metadata)
+    return f"<details><summary>All numbers</summary>{tables}</details>"
+
+
+def _signal(signal: Signal) -> str:
+    asked = "the query" if signal.variation == 0 else f"variation {signal.variation}"
+    rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
+    measure = MEASURES.get(signal.arm, "score")
+    return (
+        f"<tr><th scope='row'>{plain(arm_word(signal.arm))}, {asked}</th>"
+        f"<td>{measure} {signal.score:.4f}, {rank}</td></tr>"
+    )
+
+
+def _table(caption: str, rows: str) -> str:
+    return f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def flow(result: SearchResult) -> str:
+    """The picture of ranks and its table."""
+    picture = flow_picture(result)
+    if not picture:
+        return ""
+    some = f"<p class='why'>The first {HITS_SHOWN}; the table holds all.</p>" if len(result) > HITS_SHOWN else ""
+    return (
+        "<section aria-labelledby='flow-head'><h2 id='flow-head'>How each hit got its rank</h2>"
+        f"{some}<div class='scroll' tabindex='0' role='region' aria-label='Rank flow'>{picture}</div>"
+        "<details><summary>The ranks as a table</summary>"
+        f"<div class='scroll' tabindex='0' role='region' aria-label='Ranks'>{flow_table(result)}</div></details>"
+        "</section>"
+    )
+
+
+def searched(result: SearchResult) -> str:
+    """The query and its variations, and which hits each of them found."""
+    texts = (result.query, *result.query_variations)
+    found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
+    rows = "".join(_searched(texts[at], at, found, result) for at in range(len(texts)))
+    heads = "".join(
+        f"<th scope='col'>{head}</th>" for head in ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
+    )
+    return (
+        "<section aria-labelledby='searched-head'><h2 id='searched-head'>What was searched, and what it found</h2>"
+        f"<div class='scroll' tabindex='0' role='region' aria-label='Searches'><table><thead><tr>{heads}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _finds(hit: Hit, variation: int) -> bool:
+    return any(
+        signal.variation == variation and signal.rank is not None and signal.rank <= FOUND_DEPTH
+        for signal in hit.signals
+    )
+
+
+def _searched(text: str, at: int, found: list[set[int]], result: SearchResult) -> str:
+    others: set[int] = set().union(*found[:at], *found[at + 1 :])
+    kind = "the query" if at == 0 else f"variation {at}"
+    return (
+        f"<tr><th scope='row'><span class='why'>{kind}</span><br><bdi>{plain(text)}</bdi></th>"
+        f"<td>{_links(sorted(found[at]))}</td><td>{_links(sorted(found[at] - others))}</td></tr>"
+    )
+
+
+def _links(ranks: Iterable[int]) -> str:
+    return ", ".join(f"<a href='#hit-{rank}'>#{rank}</a>" for rank in ranks) or "–"
+
+
+def times(result: SearchResult) -> str:
+    """What each stage took and what it decided."""
+    longest = max((stage.milliseconds for stage in result.trace), default=0.0)
+    rows = "".join(
+        f"<tr><th scope='row'>{plain(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
+        f"{bars.bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
+        f"<td>{_facts(stage.facts)}</td></tr>"
+        for stage in result.trace
+    )
+    heads = "".join(f"<th scope='col'>{head}</th>" for head in ("stage", "time", "what it decided"))
+    return (
+        "<section aria-labelledby='times-head'><h2 id='times-head'>Where the time went</h2>"
+        f"<div class='scroll' tabindex='0' role='region' aria-label='Stages'><table><caption>"
+        f"{result.trace.milliseconds:.1f} ms in all</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+        "</table></div></section>"
+        if rows
+        else ""
+    )
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    return "; ".join(f"{plain(name.replace('_', ' '))}: {plain(_short(value))}" for name, value in facts.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_short, value))
+    return str(value)
+
+
+def packed(context: AssembledContext | None, terms: frozenset[str]) -> str:
+    """The context, a bar of tokens for each part."""
+    if context is None:
+        return ""
+    stats = context.stats
+    items = "".join(_part(part, stats.budget, terms) for part in context)
+    dropped = "".join(f"<li><b>{plain(gone.id)}</b>: {plain(gone.reason)}</li>" for gone in stats.dropped)
+    rest = f"<details><summary>Not in it: {len(stats.dropped)}</summary><ul>{dropped}</ul></details>" if dropped else ""
+    about = "about " if stats.approximate else ""
+    return (
+        "<section aria-labelledby='packed-head'><h2 id='packed-head'>The context for the prompt</h2>"
+        f"<p class='facts'>{about}{stats.tokens} of {stats.budget} tokens, {stats.sources} sources, "
+        f"{len(context)} parts</p><ol class='parts'>{items}</ol>{rest}</section>"
+    )
+
+
+def _part(part: ContextPart, budget: int, terms: frozenset[str]) -> str:
+    name = plain(part.source if part.source is not None else part.ids[0])
+    cut = ", cut short" if part.trimmed else ""
+    return (
+        f"<li><div class='umi-arm'>{bars.bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
+        f"<b dir='auto'>[{part.number}] {name}</b> <span class='why'>{plain(part.reason)}</span>"
+        f"{_text(part.text, terms)}</li>"
+    )
+
+
+def left_out(result: SearchResult) -> str:
+    """Chunks that would have been hits."""
+    if not result.suppressed:
+        return ""
+    items = "".join(map(bars.left_out, result.suppressed))
+    return f"<section aria-labelledby='out-head'><h2 id='out-head'>Left out, and why</h2><ul>{items}</ul></section>"

@@ -1,0 +1,38 @@
+"""An array that grows at its end while others read it."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+ROWS_FIRST = 256
+"""Capacity of a new array; doubled when full."""
+
+
+class Growing(Generic[Scalar]):
+    """An array that grows at its end; views of it stay valid and keep their values."""
+
+    def __init__(self, dtype: type[Scalar], width: int | None = None) -> None:
+        shape = (ROWS_FIRST,) if width is None else (ROWS_FIRST, width)
+        self._array: npt.NDArray[Scalar] = np.zeros(shape, dtype=dtype)
+        self._size = 0
+
+    def extend(self, values: npt.ArrayLike) -> None:
+        """Append values or rows."""
+        new = np.asarray(values, dtype=self._array.dtype)
+        size = self._size + len(new)
+        if size > len(self._array):
+            grown = np.zeros((max(size, 2 * len(self._array)), *self._array.shape[1:]), dtype=self._array.dtype)
+            grown[: self._size] = self._array[: self._size]
+            self._array = grown
+        self._array[self._size : size] = new
+        self._size = size
+
+    @property
+    def view(self) -> npt.NDArray[Scalar]:
+        """What is there now; not to be written to."""
+        size = self._size  # read first: the array is never shorter
+        return self._array[:size]
