@@ -46,6 +46,7 @@ LAYERS = {
     "explain": 4,
     "telemetry": 4,
     "evaluation": 5,
+    "files": 5,
     "demo": 6,
     "cli": 6,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from umi_common.config import UmiConfig
 from umi_common.drivers import Call, Failure, drive
 from umi_common.embedders import default_embedder
 from umi_common.errors import EmptyQuery, InputError, SearchUnavailable
-from umi_common.evaluation.beir import load_beir
+from umi_common.evaluation.beir import Keys, load_beir
 from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder
@@ -45,7 +46,7 @@ class CountingStore:
 def locomo():
     if not CONVERSATION.exists():
         pytest.skip(f"{CONVERSATION} is not there")
-    return load_beir(CONVERSATION)
+    return load_beir(CONVERSATION, keys=Keys())
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +269,8 @@ def test_calls_of_one_kind_go_out_as_one_and_each_body_gets_its_part():
         )
         return second, own
 
-    assert drive(together([body(1), body(10, 20), body()]), None) == [([3], 1), ([12, 22], 30), ([], 0)]
+    with ThreadPoolExecutor(2) as threads:
+        assert drive(together([body(1), body(10, 20), body()]), threads) == [([3], 1), ([12, 22], 30), ([], 0)]
     assert asked == [[1, 10, 20], [2, 11, 21]]
 
 
@@ -288,6 +290,6 @@ def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_
         finally:
             closed.append(name)
 
-    with pytest.raises(LookupError):
-        drive(together([body("a"), body("b"), body("c")]), None)
+    with pytest.raises(LookupError), ThreadPoolExecutor(2) as threads:
+        drive(together([body("a"), body("b"), body("c")]), threads)
     assert sorted(closed) == ["a", "b", "c"]

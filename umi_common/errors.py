@@ -11,6 +11,7 @@
     │   ├── InvalidVector              shape, dimension, NaN or infinity
     │   ├── FilterError                names the operator or key
     │   ├── ConfigError                names the field
+    │   ├── FileUnreadable             a file to be indexed; names it
     │   ├── DatasetError               an evaluation file; names file and line
     │   └── BudgetError                a context cannot hold even a header
     ├── StoreError                     the directory, the file or the lock
@@ -78,6 +79,10 @@ class ConfigError(InputError):
 
 class DatasetError(InputError):
     """An evaluation file is missing or malformed; names the file, the line and what was expected."""
+
+
+class FileUnreadable(InputError):
+    """A file that is to be indexed cannot be read; names the file, the place in it and the fix."""
 
 
 class BudgetError(InputError):

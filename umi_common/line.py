@@ -17,7 +17,7 @@ from umi_common.query.when import When, find_time
 from umi_common.ranking.arms import falling_ranks, ranks_of
 from umi_common.recall import Found, Parts, ask_chunks, recall
 from umi_common.request import Request
-from umi_common.shape import Ranked, diversified, rank, reranked
+from umi_common.shape import Period, Ranked, diversified, rank, reranked
 from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed
 
 
@@ -37,12 +37,11 @@ def search_body(parts: Parts, request: Request, on_stage: OnStage | None = None)
         parts.config.rerank.pool if parts.reranker is not None else 0,
         parts.config.mmr.pool if parts.config.mmr.enabled else 0,
     )
-    fuzzy = when.range if when is not None and when.kind == "fuzzy" else None
     ranked = rank(
         found.pool,
         parts.config,
         wanted=wanted,
-        period=fuzzy,
+        period=None if when is None or when.kind == "explicit" else Period(when.range, when.dated),
         now=request.now,
         notes=notes,
         arm_weights=parts.arms.weights,

@@ -93,7 +93,7 @@ class Request:
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
         return cls(
-            query="" if by_vector_alone else _checked_query(query),
+            query="" if by_vector_alone else checked_query(query),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),
@@ -112,7 +112,8 @@ def checked_limit(limit: object, name: str = "limit") -> int:
     return int(limit)
 
 
-def _checked_query(query: object) -> str:
+def checked_query(query: object) -> str:
+    """`query` as it is searched; raises EmptyQuery, QueryTooLong, or InputError if it is no string."""
     if not isinstance(query, str):
         raise InputError(f"query is {type(query).__name__}; expected str")
     if not query.strip():

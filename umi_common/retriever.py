@@ -255,6 +255,11 @@ class DualRetriever:
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions
     ) -> Body[list[SearchResult]]:
+        unknown = sorted(set(options) - set(SharedOptions.__annotations__))
+        if unknown:
+            raise TypeError(
+                f"no option {', '.join(unknown)}; many queries share {', '.join(SharedOptions.__annotations__)}"
+            )
         requests = self._checked(queries, options)
         told = [None] * len(requests) if on_stages is None else on_stages
         bodies = [search_body(self._parts, *each) for each in zip(requests, told, strict=True)]

@@ -22,6 +22,15 @@ from umi_common.ranking.trust import Background
 from umi_common.types import TimeRange
 
 
+@dataclass(frozen=True, slots=True)
+class Period:
+    """What a time phrase of the query means, where it boosts and does not filter."""
+
+    range: TimeRange
+    dated: bool
+    """It names its year."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
     """Rows of a pool in their order."""
@@ -41,7 +50,7 @@ def rank(
     config: UmiConfig,
     *,
     wanted: int,
-    period: TimeRange | None,
+    period: Period | None,
     now: datetime,
     notes: Notes,
     arm_weights: Mapping[str, float] | None = None,
@@ -73,7 +82,8 @@ def rank(
             scores = stages["neighbours"] = _with_neighbours(pool, scores, config, facts)
     if period is not None:
         with notes.stage("lift period"):
-            scores = stages["when"] = scores * (1.0 + config.when.boost * _inside(pool, period, now))
+            boost = config.when.dated_boost if period.dated else config.when.boost
+            scores = stages["when"] = scores * (1.0 + boost * _inside(pool, period.range, now))
     if config.decay.half_life_hours is not None:
         with notes.stage("decay"):
             scores = stages["decay"] = scores * _factors(pool, config.decay)

@@ -1,35 +1,77 @@
-"""A child run per stage of a search, so that a tracer shows one tree per call."""
+"""A child run per stage of a search, opened and closed as it happens, so that a tracer shows one tree per call."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 
-from umi_common.types import SearchResult
+from umi_common.protocols import OnStage
+from umi_common.types import SearchResult, Stage
 
 
-def tell(run_manager: CallbackManagerForRetrieverRun, result: SearchResult) -> None:
-    """Report the stages under the retriever's run: facts and milliseconds, no query text.
+def stages(run_manager: CallbackManagerForRetrieverRun) -> OnStage | None:
+    """What tells a retriever's run of its stages: facts and milliseconds, no query text. None: nobody listens."""
+    if not run_manager.handlers:
+        return None
+    manager = run_manager.get_child()
 
-    The stages are over by then: the runs' own clock times say nothing, `milliseconds` does.
-    """
-    if run_manager.handlers:
-        manager = run_manager.get_child()
-        for name, facts in _stages(result):
-            manager.on_chain_start({"name": name}, {}, name=name).on_chain_end(facts)
+    def began(name: str) -> Callable[[Stage], None]:
+        run = manager.on_chain_start({"name": f"umi.{name}"}, {}, name=f"umi.{name}")
 
+        def ended(stage: Stage) -> None:
+            run.on_chain_end(_outputs(stage))
 
-async def atell(run_manager: AsyncCallbackManagerForRetrieverRun, result: SearchResult) -> None:
-    """`tell` for async handlers."""
-    if run_manager.handlers:
-        manager = run_manager.get_child()
-        for name, facts in _stages(result):
-            run = await manager.on_chain_start({"name": name}, {}, name=name)
-            await run.on_chain_end(facts)
+        return ended
+
+    return began
 
 
-def _stages(result: SearchResult) -> list[tuple[str, dict[str, Any]]]:
-    stages = [(f"umi.{s.name}", {"milliseconds": s.milliseconds, **s.facts}) for s in result.trace]
-    lost = [(f"umi.without {d.part}", {"reason": d.reason, "consequence": d.consequence}) for d in result.degraded]
-    return stages + lost
+@asynccontextmanager
+async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIterator[OnStage | None]:
+    """`stages` for async handlers, which are awaited in order beside the search and all done at the end."""
+    if not run_manager.handlers:
+        yield None
+        return
+    manager = run_manager.get_child()
+    events: asyncio.Queue[Callable[[], Awaitable[None]] | None] = asyncio.Queue()
+
+    def began(name: str) -> Callable[[Stage], None]:
+        started: list[Any] = []
+
+        async def start() -> None:
+            started.append(await manager.on_chain_start({"name": f"umi.{name}"}, {}, name=f"umi.{name}"))
+
+        def ended(stage: Stage) -> None:
+            async def end() -> None:
+                await started[0].on_chain_end(_outputs(stage))
+
+            events.put_nowait(end)
+
+        events.put_nowait(start)
+        return ended
+
+    async def report() -> None:
+        while (event := await events.get()) is not None:
+            await event()
+
+    reporter = asyncio.create_task(report())
+    try:
+        yield began
+    finally:
+        events.put_nowait(None)
+        await reporter
+
+
+def tell_losses(on_stage: OnStage | None, result: SearchResult) -> None:
+    """A run for every part that failed."""
+    for loss in result.degraded if on_stage is not None else ():
+        facts = {"reason": loss.reason, "consequence": loss.consequence}
+        on_stage(f"without {loss.part}")(Stage(f"without {loss.part}", 0.0, facts))
+
+
+def _outputs(stage: Stage) -> dict[str, Any]:
+    return {"milliseconds": stage.milliseconds, **stage.facts}

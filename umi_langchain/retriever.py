@@ -12,6 +12,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, PrivateAttr
 from typing_extensions import Self, Unpack
 
@@ -24,9 +25,11 @@ from umi_common.request import checked_limit
 from umi_common.retriever import DualRetriever
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
+from umi_langchain import _batch
+from umi_langchain._arms import as_arm
 from umi_langchain._convert import as_documents, as_turns, chunk_pages, to_chunks, to_scored_documents
 from umi_langchain._options import CallOptions, stages_and_fields
-from umi_langchain._trace import atell, tell
+from umi_langchain._trace import astages, stages, tell_losses
 
 Batches = Iterator[tuple[list[Chunk], Any]]
 
@@ -66,7 +69,7 @@ class UmiRetriever(BaseRetriever):
         if unknown:
             raise ConfigError(
                 f"UmiRetriever has no {', '.join(unknown)}; it has {', '.join(type(self).model_fields)}; "
-                f"from_documents and the like also take reranker and {', '.join(UmiConfig.model_fields)}"
+                f"from_documents and the like also take reranker, arms and {', '.join(UmiConfig.model_fields)}"
             )
         super().__init__(**fields)
         checked_limit(self.k, "k")
@@ -90,7 +93,8 @@ class UmiRetriever(BaseRetriever):
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
             persist_directory: Where the store lives; what it holds already is not embedded again. None: in memory.
             k: At most so many documents a call, 1..100.
-            **options: Fields of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), and `reranker`.
+            **options: Fields of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
+                further retrievers and vector stores, fused in; see `as_arm`.
 
         Raises:
             InvalidChunk, DuplicateId: Names the document. Nothing is stored.
@@ -138,10 +142,20 @@ class UmiRetriever(BaseRetriever):
         return cls._filled(read, embedding, persist_directory, llm=llm, k=k, **options)
 
     @classmethod
-    def from_store(cls, store: Store, llm: Any = None, k: int = 10, *, reranker: Any = None, **options: Any) -> Self:
+    def from_store(
+        cls,
+        store: Store,
+        llm: Any = None,
+        k: int = 10,
+        *,
+        reranker: Any = None,
+        arms: Sequence[Any] = (),
+        **options: Any,
+    ) -> Self:
         """Search a store that exists; it stays the caller's to close. Arguments as in `from_documents`."""
-        stages, fields = stages_and_fields(options)
-        umi = DualRetriever(store, rewriter=llm, reranker=reranker, config=UmiConfig(**stages))
+        settings, fields = stages_and_fields(options)
+        further = [as_arm(arm) for arm in arms]
+        umi = DualRetriever(store, rewriter=llm, reranker=reranker, arms=further, config=UmiConfig(**settings))
         return cls(umi=umi, k=k, **fields)
 
     @classmethod
@@ -152,8 +166,8 @@ class UmiRetriever(BaseRetriever):
         persist_directory: str | None,
         **options: Any,
     ) -> Self:
-        stages, _ = stages_and_fields(options)
-        config = UmiConfig(**stages) if stages else None  # None: the analyzer that the store was made with
+        settings, _ = stages_and_fields(options)
+        config = UmiConfig(**settings) if settings else None  # None: the analyzer that the store was made with
         store = HybridStore.open(persist_directory, embedder=embedding, config=config)
         try:
             retriever = cls.from_store(store, **options)
@@ -178,27 +192,58 @@ class UmiRetriever(BaseRetriever):
 
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
         """What `invoke` finds as the core gives it: hits with their signals, what was lost and left out, the trace."""
-        return self.umi.search(query, **self._core_options(options))
+        return self.umi.search(query, **self.core_options(options))
 
     async def asearch(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
         """`search` for an event loop."""
-        return await self.umi.asearch(query, **self._core_options(options))
+        return await self.umi.asearch(query, **self.core_options(options))
+
+    def batch(
+        self,
+        inputs: list[str],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **options: Any,
+    ) -> list[list[Document]]:
+        """`invoke` for each input, aligned; all share one embedding call and one recall, whatever `max_concurrency`.
+
+        Args:
+            inputs: Any number.
+            config: For all, or one for each; every input has a run of its own.
+            return_exceptions: Put what an input raises in its place, in place of raising the first.
+            **options: As in `invoke`, for all alike.
+        """
+        return _batch.batch(self, inputs, config, options, return_exceptions=return_exceptions)
+
+    async def abatch(
+        self,
+        inputs: list[str],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **options: Any,
+    ) -> list[list[Document]]:
+        """`batch` for an event loop."""
+        return await _batch.abatch(self, inputs, config, options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        result = self.search(query, **options)
-        tell(run_manager, result)
+        on_stage = stages(run_manager)
+        result = self.umi.search(query, on_stage=on_stage, **self.core_options(options))
+        tell_losses(on_stage, result)
         return to_scored_documents(result, self.keys)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        result = await self.asearch(query, **options)
-        await atell(run_manager, result)
+        async with astages(run_manager) as on_stage:
+            result = await self.umi.asearch(query, on_stage=on_stage, **self.core_options(options))
+            tell_losses(on_stage, result)
         return to_scored_documents(result, self.keys)
 
-    def _core_options(self, options: CallOptions) -> dict[str, Any]:
+    def core_options(self, options: CallOptions) -> dict[str, Any]:
         """A call's options over the retriever's own, under the core's names.
 
         Raises:

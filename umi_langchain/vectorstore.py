@@ -19,9 +19,6 @@ from umi_common.types import Hit, SearchResult
 from umi_langchain._convert import as_documents, to_chunks, to_document, with_ids
 from umi_langchain.retriever import UmiRetriever
 
-NO_WORDS = "?"
-"""A query for those who bring only its vector: the core wants one, the lexical arm finds no word in it."""
-
 
 class UmiVectorStore(VectorStore):
     """A writable store with hybrid search behind LangChain's vector store interface.
@@ -63,8 +60,7 @@ class UmiVectorStore(VectorStore):
         if store is None:
             store = HybridStore.open(persist_directory, embedder=embedding, config=config if stages else None)
         self.store = store
-        self._models = {"rewriter": llm, "reranker": reranker}
-        self.umi = DualRetriever(store, config=config, **self._models)
+        self.umi = DualRetriever(store, rewriter=llm, reranker=reranker, config=config)
 
     @property
     def embeddings(self) -> Embeddings | None:
@@ -165,13 +161,13 @@ class UmiVectorStore(VectorStore):
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
         """The nearest by cosine alone."""
-        return self.similarity_search(NO_WORDS, k, filter, **_vector_only(embedding, options))
+        return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
     async def asimilarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
         """The nearest by cosine alone."""
-        return await self.asimilarity_search(NO_WORDS, k, filter, **_vector_only(embedding, options))
+        return await self.asimilarity_search("", k, filter, **_vector_only(embedding, options))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
@@ -204,7 +200,7 @@ class UmiVectorStore(VectorStore):
     ) -> list[Document]:
         """The nearest by cosine alone, unlike each other."""
         options = _vector_only(embedding, options)
-        return self.max_marginal_relevance_search(NO_WORDS, k, fetch_k, lambda_mult, filter, **options)
+        return self.max_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
     async def amax_marginal_relevance_search_by_vector(
         self,
@@ -217,11 +213,11 @@ class UmiVectorStore(VectorStore):
     ) -> list[Document]:
         """The nearest by cosine alone, unlike each other."""
         options = _vector_only(embedding, options)
-        return await self.amax_marginal_relevance_search(NO_WORDS, k, fetch_k, lambda_mult, filter, **options)
+        return await self.amax_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
     def _diverse(self, k: int, fetch_k: int, lambda_mult: float) -> DualRetriever:
         mmr = {"enabled": True, "trade_off": lambda_mult, "pool": max(k, fetch_k)}
-        return DualRetriever(self.store, config=self.umi.config.replaced(mmr=mmr), **self._models)
+        return self.umi.with_config(mmr=mmr)
 
     def _documents(self, result: SearchResult) -> list[Document]:
         return [to_document(hit.chunk, self._keys) for hit in result]
@@ -243,4 +239,4 @@ def _relevance(hit: Hit, best: float) -> float:
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "strategy": "vector", "query_vector": embedding, "deep_search": False}
+    return {**options, "strategy": "vector", "query_vector": embedding}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
 from umi_common.errors import InputError
-from umi_common.query.reply import REPLY_CHARS_MAX, parse_reply, read_reply
+from umi_common.query.reply import REPLY_CHARS_MAX, Reply, parse_reply, read_reply
 from umi_common.sim import FAULTS, FaultyLLM
 
 QUERY = "Who do I know at Acme?"
@@ -215,3 +215,8 @@ def test_a_plain_json_array_keeps_its_order(strings: list[str]):
     cleaned = [" ".join(string.split()) for string in strings]
     places = [cleaned.index(variation) for variation in variations]
     assert places == sorted(places)
+
+
+def test_a_query_that_is_fine_as_it_is_is_no_failure_of_the_llm():
+    assert read_reply('["Who works at Acme?"]', query="who works at acme") == Reply(())
+    assert read_reply('["\\u0000"]', query="who works at acme").fault == "no usable string in the reply"

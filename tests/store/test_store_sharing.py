@@ -20,6 +20,8 @@ from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk
 
 ROOT = Path(__file__).parents[2]
+SHARED_SECONDS = float(os.environ.get("UMI_TEST_SHARED_SECONDS", "3"))
+"""UMI_TEST_SHARED_SECONDS=60 runs one writer beside four readers in the long form."""
 
 
 @pytest.fixture
@@ -151,42 +153,57 @@ def test_thirty_two_threads_at_once(path):
         assert store.ids() == expected
 
 
-def test_reader_processes_beside_a_writer(path):
-    """Each batch replaces the same 20 chunks with one number; a reader must never see two numbers."""
-    script = (
-        "import sys, time\n"
-        "from umi_common.sim import HashEmbedder\n"
-        "from umi_common.store.hybrid import HybridStore\n"
-        "seen = set()\n"
-        "with HybridStore.open(sys.argv[1], embedder=HashEmbedder(), read_only=True) as store:\n"
-        "    end = time.monotonic() + 3\n"
-        "    while time.monotonic() < end:\n"
-        "        store._core.ready()\n"
-        "        state = store._core.indexes.state\n"
-        "        rows = state.rows\n"
-        "        ids = sorted(rows.ids[row] for row in range(len(rows)) if rows.alive[row])\n"
-        "        assert len(ids) == 25, len(ids)\n"
-        "        living = [row for row in range(len(rows)) if rows.alive[row]]\n"
-        "        times = {int(rows.position[row]) for row in living if rows.ids[row][0] == 'b'}\n"
-        "        assert len(times) == 1, times\n"
-        "        seen |= times\n"
-        "assert len(seen) > 5, seen\n"
-    )
+READER = """
+import sys, time
+from small_store import search
+from umi_common.sim import HashEmbedder
+from umi_common.store.hybrid import HybridStore
+
+seen = set()
+with HybridStore.open(sys.argv[1], embedder=HashEmbedder(), read_only=True) as store:
+    end = time.monotonic() + float(sys.argv[2])
+    while time.monotonic() < end:
+        pool = search(store, "batch", depth=50)
+        lengths = {int(n) for id, n in zip(pool.ids, pool.length) if id[0] == "b"}
+        found = sum(id[0] == "b" for id in pool.ids)
+        assert found == 20, found
+        assert len(lengths) == 1, lengths
+        assert not pool.degraded, pool.degraded
+        chunks = [chunk for chunk in store.get(store.ids()) if chunk is not None]
+        numbers = {chunk.metadata["number"] for chunk in chunks if chunk.id[0] == "b"}
+        seen |= numbers
+    assert store.verify(), store.verify()
+assert len(seen) > 5, seen
+print(len(seen))
+"""
+
+
+def test_reader_processes_beside_a_writer(path, record_property):
+    """Each batch replaces the same 20 chunks, all of one length; a search must never see two lengths or 19 chunks."""
     with HybridStore.open(path, embedder=HashEmbedder()) as store:
 
         def batch(number):
-            return [Chunk(f"b{i}", f"batch {number}", source=f"s{i}", position=number) for i in range(20)]
+            text = "batch" + " of words" * (number % 7)
+            return [Chunk(f"b{i}", text, metadata={"number": number}, source=f"s{i}", position=i) for i in range(20)]
 
         store.add(batch(0))
         readers = [
-            subprocess.Popen([sys.executable, "-c", script, str(path)], cwd=ROOT, stderr=subprocess.PIPE)
-            for _ in range(2)
+            subprocess.Popen(
+                [sys.executable, "-c", READER, str(path), str(SHARED_SECONDS)],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            for _ in range(4)
         ]
         number = 0
         while any(reader.poll() is None for reader in readers):
             number += 1
             store.add(batch(number))
+            if number % 50 == 0:
+                store.compact()
             time.sleep(0.002)
+    record_property("batches", number)
     for reader in readers:
         _, said = reader.communicate()
         assert reader.returncode == 0, said.decode()[-800:]

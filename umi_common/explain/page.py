@@ -34,7 +34,7 @@ def to_page(
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         "<meta name='color-scheme' content='light dark'>"
         f"<title>umi: {plain(result.query)}</title><style>{style}</style></head>"
-        f"<body>{_body(result, context)}<script>{script}</script></body></html>\n"
+        f"<body>{_body(result, context)}<script data-umi>{script}</script></body></html>\n"
     )
     if path is not None:
         Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")

@@ -54,10 +54,9 @@ def _hit(hit: Hit, way: list[Step], top: float, largest: Mapping[str, float], te
 
 
 def _text(text: str, terms: frozenset[str]) -> str:
-    short = excerpt(text, terms, EXCERPT_CHARACTERS)
-    shown = f"<p class='text' dir='auto'>{marked(short, terms)}</p>"
-    if len(" ".join(text.split())) <= EXCERPT_CHARACTERS:
-        return shown
+    if len(text) <= EXCERPT_CHARACTERS:
+        return f"<p class='text' dir='auto'>{marked(text, terms)}</p>"
+    shown = f"<p class='text' dir='auto'>{marked(excerpt(text, terms, EXCERPT_CHARACTERS), terms)}</p>"
     return (
         f"{shown}<details class='whole'><summary>Whole text, {len(text):,} characters</summary>"
         f"<p class='text' dir='auto'>{marked(text, terms)}</p></details>"

@@ -41,7 +41,7 @@ class Reply:
 
     variations: tuple[str, ...]
     fault: str | None = None
-    """Why there are none, in a few words; None where there are some."""
+    """Why there are none, in a few words; None where there are some, or where the LLM had nothing to add."""
 
 
 def parse_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> tuple[str, ...]:
@@ -82,7 +82,9 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     if len(strings) > STRINGS_MAX:
         return Reply((), f"list of more than {STRINGS_MAX} strings")
     variations = _chosen(strings, query, config)
-    return Reply(variations) if variations else Reply((), "no usable string in the reply")
+    if not variations and not any(_gist(string) == _gist(query) for string in strings):
+        return Reply((), "no usable string in the reply")
+    return Reply(variations)  # nothing, where the LLM finds the query fine as it is
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:

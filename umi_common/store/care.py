@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +90,7 @@ def _check_rows(core: Core) -> list[str]:
     for start in range(0, len(seqs), ROWS_AT_ONCE):
         some = seqs[start : start + ROWS_AT_ONCE]
         entries = core.ledger.entries(some)
-        problems += [f"umi.db: row {seq} is missing" for seq in some if seq not in entries]
+        problems += _lost(core, [seq for seq in some if seq not in entries])
         for entry in entries.values():
             try:
                 decode(entry)
@@ -101,6 +102,15 @@ def _check_rows(core: Core) -> list[str]:
     except LedgerDamaged as error:
         problems.append(f"umi.db: {error}")
     return problems
+
+
+def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
+    """Those of the rows not found that no write has removed meanwhile, in this process or another."""
+    if not seqs:
+        return []
+    with core.writing:
+        core.ready()
+        return [f"umi.db: row {seq} is missing" for seq in seqs if core.indexes.is_alive(seq)]
 
 
 def _check_lexical(core: Core) -> list[str]:

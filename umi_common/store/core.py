@@ -173,15 +173,17 @@ class Core:
         chunks = self.chunks([seq for seq in seqs if seq is not None])
         return [None if seq is None else chunks.get(seq) for seq in seqs]
 
-    def neighbours(self, ids: Sequence[str], reach: int) -> dict[str, list[Chunk]]:
+    def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
-        rows = self.indexes.state.rows
+        state = self.indexes.state
+        rows, allowed = state.rows, None if where is None else self.indexes.mask(state, where, None)
         around: dict[str, list[int]] = {}
         for id in ids:
             row = self.indexes.row_of(id)
             if row is not None and row < len(rows):
                 beside = rows.beside(np.array([row]), reach)
                 ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
+                ordered = ordered if allowed is None else ordered[allowed[ordered]]
                 around[id] = rows.seq[ordered].tolist()
         chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
         return {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}

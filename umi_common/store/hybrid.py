@@ -11,7 +11,7 @@ from typing import Any
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.filters import Filter
+from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool
 from umi_common.protocols import Embedder, Probe
 from umi_common.store import care
@@ -20,6 +20,7 @@ from umi_common.store.imports import Drift, Imported, Keys, drift, import_collec
 from umi_common.store.opening import open_core
 from umi_common.store.recall import recall, request_of
 from umi_common.store.reindex import reindex
+from umi_common.store.strict import search_lexical
 from umi_common.types import Chunk, TimeRange
 
 
@@ -153,10 +154,15 @@ class HybridStore:
         self._core.ready()
         return self._core.ids()
 
-    def neighbours(self, ids: Sequence[str], *, reach: int) -> dict[str, list[Chunk]]:
-        """For each known id the chunks at most `reach` places from it in its source, in order, itself included."""
+    def neighbours(
+        self, ids: Sequence[str], *, reach: int, where: Filter | Mapping[str, Any] | None = None
+    ) -> dict[str, list[Chunk]]:
+        """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
+
+        Only those that pass `where`: a source may hold what a filter keeps from the caller.
+        """
         self._core.ready()
-        return self._core.neighbours(ids, reach)
+        return self._core.neighbours(ids, reach, parse_filter(where))
 
     def recall(
         self,
@@ -188,6 +194,25 @@ class HybridStore:
             around=around,
         )
         return recall(self._core.indexes, self.embedder, request)
+
+    def search_lexical(
+        self,
+        query: str,
+        *,
+        k: int = 10,
+        where: Filter | Mapping[str, Any] | None = None,
+        timeout: float = 0.25,
+    ) -> list[tuple[str, float]]:
+        """(id, BM25) of the best chunks by words alone, best first; strict: no other arm steps in.
+
+        Args:
+            k: Most results, >= 1; fewer come when fewer match.
+            timeout: Seconds to wait, in two retries, for an index that another thread repairs.
+
+        Raises:
+            IndexUnavailable: If the lexical index is in ERROR or EMPTY.
+        """
+        return search_lexical(self._core, query, k=k, where=parse_filter(where), timeout=timeout)
 
     def __len__(self) -> int:
         self._core.ready()

@@ -129,10 +129,12 @@ def _check_identity(connection: sqlite3.Connection, path: Path) -> None:
     if application != APPLICATION_ID:
         raise NotAStore(f"{path} is a SQLite file of another program; give umi a directory of its own")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != SCHEMA_VERSION:
+    if version > SCHEMA_VERSION:
         raise StoreError(
             f"{path} has schema version {version} and this umi reads {SCHEMA_VERSION}; upgrade umi-retrieval"
         )
+    if version < SCHEMA_VERSION:
+        raise LedgerDamaged(f"{path} says schema version {version}, which never was; restore it from a copy")
 
 
 def sync_directory(directory: Path) -> None:

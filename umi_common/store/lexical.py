@@ -6,6 +6,7 @@ the live rows, to the bit, whatever was added, removed, merged or loaded before.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,10 @@ class PostingsIndex:
     def __len__(self) -> int:
         """Live rows."""
         return self._moment.corpus.documents
+
+    def view(self) -> PostingsIndex:
+        """This moment, for reading only: it shares postings that later writes to the index replace and never change."""
+        return copy.copy(self)
 
     def status(self) -> IndexStatus:
         """Where the index stands."""

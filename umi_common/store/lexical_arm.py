@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,8 +37,8 @@ class LexicalArm:
         self._unsaved = 0
 
     def view(self) -> PostingsIndex:
-        """The index of this moment: it shares postings that writes replace and never change."""
-        return copy.copy(self._index)
+        """The index of this moment."""
+        return self._index.view()
 
     def start(self, saved: snapshot.Saved | None, gone: Ints) -> None:
         """Begin with a snapshot, less the rows that have gone since; or with nothing."""

@@ -1,0 +1,179 @@
+"""Why a hit is there: in words, in a terminal, in a notebook, as a picture of ranks."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from hostile import MARKUP, hostile_result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umi_common.explain import reasons, snippet, to_html, to_page, to_text
+from umi_common.explain.flow import flow_picture
+from umi_common.explain.reasons import Step, steps
+from umi_common.explain.texts import excerpt, marked, query_terms, visible
+from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed
+
+ACTING = "\x1b\x07\x00\u202e\u2066\u0085"
+
+
+def hit(rank=1, *, signals=(), ranks=None, text="Priya works at Acme."):
+    return Hit(Chunk(f"c{rank}", text), 1.0 / rank, rank, signals=tuple(signals), ranks=ranks or {})
+
+
+def test_reasons_name_the_strongest_arm_first_and_every_move():
+    signals = [Signal("lexical", 0, 4, 2.0), Signal("lexical", 1, 2, 3.0), Signal("dense", 0, 1, 0.5)]
+    found = reasons(hit(signals=signals, ranks={"fused": 3, "neighbours": 3, "decay": 1}))
+    assert found == ["meaning #1 (cosine 0.50)", "words #2 (BM25 3.00, variation 1)", "decay #3 → #1"]
+
+
+def test_a_hit_that_no_arm_found_is_beside_a_strong_one():
+    assert reasons(hit(signals=[Signal("lexical", 0, None, 0.0)])) == ["beside a strong hit"]
+
+
+def test_the_way_of_a_hit_has_the_same_stations_as_every_other():
+    hits = [
+        hit(1, signals=[Signal("lexical", 0, 2, 1.0)], ranks={"fused": 1}),
+        hit(2, signals=[Signal("dense", 0, 1, 1.0)], ranks={"fused": 2, "decay": 2}),
+    ]
+    first, second = steps(hits)
+    assert first == [Step("words", 2), Step("meaning", None), Step("fused", 1), Step("decay", None), Step("final", 1)]
+    assert second == [Step("words", None), Step("meaning", 1), Step("fused", 2), Step("decay", 2), Step("final", 2)]
+
+
+def test_a_snippet_is_one_line_cut_at_a_word():
+    assert snippet("one\n two  three", 9) == "one two …"
+    assert snippet("short") == "short"
+
+
+def test_an_excerpt_begins_a_little_before_a_word_that_comes_late():
+    text = "filler " * 100 + "the boiler inspector came " + "filler " * 100
+    shown = excerpt(text, query_terms(SearchResult((), "inspectors")), 100)
+    assert shown.startswith("… ")
+    assert "boiler inspector" in shown
+    assert len(shown) <= 104
+
+
+@pytest.mark.parametrize(
+    "query, text, expected",
+    [
+        ("inspection", "They inspected it.", "They <mark>inspected</mark> it."),
+        ("who is at Acme", "who is at Acme", "who is at <mark>Acme</mark>"),
+        ("who is it", "who is it", "<mark>who</mark> <mark>is</mark> <mark>it</mark>"),
+        ("東京", "昨日東京で", "昨日<mark>東京</mark>で"),
+        ("b", "<b>b</b>", "&lt;<mark>b</mark>&gt;<mark>b</mark>&lt;/<mark>b</mark>&gt;"),
+    ],
+)
+def test_words_of_the_query_are_marked_by_their_stem_and_function_words_are_not(query, text, expected):
+    assert marked(text, query_terms(SearchResult((), query))) == expected
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_no_text_whatever_brings_markup_or_controls(text, query):
+    shown = marked(text, query_terms(SearchResult((), query)))
+    parser = Tags()
+    parser.feed(shown)
+    parser.close()
+    assert set(parser.tags) <= {"mark"}
+    assert "".join(parser.texts) == visible(text)
+    assert not set(shown) & set(ACTING)
+
+
+class Tags(HTMLParser):
+    """Start tags and texts of a fragment, and whether every tag is closed."""
+
+    VOID = frozenset({"br", "meta", "input", "link", "line", "circle", "path"})
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.texts, self.open = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize(
+    "draw", [to_html, to_page, lambda result: result._repr_html_(), lambda result: result.explain()]
+)
+def test_hostile_texts_are_escaped_and_every_tag_is_closed(draw):
+    html = draw(hostile_result())
+    parser = Tags()
+    parser.feed(html)
+    assert parser.open == []
+    assert parser.tags.count("script") == (1 if "<!doctype" in html else 0)
+    assert "img" not in parser.tags
+    assert MARKUP[:20] in "".join(parser.texts)
+    assert not set(html) & set(ACTING)
+
+
+def test_the_fragment_for_a_notebook_shows_arms_losses_and_what_was_left_out():
+    html = to_html(hostile_result())
+    for part in ("words #1 (BM25 3.00)", "Without <b>dense</b>", "left out: 1", "<mark>Acme</mark>", "neighbours #4"):
+        assert part in html
+    assert "<script" not in html
+    assert len(html) < 20_000  # a line of 100 kB does not fill the notebook's file
+
+
+def test_the_text_for_a_terminal_cannot_steer_it():
+    shown = to_text(hostile_result())
+    assert not set(shown) & set(ACTING)
+    assert shown.splitlines()[0] == "4 hits, hybrid, 4.5 ms"
+    assert "  without dense: <b>damaged</b>; searched exactly" in shown
+    assert str(hostile_result()) == shown
+
+
+def test_the_page_says_who_found_what_and_how_long_it_took(tmp_path):
+    page = to_page(hostile_result(), tmp_path / "why.html")
+    assert (tmp_path / "why.html").read_text(encoding="utf-8") == page
+    for part in ("3.00 ms", "mode: &lt;hybrid&gt;", "variation 1", "Left out, and why", "#3 → meaning #1 → fused #1"):
+        assert part in page
+    assert "http://" not in page and "https://" not in page
+
+
+def test_the_page_shows_the_context_with_tokens_for_each_part():
+    from umi_common.context.assemble import assemble
+    from umi_common.context.budget import TokenBudget
+
+    result = hostile_result()
+    context = assemble(result.hits[:2], budget=TokenBudget(max_total=200), counter=lambda text: len(text.split()))
+    page = result.explain(context=context)
+    assert f"{context.stats.tokens} of 200 tokens" in page
+    for part in context:
+        assert f"{part.tokens} tokens" in page
+
+
+def test_ranks_beyond_the_shown_hits_follow_below_the_rule_in_order():
+    hits = [
+        hit(1, signals=[Signal("dense", 0, 90, 0.1)]),
+        hit(2, signals=[Signal("dense", 0, 7, 0.1)]),
+        hit(3, signals=[Signal("dense", 0, None, 0.1)]),
+    ]
+    picture = flow_picture(SearchResult(tuple(hits), "q"))
+    # Rows of 26 px from 44: rank 7 in row 4, 90 in row 5, none in row 6 of the arm's column at x = 42.
+    for y in (44 + 26 * 3 + 13, 44 + 26 * 4 + 13, 44 + 26 * 5 + 13):
+        assert f"<circle cx='42' cy='{y}'" in picture
+    assert "class='rule'" in picture
+
+
+def test_a_result_without_hits_is_drawn_too():
+    nothing = SearchResult((), "nobody", suppressed=(Suppressed("c", "mmr"),))
+    assert "No hits." in to_html(nothing)
+    assert "No hits." in to_page(nothing)
+    assert to_text(nothing).startswith("0 hits")
+
+
+def test_scores_of_zero_and_below_draw_empty_bars():
+    flat = SearchResult((Hit(Chunk("c", "t"), 0.0, 1, signals=(Signal("dense", 0, 1, -0.5),)),), "q")
+    assert "width:0%" in to_html(flat)

@@ -1,0 +1,79 @@
+"""A store that version 1 wrote, kept as it was: today's code opens, verifies and answers from it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from pytest import approx
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+sys.path.insert(0, str(GOLDEN))
+import store_v1  # noqa: E402
+
+from umi_common.errors import LedgerDamaged, StoreError  # noqa: E402
+from umi_common.store import snapshot  # noqa: E402
+from umi_common.store.hybrid import HybridStore  # noqa: E402
+from umi_common.types import Chunk  # noqa: E402
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    shutil.copytree(store_v1.STORE, tmp_path / "s")
+    return tmp_path / "s"
+
+
+@pytest.mark.parametrize("how", ["as it is", "without its indexes", "read only"])
+def test_the_store_of_version_1_opens_verifies_and_answers(how, path):
+    if how == "without its indexes":
+        shutil.rmtree(path / snapshot.FOLDER)
+    with HybridStore.open(path, embedder=store_v1.embedder(), read_only=how == "read only") as store:
+        assert store.verify()
+        expected = {chunk.id: chunk for chunk in store_v1.chunks()}
+        assert store.ids() == sorted(expected)
+        assert store.get(sorted(expected)) == [expected[id] for id in sorted(expected)]
+        told = json.loads(store_v1.ANSWERS.read_text(encoding="utf-8"))
+        for query, answer in store_v1.answers(store).items():
+            assert answer["ids"] == told[query]["ids"], query
+            assert answer["lexical"] == approx(told[query]["lexical"], abs=1e-9), query
+            assert answer["dense"] == approx(told[query]["dense"], abs=1e-6), query
+
+
+def test_the_lexical_snapshot_of_version_1_is_used(path):
+    with HybridStore.open(path, embedder=store_v1.embedder()) as store:
+        analyzer, mark = store._core.indexes.lexical.analyzer, store._core.indexes.state.mark
+        manifest = json.loads(next(path.glob("lexical/*/manifest.json")).read_text(encoding="utf-8"))
+        if json.loads(manifest["body"])["analyzer"] != analyzer.fingerprint:
+            pytest.skip("another Snowball release; the index is built from the ledger")
+        assert snapshot.load(path, analyzer, mark) is not None
+
+
+def test_the_store_of_version_1_can_be_written_to(path):
+    with HybridStore.open(path, embedder=store_v1.embedder()) as store:
+        store.add([Chunk("new", "A purple submarine.")])
+        store.delete(["t1"])
+    with HybridStore.open(path, embedder=store_v1.embedder()) as store:
+        assert store.ids() == ["new", "t0", "t2", "t3", "日本"]
+        assert store.verify()
+
+
+@pytest.mark.parametrize(
+    ("version", "error", "said"),
+    [(2, StoreError, r"version 2 .*reads 1; upgrade umi-retrieval"), (0, LedgerDamaged, r"version 0.*restore")],
+)
+def test_another_version_is_refused_and_left_as_it_was(version, error, said, path):
+    with sqlite3.connect(path / "umi.db") as ledger:
+        ledger.execute(f"PRAGMA user_version = {version}")
+    ledger.close()
+    before = (path / "umi.db").read_bytes()
+    with pytest.raises(error, match=said):
+        HybridStore.open(path, embedder=store_v1.embedder())
+    assert (path / "umi.db").read_bytes() == before
+
+
+def test_the_golden_store_is_small():
+    assert sum(file.stat().st_size for file in store_v1.HOME.rglob("*") if file.is_file()) < 200_000

@@ -1,0 +1,79 @@
+"""Collections as LangChain and LlamaIndex write them to Chroma come over: places, times, vectors and all."""
+
+from __future__ import annotations
+
+import pytest
+from small_store import search
+
+from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_common.store.hybrid import HybridStore
+
+pytestmark = pytest.mark.slow
+TEXTS = ["the red boat", "a blue boat", "night train to the coast"]
+
+
+def imported(theirs) -> tuple[HybridStore, int]:
+    """A store that took the collection over, and how many texts that embedded."""
+    embedder = CountingEmbedder(HashEmbedder(64))
+    store = HybridStore.open(embedder=embedder)
+    report = store.import_collection(theirs)
+    assert (report.chunks, report.skipped) == (3, ())
+    assert not store.drift(theirs)
+    return store, len(embedder.texts)
+
+
+def test_langchains_chroma_comes_over(tmp_path):
+    langchain_chroma = pytest.importorskip("langchain_chroma")
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+
+    class Hashes(Embeddings):
+        def embed_documents(self, texts):
+            return HashEmbedder(64).embed_documents(texts).tolist()
+
+        def embed_query(self, text):
+            return self.embed_documents([text])[0]
+
+    theirs = langchain_chroma.Chroma("docs", Hashes(), persist_directory=str(tmp_path / "theirs"))
+    documents = [
+        Document(text, id=f"d{at}", metadata={"source": "log.txt", "chunk_index": at, "timestamp": 86_400.0 * at})
+        for at, text in enumerate(TEXTS)
+    ]
+    theirs.add_documents(documents)
+    store, texts_embedded = imported(theirs)
+    with store:
+        assert texts_embedded <= 3
+        assert [chunk.id for chunk in store.neighbours(["d1"], reach=1)["d1"]] == ["d0", "d1", "d2"]
+        assert store.get(["d1"])[0].event_time.isoformat() == "1970-01-02T00:00:00+00:00"
+        assert search(store, "night train").ids[search(store, "night train").dense[0].argmax()] == "d2"
+        assert store.verify()
+
+
+def test_llama_indexs_chroma_comes_over(tmp_path):
+    module = pytest.importorskip("llama_index.vector_stores.chroma")
+    import chromadb
+    from chromadb.config import Settings
+    from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+
+    client = chromadb.PersistentClient(str(tmp_path / "theirs"), settings=Settings(anonymized_telemetry=False))
+    theirs = module.ChromaVectorStore(chroma_collection=client.create_collection("docs", embedding_function=None))
+    nodes = [
+        TextNode(
+            id_=f"n{at}",
+            text=text,
+            metadata={"file": "log.txt", "position": at},
+            embedding=HashEmbedder(64).embed_documents([text])[0].tolist(),
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="the-file")},
+        )
+        for at, text in enumerate(TEXTS)
+    ]
+    theirs.add(nodes)
+    store, texts_embedded = imported(theirs)
+    with store:
+        assert texts_embedded <= 3
+        chunk = store.get(["n1"])[0]
+        assert (chunk.text, chunk.source, chunk.position) == ("a blue boat", "the-file", 1)
+        assert not any(key.startswith("_node") for key in chunk.metadata)
+        assert [each.id for each in store.neighbours(["n1"], reach=1)["n1"]] == ["n0", "n1", "n2"]
+        assert store.verify()
+    client.close()

@@ -1,0 +1,165 @@
+"""One file as chunks. The kind of a file is told by its ending, a chat log by its lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from umi_common.errors import FileUnreadable, MissingExtra
+from umi_common.files.chat import message_pattern, messages
+from umi_common.files.manifest import FILE_KEY
+from umi_common.files.markup import HtmlText, markdown_headings
+from umi_common.files.passages import Heading, Passage, passages
+from umi_common.records import PlaceKeys, to_chunk
+from umi_common.types import ID_BYTES_MAX, Chunk
+
+RULES_VERSION = 1
+"""Part of a file's version: raise it with every change of what a file's chunks are."""
+TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
+TIME_KEYS = ("event_time", "timestamp")
+OFFSET_KEY = "start_index"
+"""Metadata of a chunk: its first character in the file's text."""
+
+
+def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
+    """The chunks of a file, in order, with source, position and metadata `start_index` (characters of its text).
+
+    Args:
+        source: What the chunks are told to be cut from; None: the path. Their ids are made of it.
+
+    Raises:
+        FileUnreadable: Names the file and what to do.
+        MissingExtra: For a PDF without pypdf.
+    """
+    name = path.as_posix() if source is None else source
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileUnreadable(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    if path.suffix.lower() in RECORD_ENDINGS:
+        return list(_records(path, _decoded(path, content), name))
+    reader = READERS.get(path.suffix.lower(), _plain_text)
+    return [
+        Chunk(
+            _id(name, position),
+            passage.text,
+            metadata={**passage.metadata, OFFSET_KEY: passage.start, FILE_KEY: name},
+            source=name,
+            position=position,
+            event_time=passage.event_time,
+        )
+        for position, passage in enumerate(reader(path, content))
+    ]
+
+
+def version_of(content: bytes) -> str:
+    """Changes with the content and with the rules of cutting it."""
+    return hashlib.sha256(b"%d:" % RULES_VERSION + content).hexdigest()[:16]
+
+
+def _id(name: str, position: int) -> str:
+    id = f"{name}#{position}"
+    return id if len(id.encode()) <= ID_BYTES_MAX else f"{hashlib.sha256(name.encode()).hexdigest()}#{position}"
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    """The text as Python's open() would read it: UTF-8 or UTF-16 by its mark, else Windows-1252; newlines are \\n."""
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    if encoding == "utf-8-sig" and b"\x00" in content[:8_192]:
+        raise FileUnreadable(f"{path} is no text; leave it out, or convert it to text first")
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", "replace")
+    return re.sub(r"\r\n?", "\n", text)
+
+
+def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
+    text = _decoded(path, content)
+    pattern = message_pattern(text)
+    return passages(text) if pattern is None else messages(text, pattern)
+
+
+def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
+    text = _decoded(path, content)
+    return passages(text, markdown_headings(text))
+
+
+def _html(path: Path, content: bytes) -> Iterator[Passage]:
+    page = HtmlText()
+    page.feed(_decoded(path, content))
+    page.close()
+    named = {"title": page.title} if page.title else {}
+    for passage in passages(page.text, page.headings):
+        yield Passage(passage.text, passage.start, {**named, **passage.metadata})
+
+
+def _pdf(path: Path, content: bytes) -> Iterator[Passage]:
+    """Passages with the page on which they begin; pages follow each other after a blank line."""
+    text, starts = "", []
+    for page in _pdf_pages(path):
+        starts.append(len(text))
+        text += page.strip() + "\n\n"
+    if not text.strip():
+        raise FileUnreadable(f"{path} holds no text, only pictures of it; run it through OCR first")
+    pages = [Heading(start, 1, str(number)) for number, start in enumerate(starts, 1)]
+    for passage in passages(text):
+        page_number = sum(1 for heading in pages if heading.start <= passage.start)
+        yield Passage(passage.text, passage.start, {"page": page_number})
+
+
+def _pdf_pages(path: Path) -> list[str]:
+    try:
+        from pypdf import PdfReader
+    except ImportError as error:
+        raise MissingExtra("pypdf", "files") from error
+    try:
+        return [page.extract_text() for page in PdfReader(path).pages]
+    except Exception as error:  # pypdf raises whatever a broken file makes it trip over
+        raise FileUnreadable(f"{path} is no PDF that can be read ({type(error).__name__}: {error})") from error
+
+
+READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
+    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex"), _plain_text),
+    **dict.fromkeys((".md", ".markdown", ".mdx"), _markdown),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
+    ".pdf": _pdf,
+}
+RECORD_ENDINGS = (".jsonl", ".ndjson")
+ENDINGS = frozenset({*READERS, *RECORD_ENDINGS})
+"""What a folder is searched for; a file that is named itself is read whatever its ending."""
+
+
+def _records(path: Path, text: str, name: str) -> Iterator[Chunk]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield from _record(json.loads(line), name, number)
+            except ValueError as error:  # InvalidChunk is one
+                raise FileUnreadable(
+                    f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '
+                    '"metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'
+                ) from error
+
+
+def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:
+    """The chunk of a record; none if its text is blank. Whatever else it says is metadata."""
+    if not isinstance(record, dict):
+        raise ValueError(f"{type(record).__name__} in place of an object")
+    rest = dict(record)
+    text, id, inner = _taken(rest, TEXT_KEYS), _taken(rest, ID_KEYS), _taken(rest, ("metadata",))
+    if not isinstance(text, str) or not isinstance(inner, (dict, type(None))):
+        raise ValueError("no text" if isinstance(inner, (dict, type(None))) else "metadata is no object")
+    metadata = {**rest, **(inner or {}), FILE_KEY: name}
+    keys = PlaceKeys(time=next((key for key in TIME_KEYS if key in metadata), None))
+    if text.strip():
+        own = _id(name, number) if id is None else str(id)
+        yield to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
+
+
+def _taken(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((record.pop(key) for key in keys if key in record), None)

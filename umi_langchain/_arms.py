@@ -1,0 +1,65 @@
+"""LangChain's retrievers and vector stores as further arms of a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore
+
+from umi_common.arms import Arm
+from umi_common.errors import ConfigError
+from umi_common.filters import Filter
+from umi_common.records import PlaceKeys
+from umi_common.types import Chunk, TimeRange
+from umi_langchain._convert import to_chunks
+
+KEYS = PlaceKeys("source", "position", "timestamp")
+
+
+def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
+    """A retriever or vector store as an arm of `UmiRetriever(arms=...)`, where its documents count by rank.
+
+    Filters and periods are not passed on, since each store has its own: what does not pass is left out afterwards. A
+    document is known by its id, one without id by a hash of text and metadata, as in `from_documents`.
+
+    Args:
+        finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which comes back as it is.
+        name: Stands in reasons and losses; None: its class.
+        weight: >= 0, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). With
+            `fusion={"dense_weight": 0.0}` and 0.55 here, a vector store takes the place of the dense arm.
+        keys: Where source, position and time stand in the metadata of documents that umi's store lacks.
+
+    Raises:
+        ConfigError: If it is none of these, or name or weight are wrong.
+    """
+    if isinstance(finder, Arm):
+        return finder
+    if not isinstance(finder, (BaseRetriever, VectorStore)):
+        raise ConfigError(
+            f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.arms.Arm"
+        )
+
+    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> list[tuple[Chunk | str, float]]:
+        found = finder.invoke(query) if isinstance(finder, BaseRetriever) else finder.similarity_search(query, k)
+        return _ranked(found, keys)
+
+    async def asearch(
+        query: str, k: int, where: Filter | None, window: TimeRange | None
+    ) -> list[tuple[Chunk | str, float]]:
+        if isinstance(finder, BaseRetriever):
+            return _ranked(await finder.ainvoke(query), keys)
+        return _ranked(await finder.asimilarity_search(query, k), keys)
+
+    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
+
+
+def _ranked(documents: Sequence[Document], keys: PlaceKeys) -> list[tuple[Chunk | str, float]]:
+    """Chunks with 1 / log2(1 + rank), the discount of DCG: scores of strangers have no common scale, ranks do."""
+    written = [document for document in documents if document.page_content.strip()]
+    ids, chunks = to_chunks(written, keys)
+    by_id = {chunk.id: chunk for chunk in reversed(chunks)}
+    return [(by_id[id], 1.0 / math.log2(1 + rank)) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
