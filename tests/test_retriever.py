@@ -289,3 +289,60 @@ def test_needs_deep_search_rewrite_query_and_merge_rrf_bear_the_adrs_names(store
     assert umi.rewrite_query("Who do I know at Acme?") == ["Who do I know at Acme?", "Acme", "works at Acme"]
     assert DualRetriever(store).rewrite_query("Acme") == ["Acme"]
     assert umi.merge_rrf(["a", "b"], ["b"]) == ["b", "a"]
+
+
+async def test_a_vector_alone_is_a_query_for_the_dense_arm(store):
+    umi = DualRetriever(store, rewriter=FaultyLLM("raises"))
+    umi.reconfigure(routing={"mode": "always"})
+    vector = HashEmbedder(64).embed_queries(["The cat slept on the warm boiler."])[0]
+    result = await both(umi, "", query_vector=vector, strategy="vector", limit=1)
+    assert (result.ids, result.mode, result.degraded) == (["cat-1"], "vector", ())
+    with pytest.raises(EmptyQuery):
+        umi.search("", query_vector=vector)
+    with pytest.raises(EmptyQuery):
+        umi.search("", strategy="vector")
+
+
+def test_a_retriever_made_from_another_shares_its_cache_breaker_and_threads(store):
+    asked = []
+    umi = DualRetriever(store, rewriter=lambda prompt: asked.append(prompt) or '["the roof"]')
+    umi.reconfigure(routing={"mode": "always"})
+    umi.search("what will it cost")
+    other = umi.with_config(mmr={"enabled": True})
+    assert other.config.mmr.enabled and not umi.config.mmr.enabled
+    assert other.search("what will it cost").query_variations == ("the roof",)
+    assert len(asked) == 1
+    assert other._threads is umi._threads
+    with pytest.raises(ConfigError):
+        umi.with_config(mmr={"enable": True})
+
+
+async def test_stages_are_told_as_they_begin_and_end(store):
+    told = []
+
+    def on_stage(name):
+        told.append(("begin", name))
+        return lambda stage: told.append(("end", stage.name))
+
+    umi = DualRetriever(store)
+    result = umi.search("accounting at Acme", on_stage=on_stage)
+    first = list(told)
+    told.clear()
+    await umi.asearch("accounting at Acme", on_stage=on_stage)
+    assert told == first
+    assert [name for kind, name in first if kind == "end"] == [stage.name for stage in result.trace]
+    assert first.index(("begin", "recall")) < first.index(("end", "recall")) < first.index(("begin", "fuse"))
+
+
+def test_a_stage_that_fails_is_told_to_have_ended(store):
+    open_stages = []
+
+    def on_stage(name):
+        open_stages.append(name)
+        return lambda stage: open_stages.remove(stage.name)
+
+    with HybridStore.open(embedder=FaultyQueries(64)) as broken:
+        broken.add(chunks())
+        with pytest.raises(SearchUnavailable):
+            DualRetriever(broken).search("Acme", strategy="vector", on_stage=on_stage)
+    assert open_stages == []

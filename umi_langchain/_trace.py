@@ -68,7 +68,9 @@ async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIter
 
 def tell_losses(on_stage: OnStage | None, result: SearchResult) -> None:
     """A run for every part that failed."""
-    for loss in result.degraded if on_stage is not None else ():
+    if on_stage is None:
+        return
+    for loss in result.degraded:
         facts = {"reason": loss.reason, "consequence": loss.consequence}
         on_stage(f"without {loss.part}")(Stage(f"without {loss.part}", 0.0, facts))
 

@@ -243,7 +243,7 @@ class UmiRetriever(BaseRetriever):
             tell_losses(on_stage, result)
         return to_scored_documents(result, self.keys)
 
-    def core_options(self, options: CallOptions) -> dict[str, Any]:
+    def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:
         """A call's options over the retriever's own, under the core's names.
 
         Raises:

@@ -13,7 +13,7 @@ UNSEEN = frozenset({"script", "style", "template", "svg", "noscript"})
 BLOCKS = frozenset(
     re.findall(
         r"\w+",
-        "address article aside blockquote dd div dl dt figure footer header hr li main nav ol p pre section table tr ul",
+        "article aside blockquote dd div dl dt figure footer header hr li main nav ol p pre section table tr ul",
     )
 )
 PARAGRAPH, LINE = "\n\n", "\n"

@@ -1,22 +1,19 @@
-"""`umi`: the command line. A command ends with 0, or with one line that says what to do and 1 (2: wrong usage)."""
+"""`umi demo`, `eval` and `tune`."""
 
 from __future__ import annotations
 
+import json as json_format
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from umi_common.cli.options import ConfigOption, JsonOption, print_json
 from umi_common.config import UmiConfig
-from umi_common.errors import UmiError
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where the demo keeps its index.")]
 FolderArgument = Annotated[Path, typer.Argument(help="A BEIR folder, a folder of conversations, or haystacks.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="Settings (TOML).")]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Write every figure there.")]
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw a picture there (PNG, SVG or PDF).")]
 ResumeOption = Annotated[Path | None, typer.Option("--resume", help="Keep finished runs there and go on from them.")]
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where the best settings go (TOML).")]
@@ -30,16 +27,9 @@ TUNED = {
     "neighbours.source": (0.0, 0.25, 0.5, 0.75),
 }
 """What `umi tune` tries; `umi_common.evaluation.tune` takes any other space."""
-
 MISSES_SHOWN = 10
 
 
-@app.callback()
-def umi() -> None:
-    """Find the right passage, say why, and fit it into the prompt."""
-
-
-@app.command()
 def demo(question: QuestionOption = None, directory: DirectoryOption = Path(".umi-demo")) -> None:
     """Index the Python standard library's docs, ask through LangChain and LlamaIndex, show why."""
     from umi_common.demo.run import run
@@ -47,19 +37,23 @@ def demo(question: QuestionOption = None, directory: DirectoryOption = Path(".um
     run(directory, question)
 
 
-@app.command("eval")
 def evaluate(
     folder: FolderArgument,
     config: ConfigOption = None,
-    json: JsonOption = None,
+    json: JsonOption = False,
     plot: PlotOption = None,
     resume: ResumeOption = None,
 ) -> None:
     """Measure umi on a collection of questions with known answers, beside each of its arms alone."""
     from umi_common.evaluation import arm, compare, load_folder
 
-    systems = {"umi": UmiConfig.load(config), "lexical arm": arm("lexical"), "dense arm": arm("dense")}
+    systems: dict[str, Any] = {"umi": UmiConfig.load(config), "lexical arm": arm("lexical"), "dense arm": arm("dense")}
     comparison = compare(systems, load_folder(folder), resume=resume)
+    if plot is not None:
+        comparison.plot(plot)
+    if json:
+        print_json(json_format.loads(comparison.to_json()))
+        return
     typer.echo(str(comparison))
     misses = comparison.failures("umi", k=10)
     for miss in misses[:MISSES_SHOWN]:
@@ -67,19 +61,15 @@ def evaluate(
         typer.echo(f"not in the first 10: {miss.id} for {miss.query.text!r} (rank {miss.rank or '-'}; {others})")
     if len(misses) > MISSES_SHOWN:
         typer.echo(f"and {len(misses) - MISSES_SHOWN} more; --json has every rank")
-    if json is not None:
-        comparison.to_json(json)
-    if plot is not None:
-        comparison.plot(plot)
 
 
-@app.command()
 def tune(
     folder: FolderArgument,
     out: OutOption = Path("umi.toml"),
     config: ConfigOption = None,
     trials: TrialsOption = 40,
     plot: PlotOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Try settings on a part of a collection, check the best on the rest, write it to a file that umi loads."""
     from umi_common.evaluation import load_folder
@@ -87,21 +77,13 @@ def tune(
 
     tuning = search(load_folder(folder), TUNED, method="random", trials=trials, base=UmiConfig.load(config))
     tuning.save(out)
-    typer.echo(f"best: {dict(tuning.settings) or 'the settings you had'}")
-    typer.echo(f"{tuning.metric} on the held-out part: {tuning.baseline_test_score:.4f} -> {tuning.test_score:.4f}")
-    typer.echo(f"written to {out}; use it with --config {out} or UmiConfig.load({str(out)!r})")
     if plot is not None:
         tuning.plot(plot)
-
-
-def main() -> None:
-    """Entry point of `umi`."""
-    try:
-        app()
-    except UmiError as error:
-        typer.echo(f"umi: {error}", err=True)
-        raise SystemExit(1) from error
-
-
-if __name__ == "__main__":
-    main()
+    before, after = tuning.baseline_test_score, tuning.test_score
+    if json:
+        best = dict(tuning.settings)
+        print_json({"metric": tuning.metric, "settings": best, "before": before, "after": after, "written": str(out)})
+        return
+    typer.echo(f"best: {dict(tuning.settings) or 'the settings you had'}")
+    typer.echo(f"{tuning.metric} on the held-out part: {before:.4f} -> {after:.4f}")
+    typer.echo(f"written to {out}; use it with --config {out} or UmiConfig.load({str(out)!r})")

@@ -1,0 +1,114 @@
+"""Any retriever or vector store as a further arm: fused with its own weight, failing alone."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from umi_common.arms import Arm
+from umi_common.errors import ConfigError
+from umi_langchain import UmiRetriever, as_arm
+
+ALONE = {"neighbours": {"enabled": False}}
+FRUIT = [
+    Document(id="apple", page_content="red apples in the garden", metadata={"user": "bob"}),
+    Document(id="pear", page_content="green pears in the kitchen", metadata={"user": "ann"}),
+    Document(id="plum", page_content="blue plums in the cellar", metadata={"user": "ann"}),
+]
+
+
+class Fixed(BaseRetriever):
+    """Always the same documents."""
+
+    found: list[Document]
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return self.found
+
+
+class Failing(BaseRetriever):
+    """Never answers."""
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        raise RuntimeError(query)
+
+
+def ids(documents) -> list[str]:
+    return [document.id for document in documents]
+
+
+def made(*arms, **options) -> UmiRetriever:
+    return UmiRetriever.from_documents(FRUIT, arms=arms, **{**ALONE, **options})
+
+
+async def all_doors(retriever, query, **options):
+    found = retriever.invoke(query, **options)
+    assert found == await retriever.ainvoke(query, **options)
+    assert [found] == retriever.batch([query], **options) == await retriever.abatch([query], **options)
+    return found
+
+
+async def test_a_retrievers_documents_rise_and_say_so():
+    retriever = made(as_arm(Fixed(found=[FRUIT[2]]), weight=5.0))
+    found = await all_doors(retriever, "red apples")
+    assert ids(found)[0] == "plum"
+    assert "Fixed #1 (score 1.00)" in found[0].metadata["umi_reasons"]
+    assert set(ids(found)) == {"apple", "pear", "plum"}
+
+
+async def test_a_document_that_the_store_lacks_comes_along_with_its_metadata():
+    stranger = Document(id="web", page_content="red apples on sale", metadata={"url": "x", "tags": ["a"]})
+    found = await all_doors(made(as_arm(Fixed(found=[stranger]), weight=5.0)), "red apples")
+    assert found[0].id == "web"
+    assert found[0].metadata["url"] == "x" and found[0].metadata["tags"] == ["a"]
+    assert stranger.metadata == {"url": "x", "tags": ["a"]}
+
+
+async def test_documents_without_ids_are_the_same_documents_where_they_say_the_same():
+    bare = [Document(page_content=f"text number {n}", metadata={"n": n}) for n in range(3)]
+    retriever = UmiRetriever.from_documents(bare, arms=[as_arm(Fixed(found=[bare[2]]), weight=5.0)], **ALONE)
+    found = await all_doors(retriever, "text number 0")
+    assert found[0].page_content == "text number 2" and len(found) == 3
+
+
+async def test_a_filter_holds_for_arms_that_know_none():
+    stranger = Document(id="bobs", page_content="red apples", metadata={"user": "bob"})
+    retriever = made(as_arm(Fixed(found=[stranger, FRUIT[0], FRUIT[1]]), weight=9.0))
+    assert set(ids(await all_doors(retriever, "red apples", filter={"user": "ann"}))) == {"pear", "plum"}
+
+
+async def test_an_arm_that_fails_costs_its_hits_alone_and_is_named():
+    retriever = made(Failing())
+    plain = made()
+    assert await all_doors(retriever, "red apples") == await all_doors(plain, "red apples")
+    (loss,) = retriever.search("red apples").degraded
+    assert (loss.part, loss.reason) == ("Failing", "failed with RuntimeError")
+
+
+async def test_a_vector_store_is_a_further_arm_or_takes_the_place_of_the_dense_one():
+    vectors = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
+    vectors.add_documents(FRUIT)
+    nearest = ids(vectors.similarity_search("zzz", 3))
+    retriever = made(as_arm(vectors, "meaning", 0.55), fusion={"dense_weight": 0.0})
+    assert ids(await all_doors(retriever, "zzz")) == nearest  # no word matches: the arm alone decides
+    assert ids(await all_doors(retriever, "plums in the cellar"))[0] == "plum"
+    further = made(vectors).search("red apples")
+    assert {s.arm for hit in further for s in hit.signals} == {"lexical", "dense", "InMemoryVectorStore"}
+
+
+async def test_umi_itself_is_an_arm_of_umi():
+    other = UmiRetriever.from_texts(["red apples on sale", "tax law"], ids=["sale", "law"], **ALONE)
+    found = await all_doors(made(as_arm(other, "web", 2.0)), "red apples on sale")
+    assert found[0].id == "sale"
+
+
+def test_an_arm_stays_what_it_is_and_anything_else_is_refused():
+    arm = Arm("web", lambda *asked: [])
+    assert as_arm(arm) is arm
+    with pytest.raises(ConfigError, match="expected a BaseRetriever"):
+        made("web")
+    with pytest.raises(ConfigError, match="name of its own"):
+        made(Fixed(found=[]), Fixed(found=[]))

@@ -1,0 +1,185 @@
+"""`batch` and `abatch`: one search for all inputs, a run for each; and what a tracer sees of every search."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.tracers import BaseTracer
+
+from umi_common.embedders import default_embedder
+from umi_common.errors import EmptyQuery
+from umi_langchain import UmiRetriever
+
+QUERIES = ["run a coroutine with a timeout", "merge sorted inputs", "copy a directory tree"]
+
+
+class Counting(Embeddings):
+    """umi's embedded model, slow and counting its calls where it can embed many queries at once."""
+
+    model = "slow"
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds, self.calls = seconds, 0
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return default_embedder().embed_documents(texts).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        self.calls += 1
+        time.sleep(self.seconds)
+        return self.embed_documents([text])[0]
+
+
+class Tracer(BaseTracer):
+    """Keeps whole trees."""
+
+    def __init__(self):
+        super().__init__()
+        self.roots = []
+
+    def _persist_run(self, run):
+        self.roots.append(run)
+
+
+@pytest.fixture(scope="module")
+def retriever(documents):
+    made = UmiRetriever.from_documents(documents, k=4)
+    yield made
+    made.close()
+
+
+class CountingStore:
+    """Counts how often it is asked."""
+
+    def __init__(self, store):
+        self._store, self.recalls = store, []
+
+    def recall(self, probes, **options):
+        self.recalls.append(len(probes))
+        return self._store.recall(probes, **options)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+async def test_a_batch_is_one_recall_and_gives_what_invoke_gives(retriever):
+    store = CountingStore(retriever.umi.store)
+    counted = UmiRetriever.from_store(store, k=4)
+    expected = [retriever.invoke(query, k=3, filter={"source": {"$ne": "os"}}) for query in QUERIES]
+    options = {"k": 3, "filter": {"source": {"$ne": "os"}}}
+    assert counted.batch(QUERIES, **options) == expected
+    assert await counted.abatch(QUERIES, **options) == expected
+    assert store.recalls == [3, 3]
+    assert counted.batch([]) == await counted.abatch([]) == []
+
+
+async def test_a_chain_hands_its_whole_batch_on(retriever):
+    store = CountingStore(retriever.umi.store)
+    chain = RunnableLambda(str.upper) | UmiRetriever.from_store(store, k=1) | RunnableLambda(lambda found: found[0].id)
+    expected = [chain.invoke(query) for query in QUERIES]
+    store.recalls.clear()
+    assert chain.batch(QUERIES) == await chain.abatch(QUERIES) == expected
+    assert store.recalls == [3, 3]
+
+
+def test_configured_fields_hold_in_a_batch(retriever):
+    adjustable = retriever.configurable_fields(k=ConfigurableField(id="k"))
+    found = adjustable.batch(QUERIES[:2], [{"configurable": {"k": 1}}, {"configurable": {"k": 2}}])
+    assert [len(documents) for documents in found] == [1, 2]
+
+
+async def test_one_bad_input_stops_the_batch_or_takes_its_place_alone(retriever):
+    with pytest.raises(EmptyQuery):
+        retriever.batch([*QUERIES, " "])
+    with pytest.raises(EmptyQuery):
+        await retriever.abatch([*QUERIES, " "])
+    with pytest.raises(TypeError, match="kk"):
+        retriever.batch(QUERIES, kk=1)
+    expected = [retriever.invoke(query) for query in QUERIES]
+    for answers in (
+        retriever.batch([" ", *QUERIES], return_exceptions=True),
+        await retriever.abatch([" ", *QUERIES], return_exceptions=True),
+    ):
+        assert isinstance(answers[0], EmptyQuery)
+        assert answers[1:] == expected
+    assert [type(error) for error in retriever.batch(QUERIES, kk=1, return_exceptions=True)] == [TypeError] * 3
+
+
+async def test_every_input_of_a_batch_has_a_run_of_its_own_with_its_stages(retriever):
+    for use_async in (False, True):
+        tracer = Tracer()
+        config = {"callbacks": [tracer], "tags": ["mine"], "metadata": {"who": "me"}}
+        await retriever.abatch(QUERIES, config) if use_async else retriever.batch(QUERIES, config)
+        assert [root.inputs["query"] for root in tracer.roots] == QUERIES
+        for root in tracer.roots:
+            assert (root.run_type, root.name, root.tags) == ("retriever", "UmiRetriever", ["mine"])
+            assert root.extra["metadata"]["ls_retriever_name"] == "umi" and root.extra["metadata"]["who"] == "me"
+            assert {"umi.recall", "umi.route", "umi.fuse", "umi.fetch"} <= {run.name for run in root.child_runs}
+            assert len(root.outputs["documents"]) == 4
+
+
+async def test_a_failed_batch_ends_every_run_with_its_error(retriever):
+    for use_async in (False, True):
+        tracer = Tracer()
+        with pytest.raises(EmptyQuery):
+            if use_async:
+                await retriever.abatch(["fine", " "], {"callbacks": [tracer]})
+            else:
+                retriever.batch(["fine", " "], {"callbacks": [tracer]})
+        assert len(tracer.roots) == 2
+        assert all("EmptyQuery" in root.error and root.end_time is not None for root in tracer.roots)
+
+
+async def test_child_runs_open_and_close_when_their_stages_do(documents):
+    slow = UmiRetriever.from_documents(documents[:20], Counting(seconds=0.1))
+    for use_async in (False, True):
+        tracer = Tracer()
+        config = {"callbacks": [tracer]}
+        await slow.ainvoke(QUERIES[0], config) if use_async else slow.invoke(QUERIES[0], config)
+        (root,) = tracer.roots
+        spans = {run.name: (run.start_time, run.end_time) for run in root.child_runs}
+        begun, ended = spans["umi.recall"]
+        assert timedelta(seconds=0.09) < ended - begun < timedelta(seconds=1.0)
+        begun, ended = spans["umi.fuse"]
+        assert ended - begun < timedelta(seconds=0.09)
+        assert all(root.start_time <= begun <= ended <= root.end_time for begun, ended in spans.values())
+    slow.close()
+
+
+async def test_async_handlers_are_told_in_order_and_all_before_the_answer(retriever):
+    told = []
+
+    class Handler(AsyncCallbackHandler):
+        async def on_chain_start(self, serialized, inputs, *, run_id, name=None, **kwargs):
+            told.append(("start", name, run_id))
+
+        async def on_chain_end(self, outputs, *, run_id, **kwargs):
+            told.append(("end", None, run_id))
+
+        async def on_retriever_end(self, documents, **kwargs):
+            told.append(("answer", None, None))
+
+    await retriever.ainvoke(QUERIES[0], {"callbacks": [Handler()]})
+    assert told[-1][0] == "answer"
+    opened = [run for kind, _, run in told if kind == "start"]
+    assert opened == [run for kind, _, run in told if kind == "end"]
+    assert "umi.recall" in [name for kind, name, _ in told]
+
+
+def test_what_was_lost_is_a_run_and_no_run_holds_the_query(documents):
+    class Failing(Counting):
+        def embed_query(self, text):
+            raise RuntimeError(text)
+
+    broken = UmiRetriever.from_documents(documents[:20], Failing())
+    tracer = Tracer()
+    broken.invoke(QUERIES[0], {"callbacks": [tracer]})
+    (root,) = tracer.roots
+    assert "umi.without embedder" in [run.name for run in root.child_runs]
+    assert QUERIES[0] not in str([(run.inputs, run.outputs) for run in root.child_runs])
+    broken.close()

@@ -1,0 +1,58 @@
+"""The program: its commands, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from umi_common.cli import asking, keeping, measuring
+from umi_common.cli.indexing import index
+from umi_common.errors import UmiError
+
+WRONG_USAGE = 2
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def umi() -> None:
+    """Find the right passage, say why, and fit it into the prompt.
+
+    Start with: umi index FOLDER, then umi search "your question".
+    """
+
+
+app.command()(index)
+app.command()(asking.search)
+app.command()(asking.ask)
+app.command()(keeping.status)
+app.command()(keeping.verify)
+app.command()(keeping.repair)
+app.command()(keeping.rebuild)
+app.command()(measuring.demo)
+app.command("eval")(measuring.evaluate)
+app.command()(measuring.tune)
+
+
+def main() -> None:
+    """Entry point of `umi`."""
+    try:
+        code = app(standalone_mode=False)
+    except UmiError as error:
+        _end(str(error), 1)
+    except OSError as error:
+        _end(f"{error.strerror or error}: {error.filename or 'no file'}; check the path and its permissions", 1)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)
+        if usage is None:
+            raise
+        context = getattr(error, "ctx", None)
+        path = "umi" if context is None else context.command_path
+        _end(usage() if "no_args" in type(error).__name__.lower() else f"{usage()} See: {path} --help", WRONG_USAGE)
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _end(message: str, code: int) -> None:
+    sys.stderr.write(f"umi: {' '.join(message.split())}\n")
+    raise SystemExit(code)

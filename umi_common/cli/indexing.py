@@ -1,0 +1,92 @@
+"""`umi index`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json
+from umi_common.config import UmiConfig
+
+if TYPE_CHECKING:
+    from umi_common.files import Report
+
+INTERRUPTED = 130
+"""The exit code that shells give to Ctrl-C."""
+PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
+
+
+def index(
+    paths: PathsArgument,
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring a store level with files: text, Markdown, HTML, PDF, JSONL and chat logs.
+
+    Unchanged files cost nothing, changed ones are replaced, vanished ones removed. Ctrl-C stops in good order.
+    """
+    from tqdm.auto import tqdm
+
+    from umi_common.files import index as index_files
+    from umi_common.store.hybrid import HybridStore
+
+    with (
+        HybridStore.open(store, config=None if config is None else UmiConfig.load(config)) as opened,
+        _interruptible() as asked,
+    ):
+        with tqdm(unit=" files", disable=True if json else None, leave=False) as bar:
+
+            def advance(done: int, total: int) -> None:
+                bar.total = total
+                bar.update(done - bar.n)
+
+            report = index_files(opened, paths, on_file=advance, stop=lambda: bool(asked))
+        there = len(opened)
+    if json:
+        print_json({**asdict(report), "store": str(store), "chunks_in_store": there})
+    else:
+        _tell(report, store, there)
+    if report.stopped:
+        raise typer.Exit(INTERRUPTED)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+def _tell(report: Report, store: Path, there: int) -> None:
+    removed = f", {report.removed} gone" if report.removed else ""
+    new = f"{report.indexed} indexed as {report.chunks} chunks"
+    typer.echo(f"{report.files} files: {new}, {report.unchanged} unchanged{removed}; {store} holds {there} chunks")
+    if report.left_out:
+        kinds = ", ".join(f"{ending} {count}" for ending, count in report.left_out.most_common(8))
+        typer.echo(f"left out, of other kinds: {kinds}")
+    for problem in report.problems:
+        typer.echo(f"umi: {problem}", err=True)
+    if report.stopped:
+        typer.echo("umi: stopped; what is indexed can be searched, the same command goes on from here", err=True)
+    elif there:
+        option = "" if store == DEFAULT_STORE else f" --store {store}"
+        typer.echo(f'next: umi search "your question"{option}')
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """The first Ctrl-C fills the list, so that the work ends between two files; the second ends it at once."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,73 @@
+"""What the commands share: options, opening a store, printing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from umi_common.errors import ConfigError, NotAStore
+
+if TYPE_CHECKING:
+    from umi_common.store.hybrid import HybridStore
+
+LEDGER = "umi.db"
+
+StoreOption = Annotated[Path, typer.Option("--store", "-s", help="The store's folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="Settings (TOML).")]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", "-w", help="KEY=VALUE of the metadata, or a filter as JSON; several must all hold."),
+]
+LimitOption = Annotated[int, typer.Option("--limit", "-k", min=1, max=100, help="Hits.")]
+DEFAULT_STORE = Path(".umi")
+
+
+def opened(store: Path, *, writing: bool = False) -> HybridStore:
+    """A store that is there already.
+
+    Raises:
+        NotAStore: If it is not; says how to make one.
+    """
+    from umi_common.store.hybrid import HybridStore
+
+    if not (store / LEDGER).exists():
+        raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {store}")
+    return HybridStore.open(store, read_only=not writing)
+
+
+def where_of(conditions: Sequence[str] | None) -> dict[str, Any] | None:
+    """`["user=ann", "year=2023"]` as a filter. A value that reads as JSON is that; any other is a string.
+
+    Raises:
+        ConfigError: If a condition is neither KEY=VALUE nor a JSON object.
+    """
+    parsed = [_condition(condition) for condition in conditions or ()]
+    if not parsed:
+        return None
+    return parsed[0] if len(parsed) == 1 else {"$and": parsed}
+
+
+def _condition(condition: str) -> dict[str, Any]:
+    if condition.lstrip().startswith("{"):
+        try:
+            return dict(json.loads(condition))
+        except ValueError as error:
+            raise ConfigError(f"--where {condition!r} is no JSON ({error}); expected KEY=VALUE or an object") from error
+    key, equals, value = condition.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--where {condition!r}: expected KEY=VALUE, for example --where speaker=Mira")
+    try:
+        read = json.loads(value)
+    except ValueError:
+        read = value
+    return {key: read if isinstance(read, (str, int, float, bool)) else value}
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on one line; what JSON has no type for is written out."""
+    typer.echo(json.dumps(value, ensure_ascii=False, default=str))
