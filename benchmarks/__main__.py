@@ -1,4 +1,4 @@
-"""Every speed benchmark, one after the other: `python -m benchmarks` (or `make bench`). JSON goes to benchmarks/results."""
+"""Every speed benchmark, one after the other: `python -m benchmarks` or `make bench`. JSON goes to results/."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python benchmarks/bench_search.py [--chunks 10000] [--rounds 5] [--queries 60] [--json FILE]
 
-Seeded Zipf text of 43 words a chunk, 384-d random unit vectors, the same for all; queries are interleaved round by round and the median
-of the rounds is told, as a ratio to umi. Every hybrid must find the chunk that a query was made from.
+Seeded Zipf text of 43 words a chunk, 384-d random unit vectors, the same for all; systems are interleaved query by
+query and the median is told. Every hybrid must find the chunk that a query was made from.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from umi_common.config import UmiConfig
 from umi_common.embedders import CallableEmbedder, unit_rows
 from umi_common.pool import Vectors
 from umi_common.protocols import Probe
@@ -39,6 +40,8 @@ ROUNDS = 3
 DEPTH = 200
 """Candidates of a recall, each arm: the default of a search."""
 SEED = 3
+SCANNED = UmiConfig(dense={"exact_up_to": 10_000_000})
+"""The dense arm by its exact scan; above 50,000 chunks the building of Chroma's index would run beside the timing."""
 Seconds = tuple[float, float]
 """Until everything was added, and until one question after that was answered."""
 NOW = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -122,7 +125,7 @@ def bulk(chunks: int, rounds: int) -> dict[str, float]:
 
 
 def _bulk_umi(home: Path, made: Sequence[Chunk], vectors: Vectors) -> Seconds:
-    with HybridStore.open(home / "s", embedder=_never()) as store:
+    with HybridStore.open(home / "s", embedder=_never(), config=SCANNED) as store:
         begun = time.perf_counter()
         for start in range(0, len(made), BATCH):
             store.add(made[start : start + BATCH], vectors=vectors[start : start + BATCH])
@@ -169,7 +172,7 @@ def one_store(chunks: int, turns: int) -> dict[str, float]:
     made, vectors = corpus(chunks)
     with tempfile.TemporaryDirectory() as home:
         path = Path(home) / "s"
-        with HybridStore.open(path, embedder=_never()) as store:
+        with HybridStore.open(path, embedder=_never(), config=SCANNED) as store:
             for start in range(0, chunks, BATCH):
                 store.add(made[start : start + BATCH], vectors=vectors[start : start + BATCH])
             adds, finds = _turns(store, made, vectors, turns)
@@ -218,7 +221,7 @@ def _open(path: Path, text: str, vector: Vectors) -> tuple[float, float]:
         gc.collect()
         with _timed(answered):
             with _timed(opened):
-                store = HybridStore.open(path, embedder=_never())
+                store = HybridStore.open(path, embedder=_never(), config=SCANNED)
             _recall(store, text, vector)
         store.close()
     return statistics.median(opened), statistics.median(answered)

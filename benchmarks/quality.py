@@ -32,6 +32,7 @@ from quality_sets import (
 
 from umi_common import UmiConfig
 from umi_common.evaluation import Comparison, UmiSystem, arm, compare, holm, paired_randomisation
+from umi_common.evaluation.plots import plot_llm_calls
 from umi_common.evaluation.systems import System
 
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
@@ -85,12 +86,16 @@ def umi_systems() -> dict[str, System]:
 
 
 def deep_systems(rewriter: Any) -> dict[str, System]:
-    """Deep search under each gate."""
-    gates = {"deep: never": "never", "deep: always": "always", "deep: heuristic": "heuristic"}
-    systems: dict[str, System] = {
-        name: UmiSystem(UmiConfig().replaced(routing={"mode": mode}), rewriter) for name, mode in gates.items()
+    """Every mode, and the evidence gate from shut to open: the curve of LLM calls against what they bring."""
+
+    def asked(**routing: Any) -> UmiSystem:
+        return UmiSystem(UmiConfig().replaced(routing=routing), rewriter)
+
+    modes = {f"deep: {mode}": asked(mode=mode) for mode in ("never", "always", "heuristic")}
+    curve = {
+        f"deep: weakness {at}": asked(mode="evidence", weakness=at) for at in (0.65, 0.6, 0.56, 0.5, 0.45, 0.4, 0.3)
     }
-    return {**systems, "deep: default gate": UmiSystem(UmiConfig(), rewriter)}
+    return {**modes, "deep: default gate": UmiSystem(UmiConfig(), rewriter), **curve}
 
 
 def _runs(options: argparse.Namespace) -> Iterator[tuple[str, Comparison]]:
@@ -122,7 +127,10 @@ def _umi_alone(collection: Collection, options: argparse.Namespace) -> Iterator[
     if rewriter is not None and options.rewrites:
         deep = collection.called("deep")
         print(f"\n{REWRITES_CAVEAT}")
-        yield deep.title, _compare(deep, deep_systems(rewriter), options)
+        comparison = _compare(deep, deep_systems(rewriter), options)
+        if options.curve is not None:
+            plot_llm_calls(comparison, "recall@10", options.curve)
+        yield deep.title, comparison
 
 
 def _compare(
@@ -191,6 +199,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--systems", type=_names(KINDS), default=list(KINDS), help="comma-separated")
     parser.add_argument("--rewrites", action=argparse.BooleanOptionalAction, default=True, help="deep search on LoCoMo")
     parser.add_argument("--json", type=Path, help="write all figures there")
+    parser.add_argument("--curve", type=Path, help="draw LLM calls against R@10 there (PNG, SVG or PDF)")
     parser.add_argument("--keep", type=Path, help="keep the frameworks' runs there; umi and its arms always run anew")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a bar fails")
     return parser.parse_args(arguments)

@@ -346,3 +346,10 @@ def test_a_stage_that_fails_is_told_to_have_ended(store):
         with pytest.raises(SearchUnavailable):
             DualRetriever(broken).search("Acme", strategy="vector", on_stage=on_stage)
     assert open_stages == []
+
+
+def test_packing_a_context_is_a_stage_too(store):
+    told = []
+    DualRetriever(store).get_context("accounting at Acme", on_stage=lambda name: told.append)
+    assert told[-1].name == "assemble"
+    assert told[-1].facts["parts"] > 0 and told[-1].facts["tokens"] > 0

@@ -56,6 +56,7 @@ def context_body(
     budget: TokenBudget | None,
     policy: AssemblyPolicy | None,
     counter: Any,
+    on_stage: OnStage | None = None,
 ) -> Body[AssembledContext]:
     """What of a search fits the budget. Raises BudgetError if nothing can; otherwise what the search raises."""
     policy = AssemblyPolicy() if policy is None else policy
@@ -65,13 +66,16 @@ def context_body(
         reach = policy.neighbours
         (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach)),)
         around = {} if isinstance(found, Failure) else found
-    return assemble(
-        result.hits,
-        budget=TokenBudget() if budget is None else budget,
-        policy=policy,
-        counter=counter,
-        around=around,
-    )
+    with Notes(on_stage).stage("assemble") as facts:
+        context = assemble(
+            result.hits,
+            budget=TokenBudget() if budget is None else budget,
+            policy=policy,
+            counter=counter,
+            around=around,
+        )
+        facts.update(parts=len(context.parts), tokens=context.stats.tokens)
+    return context
 
 
 def _understand_time(config: UmiConfig, request: Request, notes: Notes) -> When | None:

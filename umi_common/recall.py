@@ -45,11 +45,27 @@ class Found:
 
 
 def recall(parts: Parts, request: Request, window: TimeRange | None, notes: Notes) -> Body[Found]:
-    """The fast pass always, at the same time as the further arms and, where its use is decided beforehand, the LLM;
-    then the LLM's variations.
+    """What the fast pass finds, then the LLM's variations of the query, and what the further arms found.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
+    """
+    pool, brought, rewrites = yield from _fast_pass(parts, request, window, notes)
+    found = Found(pool)
+    if rewrites is not None:
+        notes.fact("rewrite", variations=len(rewrites.variations), **rewrites.facts)
+        if rewrites.degraded is not None:
+            notes.degraded.append(rewrites.degraded)
+        if rewrites.variations:
+            found = yield from _recall_variations(parts, request, window, pool, rewrites.variations, notes)
+    return (yield from _joined(parts, request, window, found, brought, notes)) if brought else found
+
+
+def _fast_pass(
+    parts: Parts, request: Request, window: TimeRange | None, notes: Notes
+) -> Body[tuple[Pool, dict[str, Brought], Rewrites | None]]:
+    """The store always, at the same time as the further arms and, where its use is decided beforehand, the LLM; where
+    the evidence decides, the LLM after it.
     """
     decision = _decide_beforehand(parts, request)
     fast = _ask_store(parts, request, [Probe(request.query, request.query_vector)], window)
@@ -71,14 +87,7 @@ def recall(parts: Parts, request: Request, window: TimeRange | None, notes: Note
                 (reply,) = yield (_ask_llm(parts, request),)
                 rewrites = _rewrites_of(reply)
     notes.fact("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
-    found = Found(pool)
-    if rewrites is not None:
-        notes.fact("rewrite", variations=len(rewrites.variations), **rewrites.facts)
-        if rewrites.degraded is not None:
-            notes.degraded.append(rewrites.degraded)
-        if rewrites.variations:
-            found = yield from _recall_variations(parts, request, window, pool, rewrites.variations, notes)
-    return (yield from _joined(parts, request, window, found, brought, notes)) if brought else found
+    return pool, brought, rewrites
 
 
 def _recall_variations(

@@ -206,7 +206,8 @@ class DualRetriever:
             BudgetError: If the budget cannot hold even a header. Otherwise as `search`.
         """
         found = self._search(query, limit=limit, **options)
-        return drive(context_body(self.store, found, budget, policy, counter), self._threads.executor())
+        body = context_body(self.store, found, budget, policy, counter, options.get("on_stage"))
+        return drive(body, self._threads.executor())
 
     async def aget_context(
         self,
@@ -220,7 +221,8 @@ class DualRetriever:
     ) -> AssembledContext:
         """`get_context` for an event loop; same arguments, result and errors."""
         found = self._search(query, limit=limit, **options)
-        return await adrive(context_body(self.store, found, budget, policy, counter), self._threads.executor())
+        body = context_body(self.store, found, budget, policy, counter, options.get("on_stage"))
+        return await adrive(body, self._threads.executor())
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the ADRs' trigger words occur in the query (mode "heuristic")."""

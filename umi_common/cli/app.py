@@ -48,8 +48,10 @@ def main() -> None:
         if usage is None:
             raise
         context = getattr(error, "ctx", None)
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed already
+            raise SystemExit(WRONG_USAGE) from error
         path = "umi" if context is None else context.command_path
-        _end(usage() if "no_args" in type(error).__name__.lower() else f"{usage()} See: {path} --help", WRONG_USAGE)
+        _end(f"{usage()} See: {path} --help", WRONG_USAGE)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 

@@ -35,13 +35,13 @@ def index(
     """
     from tqdm.auto import tqdm
 
-    from umi_common.files import index as index_files
+    from umi_common.files.folders import checked_roots
+    from umi_common.files.folders import index as index_files
     from umi_common.store.hybrid import HybridStore
 
-    with (
-        HybridStore.open(store, config=None if config is None else UmiConfig.load(config)) as opened,
-        _interruptible() as asked,
-    ):
+    checked_roots(paths)  # before a store is made for nothing
+    settings = None if config is None else UmiConfig.load(config)
+    with HybridStore.open(store, config=settings) as opened, _interruptible() as asked:
         with tqdm(unit=" files", disable=True if json else None, leave=False) as bar:
 
             def advance(done: int, total: int) -> None:

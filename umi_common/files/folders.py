@@ -62,10 +62,7 @@ def index(
         FileUnreadable: If a path does not exist. What is wrong with a file inside a folder is in the report.
         StoreError: As the store raises them.
     """
-    roots = [Path(path).resolve() for path in paths]
-    for root, path in zip(roots, paths, strict=True):
-        if not root.exists():
-            raise FileUnreadable(f"{path} does not exist; give files or folders that do")
+    roots = checked_roots(paths)
     work = _Work(store, Manifest(store))
     report = work.report
     files = sorted(set(_files(roots, None if store.path is None else store.path.resolve(), report)))
@@ -82,6 +79,18 @@ def index(
         work.remove_vanished(roots, set(files))
     work.manifest.save(settled=True)
     return report
+
+
+def checked_roots(paths: Iterable[str | Path]) -> list[Path]:
+    """The paths, absolute.
+
+    Raises:
+        FileUnreadable: If one does not exist.
+    """
+    for path in paths:
+        if not Path(path).exists():
+            raise FileUnreadable(f"{path} does not exist; give files or folders that do")
+    return [Path(path).resolve() for path in paths]
 
 
 def _files(roots: Iterable[Path], store: Path | None, report: Report) -> Iterator[Path]:

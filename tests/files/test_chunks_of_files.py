@@ -1,0 +1,162 @@
+"""One file as chunks: text, Markdown, HTML, PDF, JSONL and chat logs, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+
+import pytest
+
+from umi_common.errors import FileUnreadable
+from umi_common.files import chunks_of
+
+
+@pytest.fixture()
+def file(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def test_chunks_know_their_file_place_and_first_character(file):
+    text = "First paragraph. " * 40 + "\n\n" + "Second paragraph. " * 40
+    chunks = chunks_of(file("notes.txt", text), "notes.txt")
+    assert [chunk.id for chunk in chunks] == ["notes.txt#0", "notes.txt#1"]
+    assert [chunk.position for chunk in chunks] == [0, 1]
+    for chunk in chunks:
+        start = chunk.metadata["start_index"]
+        assert text[start : start + len(chunk.text)] == chunk.text
+        assert chunk.source == chunk.metadata["file"] == "notes.txt"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "naïve café".encode(),
+        b"\xef\xbb\xbfna\xc3\xafve caf\xc3\xa9",
+        "naïve café".encode("utf-16"),
+        b"na\xefve caf\xe9",
+    ],
+)
+def test_texts_are_read_whatever_their_encoding(file, content):
+    assert chunks_of(file("a.txt", content))[0].text == "naïve café"
+
+
+def test_lines_end_alike_whatever_wrote_them(file):
+    assert chunks_of(file("a.txt", b"one\r\ntwo\rthree"))[0].text == "one\ntwo\nthree"
+
+
+def test_a_file_that_is_no_text_is_refused_with_its_name(file):
+    with pytest.raises(FileUnreadable, match=r"data\.txt is no text"):
+        chunks_of(file("data.txt", b"\x7fELF\x00\x00"))
+
+
+def test_an_empty_file_has_no_chunks(file):
+    assert chunks_of(file("empty.md", " \n")) == []
+
+
+def test_html_chunks_carry_title_and_section(file):
+    (chunk,) = chunks_of(file("a.html", "<title>Boats</title><h1>Sails</h1><p>Jib and main."))
+    assert chunk.text == "Sails\n\nJib and main."
+    assert (chunk.metadata["title"], chunk.metadata["section"]) == ("Boats", "Sails")
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF of one line of text a page, written by hand."""
+    kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
+    objects = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>"]
+    objects.append("<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
+    for at, text in enumerate(pages):
+        stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET" if text else ""
+        page = f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents {5 + 2 * at} 0 R"
+        objects += [
+            f"{page}/Resources<</Font<</F1 3 0 R>>>>>>",
+            f"<</Length {len(stream)}>>stream\n{stream}\nendstream",
+        ]
+    body, places = "%PDF-1.4\n", []
+    for number, value in enumerate(objects, 1):
+        places.append(len(body))
+        body += f"{number} 0 obj{value}endobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    return (
+        f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}trailer<</Size {size}/Root 1 0 R>>\n"
+        f"startxref\n{len(body)}\n%%EOF"
+    ).encode()
+
+
+def test_a_pdf_gives_its_text_with_the_page(file):
+    pytest.importorskip("pypdf")
+    filler = "word " * 150
+    chunks = chunks_of(file("a.pdf", pdf("The boiler leaks. " + filler, "The roof is dry. " + filler)))
+    assert [chunk.metadata["page"] for chunk in chunks] == [1, 2]
+    assert chunks[1].text.startswith("The roof is dry.")
+
+
+@pytest.mark.parametrize("content, said", [(pdf(""), "OCR"), (b"%PDF-1.4 broken", "no PDF that can be read")])
+@pytest.mark.filterwarnings("ignore")
+def test_a_pdf_without_text_or_sense_says_what_to_do(file, content, said):
+    pytest.importorskip("pypdf")
+    with pytest.raises(FileUnreadable, match=said):
+        chunks_of(file("a.pdf", content))
+
+
+def test_records_bring_their_id_metadata_source_and_time(file):
+    record = {
+        "id": "r1",
+        "text": "hello",
+        "metadata": {"user": "ann"},
+        "source": "s",
+        "event_time": "2024-06-11T19:15:00Z",
+    }
+    (chunk, other) = chunks_of(
+        file("a.jsonl", f'{json.dumps(record)}\n\n{{"text": "", "id": 3}}\n{{"content": "two", "n": 7}}')
+    )
+    assert (chunk.id, chunk.text, chunk.source) == ("r1", "hello", "s")
+    assert chunk.metadata["user"] == "ann"
+    assert chunk.event_time == datetime(2024, 6, 11, 19, 15, tzinfo=timezone.utc)
+    assert other.id.endswith("a.jsonl#4")
+    assert other.metadata["n"] == 7
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"id": 1}', "{", '{"text": "a", "metadata": 3}', '{"text": 5}'])
+def test_a_bad_record_is_named_by_line(file, line):
+    with pytest.raises(FileUnreadable, match=r"a\.jsonl line 2: .*expected an object like"):
+        chunks_of(file("a.jsonl", f'{{"text": "fine"}}\n{line}\n'))
+
+
+LOGS = {
+    "iso": "[2024-06-11 19:15] Mira: Nine thousand.\n[2024-06-11 19:16] Jonas: That is fair.\nSecond line.\n",
+    "slashes": "[31/05/24, 9:01:00 AM] Mira: Nine\n[11/06/24, 7:16:00 PM] Jonas: Fair\n",
+    "dots": "11.06.24, 19:15 - Mira: Nine\n11.06.24, 19:15 - Bo joined\n11.06.24, 19:16 - Jonas: Fair\n",
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_dated_chat_log_is_one_chunk_a_message_with_its_time(file, name):
+    chunks = chunks_of(file("chat.txt", LOGS[name]))
+    last = chunks[-1]
+    assert last.metadata["speaker"] == "Jonas"
+    assert last.text.startswith("Jonas: ")
+    assert last.event_time == datetime(2024, 6, 11, 19, 16, tzinfo=timezone.utc)
+    assert not any("joined" in chunk.text for chunk in chunks)
+    for chunk in chunks:
+        assert LOGS[name][chunk.metadata["start_index"] :].startswith(chunk.text)
+
+
+def test_a_message_goes_on_until_the_next_begins(file):
+    assert chunks_of(file("chat.txt", LOGS["iso"]))[-1].text == "Jonas: That is fair.\nSecond line."
+
+
+def test_days_and_months_that_cannot_be_told_apart_leave_messages_undated(file):
+    log = "03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas: Hi\n"
+    assert [chunk.event_time for chunk in chunks_of(file("chat.txt", log))] == [None, None]
+
+
+def test_turns_without_times_are_a_chat_and_a_list_of_settings_is_not(file):
+    talk = "Ann: I adopted a cat.\nBen: Its name?\nAnn: Luna.\nBen: Nice.\n"
+    assert len(chunks_of(file("talk.txt", talk))) == 4
+    assert len(chunks_of(file("settings.txt", "name: a\nsize: b\ncolour: c\nweight: d\n"))) == 1

@@ -1,0 +1,145 @@
+"""A store kept level with a folder: unchanged files cost nothing, changed ones are replaced, vanished ones go."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from umi_common.errors import FileUnreadable
+from umi_common.files import index
+from umi_common.files.manifest import NAME
+from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_common.store.hybrid import HybridStore
+
+
+@pytest.fixture()
+def folder(tmp_path):
+    docs = tmp_path / "docs"
+    (docs / "deep").mkdir(parents=True)
+    (docs / "a.md").write_text("# A\n\nThe boiler leaks.")
+    (docs / "deep" / "b.txt").write_text("The roof is dry.")
+    (docs / "c.png").write_bytes(b"\x89PNG")
+    (docs / ".git").mkdir()
+    (docs / ".git" / "d.txt").write_text("Not for readers.")
+    return docs
+
+
+@pytest.fixture()
+def embedder():
+    return CountingEmbedder(HashEmbedder(16))
+
+
+@pytest.fixture()
+def store(tmp_path, embedder):
+    with HybridStore.open(tmp_path / "store", embedder=embedder) as opened:
+        yield opened
+
+
+def test_a_folder_is_indexed_with_sources_as_seen_from_the_store(store, folder):
+    report = index(store, [folder])
+    assert (report.files, report.indexed, report.chunks) == (2, 2, 2)
+    assert report.left_out == {".png": 1}
+    assert store.ids() == ["docs/a.md#0", "docs/deep/b.txt#0"]
+
+
+def test_unchanged_files_are_not_even_read(store, folder, embedder, monkeypatch):
+    index(store, [folder])
+    monkeypatch.setattr("umi_common.files.folders.version_of", None)  # would fail if a file were read
+    report = index(store, [folder])
+    assert (report.unchanged, report.indexed) == (2, 0)
+    assert len(embedder.texts) == 2
+
+
+def test_a_touched_file_is_read_and_left_alone(store, folder, embedder):
+    index(store, [folder])
+    os.utime(folder / "a.md", ns=(1, 1))
+    assert index(store, [folder]).unchanged == 2
+    assert len(embedder.texts) == 2
+
+
+def test_a_changed_file_is_replaced_and_its_equal_chunks_are_not_embedded_again(store, folder, embedder):
+    long = "Same words. " * 83
+    (folder / "a.md").write_text(f"{long}\n\nOld end. {long}\n\nAnother. {long}")
+    index(store, [folder])
+    before = len(embedder.texts)
+    (folder / "a.md").write_text(f"{long}\n\nNew end.")
+    report = index(store, [folder])
+    assert (report.indexed, report.unchanged) == (1, 1)
+    assert [chunk.text for chunk in store.get(["docs/a.md#0", "docs/a.md#1"])] == [long.strip(), "New end."]
+    assert len(store) == 3
+    assert len(embedder.texts) == before + 1
+
+
+def test_vanished_files_leave_the_store_and_those_of_other_folders_stay(store, folder, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("Elsewhere.")
+    index(store, [folder, other])
+    (folder / "a.md").unlink()
+    other.unlink()
+    assert index(store, [folder]).removed == 1
+    assert store.ids() == ["docs/deep/b.txt#0", "other.txt#0"]
+
+
+def test_stopped_it_keeps_what_is_done_and_goes_on_from_there(store, folder, embedder):
+    asked = iter([False, True])
+    report = index(store, [folder], stop=lambda: next(asked))
+    assert report.stopped and len(store) == 1
+    report = index(store, [folder])
+    assert (report.unchanged, report.indexed) == (1, 1)
+    assert len(embedder.texts) == 2
+
+
+@pytest.mark.parametrize("damage", ["lost", "garbled", "behind"])
+def test_without_its_manifest_it_finds_out_again_what_is_there(store, folder, embedder, damage):
+    (folder / "a.md").write_text("One. " * 300)
+    index(store, [folder])
+    path = store.path / NAME
+    kept = json.loads(path.read_text())
+    {
+        "lost": path.unlink,
+        "garbled": lambda: path.write_text("{"),
+        "behind": lambda: path.write_text(json.dumps({**kept, "settled": False})),
+    }[damage]()
+    (folder / "a.md").write_text("Short now.")
+    before = len(embedder.texts)
+    index(store, [folder])
+    assert store.ids() == ["docs/a.md#0", "docs/deep/b.txt#0"]
+    assert len(embedder.texts) == before + 1
+
+
+def test_a_bad_file_is_reported_and_the_others_are_indexed(store, folder):
+    (folder / "bad.jsonl").write_text("nonsense")
+    report = index(store, [folder])
+    assert report.indexed == 2
+    assert len(report.problems) == 1 and "bad.jsonl line 1" in report.problems[0]
+
+
+def test_two_files_with_one_id_do_not_overwrite_each_other(store, folder):
+    (folder / "x.jsonl").write_text('{"id": "same", "text": "first"}')
+    (folder / "y.jsonl").write_text('{"id": "same", "text": "second"}')
+    for _ in range(2):
+        report = index(store, [folder])
+        assert len(report.problems) == 1 and "y.jsonl holds id 'same'" in report.problems[0]
+        assert store.get(["same"])[0].text == "first"
+
+
+def test_a_path_that_is_not_there_is_named(store, tmp_path):
+    with pytest.raises(FileUnreadable, match="nothing does not exist"):
+        index(store, [tmp_path / "nothing"])
+
+
+def test_the_stores_own_folder_is_not_searched(store, tmp_path, folder):
+    report = index(store, [tmp_path])
+    assert set(report.left_out) == {".png"}
+
+
+def test_a_store_that_lost_its_ledger_is_still_called_damaged(store, folder):
+    from umi_common.errors import LedgerDamaged
+
+    index(store, [folder])
+    store.close()
+    (store.path / "umi.db").unlink()
+    with pytest.raises(LedgerDamaged):
+        HybridStore.open(store.path)

@@ -1,0 +1,165 @@
+"""`umi index`, `search`, `ask`, `status`, `verify`, `repair`, `rebuild`: a stranger's path from a folder to a hit."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from umi_common.cli import app
+from umi_common.store.hybrid import HybridStore
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def umi(*arguments, **options):
+    command = [sys.executable, "-m", "umi_common.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("notes")
+    (folder / "house.md").write_text("# House\n\nThe boiler was inspected in May and leaks at the valve.")
+    (folder / "garden.html").write_text("<h1>Garden</h1><p>The pear tree needs a stake.")
+    (folder / "chat.txt").write_text(
+        "[2024-06-11 19:15] Mira: The roofers want nine thousand.\n[2024-06-11 19:16] Jonas: That is fair.\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(notes):
+    where = notes.parent / f"{notes.name}-store"
+    assert run("index", notes, "--store", where).exit_code == 0
+    return where
+
+
+def test_index_says_what_it_did_and_what_to_do_next(notes, tmp_path):
+    first = run("index", notes, "--store", tmp_path / "store")
+    assert "3 files: 3 indexed as 4 chunks, 0 unchanged" in first.output
+    assert 'next: umi search "your question"' in first.output
+    assert "0 indexed as 0 chunks, 3 unchanged" in run("index", notes, "--store", tmp_path / "store").output
+
+
+def test_search_shows_the_hit_its_file_and_why(store):
+    shown = run("search", "who looked at the boiler?", "--store", store, "--limit", 1)
+    assert shown.exit_code == 0
+    assert "house.md#0" in shown.output
+    assert "BM25" in shown.output
+
+
+def test_search_as_json_has_everything_of_a_hit(store):
+    found = json.loads(run("search", "roofers", "--store", store, "--json").output)
+    hit = found["hits"][0]
+    assert hit["metadata"]["speaker"] == "Mira"
+    assert hit["event_time"] == "2024-06-11T19:15:00+00:00"
+    assert hit["signals"][0]["arm"] == "lexical"
+
+
+@pytest.mark.parametrize("condition", ["speaker=Jonas", '{"speaker": {"$in": ["Jonas"]}}'])
+def test_where_narrows(store, condition):
+    found = json.loads(run("search", "roofers", "--store", store, "--where", condition, "--json").output)
+    assert [hit["metadata"]["speaker"] for hit in found["hits"]] == ["Jonas"]
+
+
+def test_explain_writes_the_page(store, tmp_path):
+    shown = run("search", "boiler", "--store", store, "--explain", tmp_path / "why.html")
+    assert "why.html" in shown.output
+    assert (tmp_path / "why.html").read_text().startswith("<!doctype html>")
+
+
+def test_ask_prints_a_prompt_and_with_context_the_evidence_alone(store):
+    prompt = run("ask", "what leaks?", "--store", store, "--tokens", 200).output
+    assert "Question: what leaks?" in prompt
+    evidence = run("ask", "what leaks?", "--store", store, "--context").output
+    assert "valve" in evidence and "Question:" not in evidence
+    packed = json.loads(run("ask", "what leaks?", "--store", store, "--tokens", 60, "--json").output)
+    assert 0 < packed["stats"]["tokens"] <= packed["stats"]["budget"] == 60
+
+
+def test_status_verify_repair_and_rebuild(store):
+    assert json.loads(run("status", "--store", store, "--json").output)["chunks"] == 4
+    assert "chunks" in run("status", "--store", store).output
+    for command in ("verify", "repair", "rebuild"):
+        done = run(command, "--store", store)
+        assert (done.exit_code, done.output) == (0, "4 chunks, all sound\n")
+        assert json.loads(run(command, "--store", store, "--json").output)["sound"] is True
+
+
+def test_a_damaged_ledger_ends_verify_with_1(notes, tmp_path):
+    run("index", notes, "--store", tmp_path / "store")
+    ledger = tmp_path / "store" / "umi.db"
+    content = bytearray(ledger.read_bytes())
+    at = content.find(b"leaks at the valve")
+    content[at : at + 5] = b"drips"
+    ledger.write_bytes(content)
+    done = umi("verify", "--store", tmp_path / "store")
+    assert done.returncode == 1
+    assert "umi.db" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, code, said",
+    [
+        (
+            ("search", "x", "--store", "nowhere"),
+            1,
+            "umi: nowhere holds no store; make one: umi index FOLDER --store nowhere",
+        ),
+        (("index", "nothing"), 1, "umi: nothing does not exist; give files or folders that do"),
+        (("search", "x", "--where", "speaker"), 1, "umi: .umi holds no store"),
+        (("search",), 2, "umi: Missing argument"),
+        (("serch", "x"), 2, "umi: No such command 'serch'"),
+        (("search", "x", "--limit", "0"), 2, "umi: Invalid value for '--limit'"),
+    ],
+)
+def test_an_error_is_one_line_with_its_fix(tmp_path, arguments, code, said):
+    done = umi(*arguments, cwd=tmp_path)
+    assert done.returncode == code
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_condition_that_is_none_says_what_one_is(store):
+    done = umi("search", "x", "--where", "speaker", "--store", store)
+    assert done.stderr == "umi: --where 'speaker': expected KEY=VALUE, for example --where speaker=Mira\n"
+
+
+def test_a_bad_file_ends_with_1_and_the_rest_is_found(notes, tmp_path):
+    (tmp_path / "bad.jsonl").write_text("nonsense\n")
+    done = umi("index", notes, tmp_path / "bad.jsonl", "--store", tmp_path / "store")
+    assert done.returncode == 1
+    assert "bad.jsonl line 1" in done.stderr
+    assert len(json.loads(umi("search", "boiler", "--store", tmp_path / "store", "--json").stdout)["hits"]) > 0
+
+
+def test_ctrl_c_leaves_a_store_that_answers_and_goes_on_later(tmp_path):
+    folder, where = tmp_path / "many", tmp_path / "store"
+    folder.mkdir()
+    for number in range(600):
+        (folder / f"{number:04}.txt").write_text(f"Note {number}. " + f"The valve of boiler {number} leaks. " * 400)
+    command = [sys.executable, "-m", "umi_common.cli", "index", str(folder), "--store", str(where)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (where / "umi.db-files.json").exists():  # the first write has begun
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in said
+    with HybridStore.open(where) as store:
+        there = len(store)
+        assert there and store.verify()
+    done = umi("index", folder, "--store", where, "--json")
+    report = json.loads(done.stdout)
+    assert report["unchanged"] > 0 and report["unchanged"] + report["indexed"] == 600
+    assert report["chunks_in_store"] > there
