@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from cli_reference import PAGE, written
 from typer.testing import CliRunner
 
 from umi_common.cli import app
@@ -71,3 +72,8 @@ def test_help_names_every_command():
     shown = run("--help").output
     for command in ("index", "search", "ask", "status", "verify", "repair", "rebuild", "demo", "eval", "tune"):
         assert command in shown
+
+
+def test_the_reference_in_the_docs_is_that_of_the_program():
+    page = PAGE.read_text()
+    assert written(page) == page, "run: python tests/cli_reference.py"

@@ -196,6 +196,29 @@ def test_the_context_can_fetch_what_stands_beside_a_hit(store):
     assert "canteen" in beside.text
 
 
+async def test_a_neighbour_that_the_filter_keeps_away_stays_away_from_the_context(store):
+    store.add([Chunk("acme-3", "My password is hunter2.", metadata={"user": "bob"}, source="acme", position=2)])
+    umi = DualRetriever(store)
+    policy = AssemblyPolicy(neighbours=2)
+    options = {"where": {"user": "ann"}, "limit": 1, "budget": TokenBudget(max_total=300), "policy": policy}
+    for context in (
+        umi.get_context("accounting Acme", **options),
+        await umi.aget_context("accounting Acme", **options),
+    ):
+        assert "canteen" in context.text
+        assert "hunter2" not in context.text
+
+
+def test_a_neighbour_outside_the_time_range_stays_away_from_the_context(store):
+    old = Chunk("acme-0", "Long ago.", source="acme", position=-1, event_time=NOW - timedelta(days=900))
+    store.add([old])
+    lately = TimeRange(NOW - timedelta(days=100), NOW)
+    options = {"limit": 1, "budget": TokenBudget(max_total=300), "policy": AssemblyPolicy(neighbours=1)}
+    umi = DualRetriever(store)
+    assert "Long ago" in umi.get_context("accounting Acme", **options).text
+    assert "Long ago" not in umi.get_context("accounting Acme", time_range=lately, **options).text
+
+
 def test_settings_change_live_and_what_needs_a_reindex_is_refused(store):
     umi = DualRetriever(store)
     umi.reconfigure(fusion={"method": "rrf"})

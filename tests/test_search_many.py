@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -293,3 +294,22 @@ def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_
     with pytest.raises(LookupError), ThreadPoolExecutor(2) as threads:
         drive(together([body("a"), body("b"), body("c")]), threads)
     assert sorted(closed) == ["a", "b", "c"]
+
+
+def test_random_stores_filters_and_settings_make_no_difference():
+    draw = random.Random(1)
+    words = "a b c d e f g h i j k l m n o p".split()  # noqa: SIM905
+    for _ in range(25):
+        stages = {"recall": {"depth": draw.choice([10, 12, 20]), "around": draw.randint(0, 3)}}
+        with HybridStore.open(embedder=HashEmbedder(16)) as store:
+            size = draw.randint(1, 60)
+            for n in range(size):
+                place = {"source": draw.choice([None, "s", "t"]), "position": draw.choice([None, n, 3 * n])}
+                metadata = {"x": draw.randint(0, 2)}
+                store.add([Chunk(f"c{n:03}", " ".join(draw.choices(words, k=5)), metadata=metadata, **place)])
+            store.delete([f"c{n:03}" for n in range(0, size, 7)])
+            umi = DualRetriever(store, config=UmiConfig(**stages))
+            queries = [" ".join(draw.choices(words, k=draw.randint(1, 4))) for _ in range(draw.randint(1, 40))]
+            options = {"where": draw.choice([None, {"x": 1}, {"x": {"$ne": 0}}]), "limit": 7, "now": NOW}
+            alone = [plain(umi.search(query, **options)) for query in queries]
+            assert [plain(result) for result in umi.search_many(queries, **options)] == alone

@@ -12,13 +12,13 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.drivers import Body, Call, Failure
 from umi_common.notes import Notes
 from umi_common.pool import Floats, Ints, Pool
-from umi_common.protocols import OnStage, Store
+from umi_common.protocols import OnStage
 from umi_common.query.when import When, find_time
 from umi_common.ranking.arms import falling_ranks, ranks_of
 from umi_common.recall import Found, Parts, ask_chunks, recall
 from umi_common.request import Request
 from umi_common.shape import Period, Ranked, diversified, rank, reranked
-from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed
+from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed, TimeRange
 
 
 def search_body(parts: Parts, request: Request, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -51,8 +51,8 @@ def search_body(parts: Parts, request: Request, on_stage: OnStage | None = None)
 
 
 def context_body(
-    store: Store,
-    search: Body[SearchResult],
+    parts: Parts,
+    request: Request,
     budget: TokenBudget | None,
     policy: AssemblyPolicy | None,
     counter: Any,
@@ -60,12 +60,13 @@ def context_body(
 ) -> Body[AssembledContext]:
     """What of a search fits the budget. Raises BudgetError if nothing can; otherwise what the search raises."""
     policy = AssemblyPolicy() if policy is None else policy
-    result = yield from search
+    result = yield from search_body(parts, request, on_stage)
     around: dict[str, list[Chunk]] = {}
     if policy.neighbours and result.hits:
         reach = policy.neighbours
-        (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach)),)
-        around = {} if isinstance(found, Failure) else found
+        (found,) = yield (Call(lambda: parts.store.neighbours(result.ids, reach=reach, where=request.where)),)
+        if not isinstance(found, Failure):
+            around = {id: _within(request.time_range, beside) for id, beside in found.items()}
     with Notes(on_stage).stage("assemble") as facts:
         context = assemble(
             result.hits,
@@ -76,6 +77,13 @@ def context_body(
         )
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
     return context
+
+
+def _within(time_range: TimeRange | None, chunks: list[Chunk]) -> list[Chunk]:
+    """What a filter keeps from the caller stays away as a neighbour, too."""
+    if time_range is None:
+        return chunks
+    return [chunk for chunk in chunks if chunk.event_time is not None and chunk.event_time in time_range]
 
 
 def _understand_time(config: UmiConfig, request: Request, notes: Notes) -> When | None:
@@ -105,10 +113,9 @@ def _fetch(
     if parts.reranker is None or not chunks:
         return chunks, ranked
     with notes.stage("rerank") as facts:
-        score: Any = getattr(parts.reranker, "rerank", parts.reranker)
         rows = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: parts.config.rerank.pool]
         texts = [chunks[pool.ids[row]].text for row in rows]
-        (scores,) = yield (Call(lambda: score(request.query, texts)),)
+        (scores,) = yield (parts.reranker.call(request.query, texts),)
         ranked, trouble = reranked(ranked, rows, scores.error if isinstance(scores, Failure) else scores)
         facts.update(candidates=len(rows))
     if trouble:

@@ -118,8 +118,11 @@ class Store(Protocol):
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Aligned with ids; None where the store has no such chunk."""
 
-    def neighbours(self, ids: Sequence[str], *, reach: int) -> dict[str, list[Chunk]]:
-        """For each id, the chunks at most `reach` places from it in its source, in order, itself included."""
+    def neighbours(self, ids: Sequence[str], *, reach: int, where: Filter | None = None) -> dict[str, list[Chunk]]:
+        """For each id, the chunks at most `reach` places from it in its source, in order, itself included.
+
+        Only those that pass `where`: a source may hold what a filter keeps from the caller.
+        """
 
     def add(self, chunks: Sequence[Chunk], *, show_progress: bool = False) -> None:
         """Insert, or replace by id; durable when it returns, all or none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,10 +13,11 @@ from umi_common.drivers import Body, Call, Failure, Outcome
 from umi_common.filters import matches
 from umi_common.notes import Notes
 from umi_common.pool import Pool
-from umi_common.protocols import NEIGHBOURS_OF, Probe, Reranker, Store
+from umi_common.protocols import NEIGHBOURS_OF, Probe, Store
 from umi_common.query.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.request import Request
+from umi_common.rerank import Reranking
 from umi_common.types import Chunk, TimeRange
 
 SECONDS_PER_HOUR = 3600.0
@@ -29,7 +30,7 @@ class Parts:
     store: Store
     config: UmiConfig
     rewriting: Rewriting | None
-    reranker: Reranker | Callable[[str, Sequence[str]], Sequence[float]] | None
+    reranker: Reranking | None
     arms: Arms
 
 

@@ -39,20 +39,18 @@ def as_reranker(model: Any) -> Score:
 class Reranking:
     """A reranker with its deadline. Thread-safe if the model is."""
 
-    def __init__(self, model: Any, config: RerankConfig) -> None:
-        self._score = as_reranker(model)
-        self._config = config
+    def __init__(self, score: Score, config: RerankConfig) -> None:
+        self._score = score
+        self._seconds = config.timeout_seconds
         self._threads = Bounded()
-
-    @property
-    def pool(self) -> int:
-        """Best candidates that it sees."""
-        return self._config.pool
 
     def call(self, query: str, texts: Sequence[str]) -> Call:
         """The scores as outside work; DeadlineExceeded where they take too long."""
-        seconds = self._config.timeout_seconds
+
+        def score() -> Sequence[float]:
+            return self._score(query, texts)
+
         return Call(
-            lambda: self._threads.call(lambda: self._score(query, texts), seconds),
-            lambda: self._threads.acall(lambda: self._score(query, texts), seconds),
+            lambda: self._threads.call(score, self._seconds),
+            lambda: self._threads.acall(score, self._seconds),
         )

@@ -27,6 +27,7 @@ from umi_common.query.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
 from umi_common.recall import Parts
 from umi_common.request import Request, SearchOptions, SharedOptions, Strategy, Where
+from umi_common.rerank import Reranking, as_reranker
 from umi_common.together import together
 from umi_common.types import SearchResult, TimeRange
 
@@ -43,7 +44,7 @@ class DualRetriever:
         store: Where the chunks are.
         rewriter: An LLM: a `Rewriter`, a LangChain or LlamaIndex model, or a function from prompt to reply.
             None: no deep search, everything else works.
-        reranker: A `Reranker` or a function (query, texts) -> scores, applied to the best candidates.
+        reranker: A `Reranker`, a cross-encoder or a function (query, texts) -> scores, for the best candidates.
         arms: Further ways to find chunks (`umi_common.arms.Arm`), fused with the store's two.
         config: Every setting; see `UmiConfig`.
         clock: Gives the present as an aware datetime; for tests and replays.
@@ -64,7 +65,7 @@ class DualRetriever:
         self.store = store
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
         self._clock = _utc_now if clock is None else clock
-        self._reranker = reranker
+        self._reranker = None if reranker is None else as_reranker(reranker)
         self._arms = Arms(arms)
         self._threads = Threads()
         self._parts = self._assembled(UmiConfig() if config is None else config, None)
@@ -205,8 +206,7 @@ class DualRetriever:
         Raises:
             BudgetError: If the budget cannot hold even a header. Otherwise as `search`.
         """
-        found = self._search(query, limit=limit, **options)
-        body = context_body(self.store, found, budget, policy, counter, options.get("on_stage"))
+        body = self._context(query, budget, policy, counter, {**options, "limit": limit})
         return drive(body, self._threads.executor())
 
     async def aget_context(
@@ -220,8 +220,7 @@ class DualRetriever:
         **options: Any,
     ) -> AssembledContext:
         """`get_context` for an event loop; same arguments, result and errors."""
-        found = self._search(query, limit=limit, **options)
-        body = context_body(self.store, found, budget, policy, counter, options.get("on_stage"))
+        body = self._context(query, budget, policy, counter, {**options, "limit": limit})
         return await adrive(body, self._threads.executor())
 
     def needs_deep_search(self, query: str) -> bool:
@@ -249,10 +248,23 @@ class DualRetriever:
 
     def _assembled(self, config: UmiConfig, previous: Rewriting | None) -> Parts:
         rewriting = None if self._rewriter is None else Rewriting(self._rewriter, config.rewrite, previous=previous)
-        return Parts(self.store, config, rewriting, self._reranker, self._arms)
+        reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
+        return Parts(self.store, config, rewriting, reranking, self._arms)
 
     def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
         return search_body(self._parts, self._checked([query], options)[0], on_stage)
+
+    def _context(
+        self,
+        query: str,
+        budget: TokenBudget | None,
+        policy: AssemblyPolicy | None,
+        counter: Any,
+        options: dict[str, Any],
+    ) -> Body[AssembledContext]:
+        on_stage: OnStage | None = options.pop("on_stage", None)
+        request = self._checked([query], options)[0]
+        return context_body(self._parts, request, budget, policy, counter, on_stage)
 
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions

@@ -281,6 +281,9 @@ class SearchResult:
 
         return explain.to_html(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # IPython in a terminal, and what a notebook keeps beside the HTML
+
     def __str__(self) -> str:
         from umi_common import explain
 

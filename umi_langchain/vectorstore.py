@@ -17,6 +17,7 @@ from umi_common.retriever import DualRetriever, Where
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult
 from umi_langchain._convert import as_documents, to_chunks, to_document, with_ids
+from umi_langchain._rerank import reranker_of
 from umi_langchain.retriever import UmiRetriever
 
 
@@ -60,7 +61,7 @@ class UmiVectorStore(VectorStore):
         if store is None:
             store = HybridStore.open(persist_directory, embedder=embedding, config=config if stages else None)
         self.store = store
-        self.umi = DualRetriever(store, rewriter=llm, reranker=reranker, config=config)
+        self.umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), config=config)
 
     @property
     def embeddings(self) -> Embeddings | None:

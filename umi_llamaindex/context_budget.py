@@ -16,6 +16,7 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.parts import ContextPart
 from umi_common.context.tokens import counter_for
 from umi_common.errors import BudgetError
+from umi_common.filters import parse_filter
 from umi_common.records import read_time
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._candidates import positions_of, scores_of, text_of
@@ -50,6 +51,8 @@ class UmiContextBudget(BaseNodePostprocessor):
     """What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain."""
     store: Any = Field(default=None, exclude=True)
     """A `Store` that the nodes are from: it brings the neighbours that `policy.neighbours` asks for."""
+    where: Any = None
+    """Filter that the neighbours must pass too: the one the nodes were found under."""
     time_key: str = "timestamp"
     """Metadata key of when it happened, for the order "chronological"."""
 
@@ -98,7 +101,8 @@ class UmiContextBudget(BaseNodePostprocessor):
             known = self.store.get([chunk.id for chunk in chunks])
             chunks = [k if k is not None and k.text == own.text else own for own, k in zip(chunks, known, strict=True)]
             if self.policy.neighbours:
-                around = self.store.neighbours([chunk.id for chunk in chunks], reach=self.policy.neighbours)
+                ids = [chunk.id for chunk in chunks]
+                around = self.store.neighbours(ids, reach=self.policy.neighbours, where=parse_filter(self.where))
         hits = [
             Hit(chunk, float(score), rank) for rank, (chunk, score) in enumerate(zip(chunks, scores, strict=True), 1)
         ]

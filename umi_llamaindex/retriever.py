@@ -25,6 +25,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_llamaindex._convert import index_pages, to_chunks, to_scored_node
+from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.events import tell
 from umi_llamaindex.query import UmiQuery, Window, narrowed, words_of
@@ -148,7 +149,7 @@ class UmiRetriever(BaseRetriever):
     ) -> Self:
         """Search a store that exists; it stays the caller's to close. Arguments as in `from_nodes`."""
         stages = {name: options.pop(name) for name in UmiConfig.model_fields if name in options}
-        umi = DualRetriever(store, rewriter=llm_of(llm), reranker=reranker, config=UmiConfig(**stages))
+        umi = DualRetriever(store, rewriter=llm_of(llm), reranker=reranker_of(reranker), config=UmiConfig(**stages))
         return cls(umi, similarity_top_k, **options)
 
     @classmethod

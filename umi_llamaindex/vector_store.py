@@ -27,6 +27,7 @@ from umi_common.store.hybrid import HybridStore
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
 from umi_llamaindex._modes import search_of
+from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
@@ -85,9 +86,9 @@ class UmiVectorStore(BasePydanticVectorStore):
             store = HybridStore.open(persist_dir, embedder=model, config=config if stages else None)
         self._store = store
         self._keys = PlaceKeys(source_key, position_key, time_key)
-        self._reranker = reranker
+        self._reranker = reranker_of(reranker)
         try:
-            self._umi = DualRetriever(store, rewriter=llm_of(llm), reranker=reranker, config=config)
+            self._umi = DualRetriever(store, rewriter=llm_of(llm), reranker=self._reranker, config=config)
         except BaseException:
             if self._owns_store:
                 store.close()

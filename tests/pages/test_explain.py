@@ -177,3 +177,9 @@ def test_a_result_without_hits_is_drawn_too():
 def test_scores_of_zero_and_below_draw_empty_bars():
     flat = SearchResult((Hit(Chunk("c", "t"), 0.0, 1, signals=(Signal("dense", 0, 1, -0.5),)),), "q")
     assert "width:0%" in to_html(flat)
+
+
+def test_ipython_in_a_terminal_shows_the_text():
+    said = []
+    hostile_result()._repr_pretty_(type("Printer", (), {"text": said.append}), False)
+    assert said == [to_text(hostile_result())]

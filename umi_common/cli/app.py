@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
 
 from umi_common.cli import asking, keeping, measuring
-from umi_common.cli.indexing import index
+from umi_common.cli.indexing import INTERRUPTED, index
 from umi_common.errors import UmiError
 
 WRONG_USAGE = 2
@@ -41,6 +42,11 @@ def main() -> None:
         code = app(standalone_mode=False)
     except UmiError as error:
         _end(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        _end("stopped; what was written is safe, the same command goes on or starts again", INTERRUPTED)
+    except BrokenPipeError:  # head has seen enough; Python would complain when it flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
     except OSError as error:
         _end(f"{error.strerror or error}: {error.filename or 'no file'}; check the path and its permissions", 1)
     except Exception as error:

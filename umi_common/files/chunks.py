@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from umi_common.errors import FileUnreadable, MissingExtra
 from umi_common.files.chat import message_pattern, messages
 from umi_common.files.manifest import FILE_KEY
 from umi_common.files.markup import HtmlText, markdown_headings
-from umi_common.files.passages import Heading, Passage, passages
+from umi_common.files.passages import Passage, passages
 from umi_common.records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
@@ -100,16 +102,13 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
 
 def _pdf(path: Path, content: bytes) -> Iterator[Passage]:
     """Passages with the page on which they begin; pages follow each other after a blank line."""
-    text, starts = "", []
-    for page in _pdf_pages(path):
-        starts.append(len(text))
-        text += page.strip() + "\n\n"
+    pages = [page.strip() + "\n\n" for page in _pdf_pages(path)]
+    text = "".join(pages)
     if not text.strip():
         raise FileUnreadable(f"{path} holds no text, only pictures of it; run it through OCR first")
-    pages = [Heading(start, 1, str(number)) for number, start in enumerate(starts, 1)]
+    ends = list(accumulate(map(len, pages)))
     for passage in passages(text):
-        page_number = sum(1 for heading in pages if heading.start <= passage.start)
-        yield Passage(passage.text, passage.start, {"page": page_number})
+        yield Passage(passage.text, passage.start, {"page": bisect_right(ends, passage.start) + 1})
 
 
 def _pdf_pages(path: Path) -> list[str]:

@@ -78,7 +78,8 @@ class Calibration:
 
     def _measured(self, rows: Rows, vectors: Vectors, lengths: Ints, sources: Sequence[str]) -> Mapping[str, float]:
         placed = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
-        sizes = np.bincount(placed, minlength=len(sources))
+        # A writer may add sources meanwhile; this moment knows those of this line.
+        sizes = np.bincount(placed, minlength=max(len(sources), len(self._order)))
         in_company = int(sizes[sizes > 1].sum())
         if not in_company:
             return {}
@@ -91,8 +92,8 @@ class Calibration:
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
         """Codes of the sources that are looked at, by (checksum, name), until there are chunks enough."""
-        if len(sources) > len(self._order):
-            new = range(len(self._order), len(sources))
+        if len(sizes) > len(self._order):
+            new = range(len(self._order), len(sizes))
             self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
             self._order.sort()
             self._codes = np.array([code for _, _, code in self._order], dtype=np.int64)

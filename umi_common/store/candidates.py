@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,13 @@ from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.errors import SearchUnavailable, UmiError
 from umi_common.filters import Filter
 from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Ints, Pool, Vectors
-from umi_common.protocols import Probe
+from umi_common.protocols import NEIGHBOURS_OF, Probe
 from umi_common.store.dense import cosines
 from umi_common.store.lexical import LexicalScores
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
 from umi_common.store.topk import Ranking
 from umi_common.types import Degradation, TimeRange
-
-NEIGHBOURS_OF = 4
-"""One in so many of each arm's best brings the chunks beside it into the pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +56,8 @@ class Found:
     queries: Vectors | None
     lexical: Sequence[Ranking] | None
     dense: Sequence[Ranking] | None
+    named: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Rows that join whether an arm found them or not."""
 
 
 def pool_rows(state: State, found: Found, request: Request, allowed: Mask | None) -> Ints:
@@ -69,6 +68,7 @@ def pool_rows(state: State, found: Found, request: Request, allowed: Mask | None
         best = request.depth // NEIGHBOURS_OF
         beside = state.rows.beside(np.concatenate([ranking[:best] for ranking in rankings]), request.around)
         rows = np.union1d(rows, beside if allowed is None else beside[allowed[beside]])
+    rows = np.union1d(rows, found.named)
     return np.array(sorted(rows.tolist(), key=state.rows.ids.__getitem__), dtype=np.int64)
 
 
@@ -84,7 +84,7 @@ def pool_of(state: State, found: Found, request: Request, allowed: Mask | None, 
             if found.dense is None:
                 raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
             notes.lost("lexical", error, "searched by meaning alone")
-            return pool_of(state, Found(found.queries, None, found.dense), request, allowed, notes)
+            return pool_of(state, replace(found, lexical=None), request, allowed, notes)
     vectors = state.vectors[rows]
     queries = np.zeros((shape[0], 0), dtype=np.float32) if found.queries is None else found.queries
     return Pool(

@@ -17,7 +17,7 @@ import numpy as np
 from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.errors import EmbedderError, InvalidVector, SearchUnavailable
 from umi_common.filters import Filter
-from umi_common.pool import Floats, Pool, Vectors
+from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import Embedder, Probe
 from umi_common.store.candidates import Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
@@ -53,8 +53,16 @@ def recall(indexes: Indexes, embedder: Embedder, request: Request) -> Pool:
         "embed_ms": (embedded - begun) * 1e3,
         "arms_ms": (searched - embedded) * 1e3,
     }
-    pool = pool_of(state, Found(queries, lexical, dense), request, allowed, notes)
+    named = _named(indexes, state, request, allowed)
+    pool = pool_of(state, Found(queries, lexical, dense, named), request, allowed, notes)
     return replace(pool, **_about_the_corpus(indexes, state, queries))
+
+
+def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | None) -> Ints:
+    """Rows that the probes name and that may be seen."""
+    found = [indexes.row_of(id) for probe in request.probes for id in probe.ids]
+    rows = np.array([row for row in found if row is not None and row < len(state.rows)], dtype=np.int64)
+    return rows[(state.rows.alive if allowed is None else allowed)[rows]]
 
 
 def _about_the_corpus(indexes: Indexes, state: State, queries: Vectors | None) -> dict[str, Any]:
