@@ -9,9 +9,10 @@ import sys
 import time
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from umi_common.cli import app
+from umi_common.cli import app, main
 from umi_common.store.hybrid import HybridStore
 
 
@@ -163,3 +164,15 @@ def test_ctrl_c_leaves_a_store_that_answers_and_goes_on_later(tmp_path):
     report = json.loads(done.stdout)
     assert report["unchanged"] > 0 and report["unchanged"] + report["indexed"] == 600
     assert report["chunks_in_store"] > there
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, typer.Abort])
+def test_ctrl_c_in_any_command_ends_with_130_and_one_line(kind, monkeypatch, capsys):
+    def interrupted(**options):
+        raise kind
+
+    monkeypatch.setattr("umi_common.cli.app.app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.startswith("umi: stopped; ")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from umi_langchain._arms import as_arm
 from umi_langchain.compressor import UmiCompressor
+from umi_langchain.context import create_umi_context
 from umi_langchain.retriever import UmiRetriever
 from umi_langchain.tool import create_umi_tool
 from umi_langchain.vectorstore import UmiVectorStore
@@ -13,7 +14,15 @@ from umi_langchain.vectorstore import UmiVectorStore
 if TYPE_CHECKING:
     from umi_langchain.middleware import UmiMemoryMiddleware
 
-__all__ = ["UmiCompressor", "UmiMemoryMiddleware", "UmiRetriever", "UmiVectorStore", "as_arm", "create_umi_tool"]
+__all__ = [
+    "UmiCompressor",
+    "UmiMemoryMiddleware",
+    "UmiRetriever",
+    "UmiVectorStore",
+    "as_arm",
+    "create_umi_context",
+    "create_umi_tool",
+]
 
 
 def __getattr__(name: str) -> Any:

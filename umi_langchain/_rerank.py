@@ -12,7 +12,7 @@ PLACE = "umi_place"
 
 
 def reranker_of(model: Any) -> Any:
-    """Scores by place in what a compressor returns, what it drops last; anything else as it is, for the core to take."""
+    """Scores by place in what a compressor returns, what it drops last; anything else as it is, for the core."""
     if not isinstance(model, BaseDocumentCompressor):
         return model
 

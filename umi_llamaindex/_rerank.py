@@ -10,7 +10,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 
 def reranker_of(model: Any) -> Any:
-    """Scores by place in what a postprocessor returns, what it drops last; anything else as it is, for the core to take."""
+    """Scores by place in what a postprocessor returns, what it drops last; anything else as it is, for the core."""
     if not isinstance(model, BaseNodePostprocessor):
         return model
 

@@ -1,0 +1,43 @@
+"""From a question straight into a prompt: the evidence that fits, as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_langchain.retriever import UmiRetriever
+
+HITS = 50
+"""Hits that compete for the budget."""
+
+
+def create_umi_context(
+    retriever: UmiRetriever,
+    *,
+    budget: TokenBudget | None = None,
+    policy: AssemblyPolicy | None = None,
+    counter: Any = None,
+    k: int = HITS,
+) -> Runnable[str, str]:
+    """A runnable from a question to a context that never exceeds its budget, sources included.
+
+        chain = {"context": create_umi_context(retriever), "question": RunnablePassthrough()} | prompt | model
+
+    Args:
+        retriever: Its filter and other settings hold here too.
+        budget: Tokens in all, per source and per chunk; None: `TokenBudget()`.
+        policy: Order, format, neighbours; None: `AssemblyPolicy()`.
+        counter: A model or encoding name, a tokenizer, a function; None: the default chain.
+        k: Hits that compete for the budget, 1..100.
+    """
+    packing = {"budget": budget, "policy": policy, "counter": counter}
+
+    def context(query: str) -> str:
+        return retriever.umi.get_context(query, **packing, **retriever.core_options({"k": k})).text
+
+    async def acontext(query: str) -> str:
+        return (await retriever.umi.aget_context(query, **packing, **retriever.core_options({"k": k}))).text
+
+    return RunnableLambda(context, acontext, name="umi_context")
