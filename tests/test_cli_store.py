@@ -171,7 +171,7 @@ def test_ctrl_c_in_any_command_ends_with_130_and_one_line(kind, monkeypatch, cap
     def interrupted(**options):
         raise kind
 
-    monkeypatch.setattr("umi_common.cli.app.app", interrupted)
+    monkeypatch.setattr("umi_common.cli.program.app", interrupted)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
