@@ -1,4 +1,4 @@
-"""Follow-up questions (MTRAG): the last turn with a rewriter that knows the conversation, beside the last turn alone."""
+"""Follow-up questions (MTRAG): the last turn with a rewriter that knows the conversation, and the last turn alone."""
 
 from __future__ import annotations
 
