@@ -107,7 +107,7 @@ def _faults(inputs: Sequence[str]) -> Answers:
     for place, query in enumerate(inputs):
         try:
             checked_query(query)
-        except InputError as error:  # noqa: PERF203
+        except InputError as error:
             faults[place] = error
     return faults
 

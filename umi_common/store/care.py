@@ -72,7 +72,7 @@ def verify(core: Core) -> Verification:
     for look in (_check_file, _check_rows, _check_lexical, _check_dense):
         try:
             problems += look(core)
-        except LedgerDamaged as error:  # noqa: PERF203
+        except LedgerDamaged as error:
             problems.append(f"umi.db: {error}")
     return Verification(core.indexes.state.rows.living, tuple(problems))
 
@@ -94,7 +94,7 @@ def _check_rows(core: Core) -> list[str]:
         for entry in entries.values():
             try:
                 decode(entry)
-            except LedgerDamaged as error:  # noqa: PERF203
+            except LedgerDamaged as error:
                 problems.append(f"umi.db: {error}")
     try:
         with core.ledger.reading() as connection:
