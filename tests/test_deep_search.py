@@ -142,3 +142,18 @@ async def test_cancelling_a_search_ends_it_at_once_and_leaves_nothing_torn(store
         await task
     assert time.perf_counter() - begun < 1.0
     assert (await umi.asearch(QUERY, deep_search=False)).ids
+
+
+def test_replies_kept_in_the_stores_directory_spare_the_next_process_its_calls(tmp_path):
+    asked = []
+
+    def llm(prompt):
+        asked.append(prompt)
+        return '["Acme staff"]'
+
+    config = UmiConfig(routing=RoutingConfig(mode="always"), rewrite=RewriteConfig(keep_replies=True))
+    for _ in range(2):
+        with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(64)) as kept:
+            kept.add([Chunk("t1", "Priya started in accounting at Acme.")])
+            assert DualRetriever(kept, rewriter=llm, config=config).search(QUERY).query_variations == ("Acme staff",)
+    assert len(asked) == 1

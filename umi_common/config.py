@@ -100,6 +100,8 @@ class RewriteConfig(Frozen):
     variation_bytes_max: int = Field(default=1_000, ge=10, le=10_000)
     timeout_seconds: Positive = 4.0
     retries: int = Field(default=0, ge=0, le=3)
+    keep_replies: bool = False
+    """Keep the cache in the store's directory, so that the next process asks the LLM less."""
     cache_size: Count = 1_024
     """Replies kept in memory, least recently used out; 0 turns it off."""
     breaker_failures: int = Field(default=5, ge=1)

@@ -247,7 +247,10 @@ class DualRetriever:
         self.close()
 
     def _assembled(self, config: UmiConfig, previous: Rewriting | None) -> Parts:
-        rewriting = None if self._rewriter is None else Rewriting(self._rewriter, config.rewrite, previous=previous)
+        rewriting = None
+        if self._rewriter is not None:
+            directory = getattr(self.store, "path", None) if config.rewrite.keep_replies else None
+            rewriting = Rewriting(self._rewriter, config.rewrite, directory=directory, previous=previous)
         reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
         return Parts(self.store, config, rewriting, reranking, self._arms)
 

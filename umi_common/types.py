@@ -178,8 +178,6 @@ class Hit:
     """Score after each stage that ran, in order: fused, neighbours, when, decay, rerank. Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Rank among the candidates after the same stages, from 1."""
-    terms: tuple[str, ...] = ()
-    """Words of the original query, analysed, that the chunk holds."""
 
 
 @dataclass(frozen=True, slots=True)

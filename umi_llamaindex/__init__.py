@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from umi_llamaindex._arms import as_arm
 from umi_llamaindex.context_budget import UmiContextBudget
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.events import UmiDegradationEvent, UmiStageEvent
@@ -26,5 +27,6 @@ __all__ = [
     "UmiRetriever",
     "UmiStageEvent",
     "UmiVectorStore",
+    "as_arm",
     "create_umi_tool",
 ]

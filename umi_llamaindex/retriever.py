@@ -24,6 +24,7 @@ from umi_common.records import PlaceKeys
 from umi_common.retriever import DualRetriever
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
+from umi_llamaindex._arms import as_arm
 from umi_llamaindex._convert import index_pages, to_chunks, to_scored_node
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
@@ -104,7 +105,8 @@ class UmiRetriever(BaseRetriever):
             source_key: Metadata key of what a node was cut from; None: its source node, else metadata["source"].
             position_key: Metadata key of its order there; where it is missing, the order of `nodes`.
             time_key: Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds.
-            **options: Arguments of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), and `reranker`.
+            **options: Arguments of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and
+                `arms`: further retrievers, fused with their own weights and each failing alone.
 
         Raises:
             InvalidChunk, DuplicateId: Names the node. Nothing is stored.
@@ -145,11 +147,24 @@ class UmiRetriever(BaseRetriever):
 
     @classmethod
     def from_store(
-        cls, store: Store, llm: Any = None, similarity_top_k: int = 10, *, reranker: Any = None, **options: Any
+        cls,
+        store: Store,
+        llm: Any = None,
+        similarity_top_k: int = 10,
+        *,
+        reranker: Any = None,
+        arms: Sequence[Any] = (),
+        **options: Any,
     ) -> Self:
         """Search a store that exists; it stays the caller's to close. Arguments as in `from_nodes`."""
         stages = {name: options.pop(name) for name in UmiConfig.model_fields if name in options}
-        umi = DualRetriever(store, rewriter=llm_of(llm), reranker=reranker_of(reranker), config=UmiConfig(**stages))
+        umi = DualRetriever(
+            store,
+            rewriter=llm_of(llm),
+            reranker=reranker_of(reranker),
+            arms=[as_arm(arm) for arm in arms],
+            config=UmiConfig(**stages),
+        )
         return cls(umi, similarity_top_k, **options)
 
     @classmethod

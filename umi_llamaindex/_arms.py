@@ -1,0 +1,57 @@
+"""LlamaIndex's retrievers as further arms of a search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore
+
+from umi_common.arms import Arm
+from umi_common.errors import ConfigError
+from umi_common.filters import Filter
+from umi_common.records import PlaceKeys
+from umi_common.types import Chunk, TimeRange
+from umi_llamaindex._candidates import text_of
+from umi_llamaindex._convert import to_chunks
+
+KEYS = PlaceKeys(None, "position", "timestamp")
+
+Found = list[tuple[Chunk | str, float]]
+
+
+def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
+    """A retriever as an arm of `UmiRetriever.from_store(arms=...)`, where its nodes count by rank.
+
+    Filters and periods are not passed on: what does not pass is left out afterwards. A node is known by its id.
+
+    Args:
+        finder: A `BaseRetriever`, or an `Arm`, which comes back as it is.
+        name: Stands in reasons and losses; None: its class.
+        weight: >= 0, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55).
+        keys: Where source, position and time stand in the metadata of nodes that umi's store lacks.
+
+    Raises:
+        ConfigError: If it is none of these, or name or weight are wrong.
+    """
+    if isinstance(finder, Arm):
+        return finder
+    if not isinstance(finder, BaseRetriever):
+        raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.arms.Arm")
+
+    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> Found:
+        return _ranked(finder.retrieve(query), k, keys)
+
+    async def asearch(query: str, k: int, where: Filter | None, window: TimeRange | None) -> Found:
+        return _ranked(await finder.aretrieve(query), k, keys)
+
+    return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
+
+
+def _ranked(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> Found:
+    """Chunks with 1 - (rank - 1) / k: scores of strangers have no common scale, ranks do (`docs/decisions.md`)."""
+    nodes = list({item.node.node_id: item.node for item in reversed(items) if text_of(item).strip()}.values())[::-1]
+    chunks = to_chunks(nodes[:k], keys, Counter())
+    return [(chunk, 1.0 - (rank - 1) / k) for rank, chunk in enumerate(chunks, start=1)]
