@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from chromadb.api.shared_system_client import SharedSystemClient
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -19,6 +20,7 @@ def blocks(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_every_python_block_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    SharedSystemClient.clear_system_cache()  # a page starts as its reader does: with no Chroma of another test
     namespace: dict[str, object] = {"__name__": "docs"}
     for number, block in enumerate(blocks(page), 1):
         exec(compile(block, f"{page.name} block {number}", "exec"), namespace)
