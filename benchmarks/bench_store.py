@@ -56,9 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write all figures there")
     options = parser.parse_args(arguments)
     results: dict[str, dict[str, float]] = {}
-    for chunks in dict.fromkeys(size for size in (options.chunks, options.large) if size):
-        results[f"bulk add, {chunks} chunks"] = bulk(chunks, ROUNDS if chunks == options.chunks else 1)
+    sizes = list(dict.fromkeys(size for size in (options.chunks, options.large) if size))
+    for chunks in sizes:  # first, while no peer's threads run in this process
         results[f"one store of {chunks} chunks"] = one_store(chunks, options.turns)
+    for chunks in sizes:
+        results[f"bulk add, {chunks} chunks"] = bulk(chunks, ROUNDS if chunks == options.chunks else 1)
     for title, figures in results.items():
         print(title)
         for name, figure in figures.items():
