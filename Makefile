@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := --extra dev
+# uv trusts what the system trusts, as pip and git do: behind a proxy its own list of authorities is not enough.
+export UV_SYSTEM_CERTS ?= 1
 SYNC := $(BIN)/uv sync --quiet --frozen --inexact
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench bench-quality notebooks clean
