@@ -1,0 +1,96 @@
+"""Whatever is given as a filter, only a FilterError comes out, and what is understood means one thing everywhere.
+
+UMI_FUZZ_EXAMPLES sets how long; 60,000 take some six minutes.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from filter_cases import SqlRows, metadatas, scalars, wheres
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from umi_common.errors import FilterError
+from umi_common.filters import matches, parse_filter, scope, to_chroma, to_sql
+
+FUZZ_EXAMPLES = int(os.environ.get("UMI_FUZZ_EXAMPLES", "6000"))
+"""About half a minute."""
+
+_WORDS = st.sampled_from(
+    """$and $or $not $nor $in $nin $eq $ne $gt $gte $lt $lte $contains $not_contains $exists $where $like a b a.b and or
+    not == != > in nin any all is_empty text_match filters condition key operator value""".split()  # noqa: SIM905
+)
+_HOSTILE = st.sampled_from(["\ud800", "\0", "$", "", float("nan"), float("inf"), 2**64, -(2**200), b"x", {1}, object])
+_LEAVES = scalars | _WORDS | _HOSTILE
+_OBJECTS = st.fixed_dictionaries({}, optional=dict.fromkeys(("key", "operator", "value", "condition"), _LEAVES))
+
+
+def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    many = st.lists(inner, max_size=4)
+    return (
+        many
+        | many.map(tuple)
+        | st.dictionaries(_WORDS | scalars.filter(lambda key: isinstance(key, (str, int))), inner, max_size=3)
+        | st.builds(lambda filters, more: SimpleNamespace(filters=filters, **more), many, _OBJECTS)
+        | st.builds(lambda value, more: SimpleNamespace(**(more | {"value": value})), inner, _OBJECTS)
+    )
+
+
+anything = st.recursive(_LEAVES, _nested, max_leaves=10)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Any:
+    """A good filter in which one part has been replaced by anything."""
+    whole = copy.deepcopy(draw(wheres))
+    parts: list[tuple[Any, Any]] = []
+    seen = [whole]
+    while seen:
+        part = seen.pop()
+        places = list(part) if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else []
+        parts.extend((part, place) for place in places)
+        seen.extend(part[place] for place in places)
+    part, place = draw(st.sampled_from(parts))
+    part[place] = draw(anything)
+    return whole
+
+
+@pytest.mark.slow
+@given(anything | damaged() | wheres, st.lists(metadatas, min_size=1, max_size=3))
+@settings(
+    max_examples=FUZZ_EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_no_filter_escapes_as_another_error_or_means_two_things(where: Any, rows: list[dict[str, Any]]):
+    try:
+        tree = parse_filter(where)
+    except FilterError as error:
+        assert str(error)
+        return
+    if tree is None:
+        assert where is None
+        return
+    expected = [matches(tree, metadata) for metadata in rows]
+    to_sql(tree)
+    to_chroma(tree)
+    with SqlRows(rows) as sql:
+        assert sql.passing(tree) == expected
+
+
+@pytest.mark.slow
+@given(anything | damaged() | wheres, metadatas, st.sampled_from(["ann", "bob", "x", "1", 1, 2]))
+@settings(max_examples=FUZZ_EXAMPLES // 4, deadline=None, derandomize=True)
+def test_nothing_that_a_caller_asks_for_shows_what_the_scope_hides(where: Any, metadata: dict[str, Any], user: Any):
+    try:
+        tree = scope(user="ann").narrow(where)
+    except FilterError:
+        return
+    assert tree is not None
+    assert user == "ann" or not matches(tree, {**metadata, "user": user})
