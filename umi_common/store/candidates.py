@@ -80,7 +80,8 @@ def pool_of(state: State, found: Found, request: Request, allowed: Mask | None, 
     words = _no_words(shape)
     if found.lexical is not None:
         try:
-            words = state.lexical.score([probe.text for probe in request.probes], rows, config=request.lexical)
+            texts = [probe.text for probe in request.probes]
+            words = state.lexical.score(texts, rows, config=request.lexical, searched=found.lexical)
         except Exception as error:
             if found.dense is None:
                 raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
@@ -114,21 +115,24 @@ def _no_words(shape: tuple[int, int]) -> LexicalScores:
     """Of a lexical arm that does not answer."""
     each, every = np.zeros(shape[0]), np.zeros(shape)
     length = np.zeros(shape[1], dtype=np.int64)
-    return LexicalScores(every, each, each, every, each, length, ((),) * shape[0])
+    return LexicalScores(every, each, each, every, each, length)
 
 
 def _ranks(rankings: Sequence[Ranking] | None, rows: Ints, shape: tuple[int, int]) -> Ints:
     """(V, n) rank of each pool row in each ranking, from FIRST_RANK; NOT_RANKED."""
     ranks = np.full(shape, NOT_RANKED, dtype=np.int64)
     by_row = np.argsort(rows)
+    rising = rows[by_row]
     for variation, ranking in enumerate(rankings or ()):
-        places = by_row[np.searchsorted(rows, ranking.rows, sorter=by_row)]
+        places = by_row[rising.searchsorted(ranking.rows)]
         ranks[variation, places] = np.arange(len(places)) + FIRST_RANK
     return ranks
 
 
 def _renumbered(codes: Ints) -> Ints:
     """Source codes by first appearance in the pool, so that they do not depend on the history of writes."""
+    if (codes == NO_SOURCE).all():
+        return codes
     known, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(np.where(known == NO_SOURCE, -1, first))
     number = np.empty(len(known), dtype=np.int64)

@@ -41,8 +41,8 @@ class Engine(Protocol):
     def search(self, terms: Sequence[str], limits: Limits) -> Ranking:
         """The best rows, best first, scores > 0, ties by the smaller id."""
 
-    def score(self, terms: Sequence[str], rows: Ints) -> RowScores:
-        """Exactly these rows: live, rising."""
+    def score(self, terms: Sequence[str], rows: Ints, every: Floats | None = None) -> RowScores:
+        """Exactly these rows: live, rising; `every` is what a search for the same terms has given, if any."""
 
 
 class PostingsEngine:
@@ -56,11 +56,12 @@ class PostingsEngine:
         """See `topk`."""
         return top_k(self._scorer, self._scorer.query(terms), limits)
 
-    def score(self, terms: Sequence[str], rows: Ints) -> RowScores:
+    def score(self, terms: Sequence[str], rows: Ints, every: Floats | None = None) -> RowScores:
         """See `scorer` and `sources`."""
         query = self._scorer.query(terms)
+        lexical = self._scorer.score(query, rows) if every is None else every[rows]
         source, source_bound = self._sources.score(query, self._scorer.corpus.sources[rows])
-        return RowScores(self._scorer.score(query, rows), query.bound, query.coverage, source, source_bound)
+        return RowScores(lexical, query.bound, query.coverage, source, source_bound)
 
 
 class Moment:
@@ -84,11 +85,6 @@ class Moment:
         order = np.argsort(rows, kind="stable")
         order = order[(rows[order] >= 0) & (rows[order] < self.corpus.rows)]
         return order[self.corpus.alive[rows[order]]]
-
-    def knows(self, term: str) -> bool:
-        """Whether some live row holds the term."""
-        code = self.corpus.codes.get(term)
-        return code is not None and any(True for _ in self.corpus.places(code))
 
     def _new_engine(self, config: LexicalConfig) -> Engine:
         if config.engine == "postings":

@@ -24,6 +24,7 @@ from umi_common.store.codec import Head, decode_metadata
 from umi_common.store.columns import MetadataColumns
 from umi_common.store.generations import Generations
 from umi_common.store.growing import Growing
+from umi_common.store.id_order import IdOrder
 from umi_common.store.ledger import Ledger, Mark
 from umi_common.store.lexical_arm import LexicalArm
 from umi_common.store.rows import Mask, RowTable
@@ -52,6 +53,7 @@ class Indexes:
         self.stale = False
         """The ledger may hold more than the indexes: a hand-over was cut short."""
         self.lexical = LexicalArm(directory, analyzer)
+        self.id_order = IdOrder()
         self.generations = Generations(ledger, directory, dense)
         self._ledger = ledger
         self._directory = directory

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from umi_common.store.corpus import Corpus
 from umi_common.store.engines import Moment
 from umi_common.store.lifecycle import IndexState, IndexStatus
 from umi_common.store.postings import Mask
-from umi_common.store.topk import IdOf, Limits, Ranking
+from umi_common.store.topk import IdOf, Limits, RanksOf, Ranking
 
 __all__ = ["IndexState", "IndexStatus", "LexicalScores", "PostingsIndex", "Ranking"]
 
@@ -44,8 +44,6 @@ class LexicalScores:
     """(V,) likewise over sources."""
     length: Ints
     """(n,) terms in the row."""
-    matched: tuple[tuple[str, ...], ...]
-    """For each query, its analysed terms that some live row holds, in the order of the query."""
 
 
 class PostingsIndex:
@@ -163,7 +161,8 @@ class PostingsIndex:
         config: LexicalConfig,
         allowed: Mask | None = None,
         weights: Floats | None = None,
-        id_of: Callable[[int], str] = str,
+        id_of: IdOf = str,
+        ranks_of: RanksOf | None = None,
     ) -> list[Ranking]:
         """The best rows of each query, exactly.
 
@@ -174,6 +173,7 @@ class PostingsIndex:
             allowed: By row, at least as long as the rows so far; False keeps a row out. None: all.
             weights: By row, >= 0 and finite; each score is multiplied by its row's weight before ranking. None: 1.
             id_of: The id of a row; ties fall to the smaller id.
+            ranks_of: Gives (rows or more,) numbers in the order of the ids, where many ties are to be settled fast.
 
         Returns:
             V rankings, best first, scores > 0, at most k rows; fewer when fewer match.
@@ -183,12 +183,25 @@ class PostingsIndex:
             InputError: If k < 1, or a mask or weights are too short.
         """
         moment = self._readable()
-        limits = _limits(moment.corpus, k, allowed, weights, id_of)
+        limits = _limits(moment.corpus, k, allowed, weights, id_of, ranks_of)
         engine = moment.engine(config)
         return [engine.search(self.analyzer.terms(query), limits) for query in queries]
 
-    def score(self, queries: Sequence[str], rows: Sequence[int] | Ints, *, config: LexicalConfig) -> LexicalScores:
+    def score(
+        self,
+        queries: Sequence[str],
+        rows: Sequence[int] | Ints,
+        *,
+        config: LexicalConfig,
+        searched: Sequence[Ranking] | None = None,
+    ) -> LexicalScores:
         """BM25 of exactly these rows, in their order, and of their sources.
+
+        Args:
+            queries: V texts.
+            rows: n rows, in any order; those that are not alive score 0.
+            config: As in `search`.
+            searched: What `search` gave for the same queries of this view, so that nothing is scored twice.
 
         Raises:
             IndexUnavailable: If the index is in ERROR.
@@ -202,7 +215,8 @@ class PostingsIndex:
         length = np.zeros(len(asked), np.int64)
         length[order] = moment.corpus.lengths[live]
         analysed = [self.analyzer.terms(query) for query in queries]
-        scored = [engine.score(terms, live) for terms in analysed]
+        known = [None] * len(analysed) if searched is None else [ranking.every for ranking in searched]
+        scored = [engine.score(terms, live, every) for terms, every in zip(analysed, known, strict=True)]
         for v, found in enumerate(scored):
             lexical[v, order], source[v, order] = found.lexical, found.source
         return LexicalScores(
@@ -212,7 +226,6 @@ class PostingsIndex:
             source,
             np.array([found.source_bound for found in scored]),
             length,
-            tuple(tuple(filter(moment.knows, dict.fromkeys(terms))) for terms in analysed),
         )
 
     def lengths(self, count: int) -> Ints:
@@ -232,7 +245,14 @@ class PostingsIndex:
         return self._moment
 
 
-def _limits(corpus: Corpus, k: int, allowed: Mask | None, weights: Floats | None, id_of: IdOf) -> Limits:
+def _limits(
+    corpus: Corpus,
+    k: int,
+    allowed: Mask | None,
+    weights: Floats | None,
+    id_of: IdOf,
+    ranks_of: RanksOf | None,
+) -> Limits:
     if k < 1:
         raise InputError(f"k is {k}; expected at least 1")
     for name, array in (("allowed", allowed), ("weights", weights)):
@@ -242,4 +262,4 @@ def _limits(corpus: Corpus, k: int, allowed: Mask | None, weights: Floats | None
     if corpus.documents < corpus.rows:
         mask = corpus.alive if mask is None else mask & corpus.alive
     weight_max = 1.0 if weights is None else float(weights.max(initial=0.0))
-    return Limits(k, mask, weights, weight_max, id_of)
+    return Limits(k, mask, weights, weight_max, id_of, ranks_of)

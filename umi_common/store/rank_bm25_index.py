@@ -63,7 +63,7 @@ class RankBm25Engine:
             scores = scores * limits.mask
         return best(None, scores, limits)
 
-    def score(self, terms: Sequence[str], rows: Ints) -> RowScores:
+    def score(self, terms: Sequence[str], rows: Ints, every: Floats | None = None) -> RowScores:
         """All rows scored, these taken."""
         width = len(self._corpus.source_documents) + 1  # the last place is for rows without a source
         sources = self._corpus.sources[rows]

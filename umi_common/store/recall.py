@@ -43,7 +43,7 @@ def recall(indexes: Indexes, embedder: Embedder, request: Request) -> Pool:
     embedded = time.perf_counter()
     allowed = indexes.mask(state, request.where, request.window)
     weights = state.rows.decay(request.now, request.decay)
-    lexical = _lexical_arm(state, request, allowed, weights, notes)
+    lexical = _lexical_arm(indexes, state, request, allowed, weights, notes)
     dense = _dense_arm(indexes, state, queries, request, allowed, weights, notes)
     if lexical is None and dense is None:
         raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
@@ -108,7 +108,7 @@ def query_vectors(probes: Sequence[Probe], embedder: Embedder, dim: int, notes: 
 
 
 def _lexical_arm(
-    state: State, request: Request, allowed: Mask | None, weights: Floats | None, notes: Notes
+    indexes: Indexes, state: State, request: Request, allowed: Mask | None, weights: Floats | None, notes: Notes
 ) -> list[Ranking] | None:
     if state.lexical_fault is not None:
         notes.lost("lexical", state.lexical_fault, "searched by meaning alone; repair() brings it back")
@@ -121,6 +121,7 @@ def _lexical_arm(
             allowed=allowed,
             weights=weights,
             id_of=state.rows.ids.__getitem__,
+            ranks_of=lambda: indexes.id_order.ranks(state.rows.ids, len(state.rows)),
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
         notes.lost("lexical", error, "searched by meaning alone")

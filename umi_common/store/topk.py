@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
 from umi_common.store.postings import Mask
 from umi_common.store.scorer import QueryTerms, Scorer
 
 IdOf = Callable[[int], str]
+RanksOf = Callable[[], npt.NDArray[np.integer]]
+TIED = 500
+"""Rows tied at the k-th score from which the order of all ids is asked for; fewer are compared by their ids."""
 PRUNING_PAYS = 30_000
 """Postings plus rows below which adding everything up is faster."""
 SPARSE_SHARE = 64
@@ -34,6 +38,8 @@ class Ranking:
 
     rows: Ints
     scores: Floats
+    every: Floats | None = None
+    """By row, unweighted, where the search has worked out the score of every living row; None: it has not."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -50,6 +56,8 @@ class Limits:
     """By row, >= 0, times the score; None: 1."""
     weight_max: float
     id_of: IdOf
+    ranks_of: RanksOf | None = None
+    """Gives a number for each row in the order of the ids; None: ids are compared."""
 
 
 def top_k(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
@@ -70,9 +78,10 @@ def exhaustive(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
     rows, scores = _accumulated(scorer, query, len(query.terms))
     if query.floor:
         scores = np.where(scores > 0.0, scores + query.floor, 0.0)
+    every = scores if rows is None else None
     if limits.mask is not None:
         scores = scores * (limits.mask if rows is None else limits.mask[rows])
-    return best(rows, scores, limits)
+    return replace(best(rows, scores, limits), every=every)
 
 
 def pruned(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
@@ -111,18 +120,20 @@ def best(rows: Ints | None, scores: Floats, limits: Limits) -> Ranking:
     if len(rows) > k:
         rows, scores = _without_tied(rows, scores, least, limits)
     ids = [limits.id_of(row) for row in rows.tolist()]
-    falling = (-scores).tolist()
-    order = sorted(range(len(ids)), key=lambda place: (falling[place], ids[place]))
+    order = [place for _, _, place in sorted(zip((-scores).tolist(), ids, range(len(ids)), strict=True))]
     return Ranking(rows[order], scores[order])
 
 
 def _without_tied(rows: Ints, scores: Floats, least: float, limits: Limits) -> tuple[Ints, Floats]:
     """Of the rows tied at the k-th score, only those of the smallest ids that still fit."""
     surely = scores > least
-    room = limits.k - int(np.count_nonzero(surely))
-    chosen = heapq.nsmallest(room, rows[~surely].tolist(), key=limits.id_of)
-    keep = surely | np.isin(rows, chosen)
-    return rows[keep], scores[keep]
+    room, tied = limits.k - int(np.count_nonzero(surely)), np.flatnonzero(~surely)
+    if len(tied) > TIED and limits.ranks_of is not None:
+        chosen = tied[np.argpartition(limits.ranks_of()[rows[tied]], room - 1)[:room]]
+    else:
+        chosen = np.array(heapq.nsmallest(room, tied.tolist(), key=lambda place: limits.id_of(int(rows[place]))))
+    surely[chosen] = True
+    return rows[surely], scores[surely]
 
 
 def _threshold(scorer: Scorer, query: QueryTerms, limits: Limits) -> float:

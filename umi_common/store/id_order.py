@@ -1,0 +1,49 @@
+"""The order of all ids as numbers, so that thousands of equal scores are settled by an array and not by strings."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Ranks = npt.NDArray[np.int32]
+RESORTED_FROM = 100
+"""New ids at which all are sorted afresh; fewer are put in one by one."""
+
+
+class IdOrder:
+    """Ranks of the ids by row, worked out when first asked for and carried on as rows are appended. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids: Sequence[str] = ()
+        self._ordered: Ranks = np.zeros(0, dtype=np.int32)
+        self._ranks: Ranks = self._ordered
+
+    def ranks(self, ids: Sequence[str], count: int) -> Ranks:
+        """(count or more,) a number for each row, in the order of the ids; rows of one id in any order.
+
+        Args:
+            ids: By row; only ever appended to. Another list starts afresh.
+            count: Rows of this moment; what lies beyond belongs to later ones and does no harm.
+        """
+        with self._lock:
+            if ids is not self._ids:
+                self._ids, self._ordered = ids, self._ordered[:0]
+            known = len(self._ordered)
+            if known < count:
+                self._ordered = self._resorted(count) if count - known > RESORTED_FROM else self._with(known, count)
+                self._ranks = np.empty(count, dtype=np.int32)
+                self._ranks[self._ordered] = np.arange(count, dtype=np.int32)
+            return self._ranks
+
+    def _resorted(self, count: int) -> Ranks:
+        return np.array(sorted(range(count), key=self._ids.__getitem__), dtype=np.int32)
+
+    def _with(self, known: int, count: int) -> Ranks:
+        name = self._ids.__getitem__
+        new = sorted(range(known, count), key=name)
+        return np.insert(self._ordered, [bisect_left(self._ordered, name(row), key=name) for row in new], new)
