@@ -23,7 +23,7 @@ from umi_common.store.corpus import Corpus
 from umi_common.store.engines import Moment
 from umi_common.store.lifecycle import IndexState, IndexStatus
 from umi_common.store.postings import Mask
-from umi_common.store.topk import IdOf, Limits, RanksOf, Ranking
+from umi_common.store.topk import IdOf, Limits, Ranking, RanksOf
 
 __all__ = ["IndexState", "IndexStatus", "LexicalScores", "PostingsIndex", "Ranking"]
 
