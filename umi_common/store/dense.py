@@ -1,7 +1,9 @@
-"""Exact nearest neighbours by cosine: one matrix product over the stored vectors.
+"""Exact nearest neighbours by cosine: one pass over the stored vectors.
 
-The product picks candidates; their scores are then computed row by row in a fixed order of operations, so a chunk's
-score does not depend on where its row lies. Ties fall to the smaller id.
+A chunk's score is computed in a fixed order of operations, so it does not depend on where its row lies. For a few
+queries that is done for every row, by code that leaves the other cores to other searches; for many at once a matrix
+product, which is faster then but starts threads and rounds as it likes, picks the candidates. Ties fall to the smaller
+id.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from umi_common.store.topk import Ranking
 
 SLACK = 1e-5
 """How far a float32 product may lie from the exact score; candidates this near the cut are looked at twice."""
+MANY = 4
+"""Queries from which one matrix product beats a pass for each."""
 NOWHERE = -np.inf
 FEW = 8
 """Where at most one in so many rows is allowed, their vectors are gathered first."""
@@ -62,38 +66,40 @@ def search_exact(
     few = None
     if allowed is not None and int(allowed.sum()) * FEW <= len(matrix):
         few, allowed = np.flatnonzero(allowed), None
-    products = queries @ (matrix if few is None else matrix[few]).T
+    among = matrix if few is None else matrix[few]
     near = None if weights is None else weights if few is None else weights[few]
+    exact = len(queries) < MANY
+    scores = cosines(among, queries) if exact else (among @ queries.T).T
     rankings = []
-    for query, product in zip(queries, products, strict=True):
-        rows = candidates(product, k, allowed, near)
-        rows = rows if few is None else few[rows]
-        ranking = rank_rows(matrix, query, rows, k=k, weights=weights, ids=ids) if query.any() else NOTHING
-        rankings.append(ranking)
+    for query, row_scores in zip(queries, scores, strict=True):
+        if not query.any():
+            rankings.append(NOTHING)
+            continue
+        places = candidates(row_scores, k, allowed, near, slack=0.0 if exact else SLACK)
+        rows = places if few is None else few[places]
+        known = row_scores[places] if exact else cosines(matrix[rows], query[None])[0]
+        rankings.append(rank_rows(rows, known, k=k, weights=weights, ids=ids))
     return rankings
 
 
-def candidates(product: Vectors, k: int, allowed: Mask | None, weights: Floats | None) -> Ints:
-    """Rows that may be among the best k: the best k by the product, and all within SLACK of the k-th."""
-    scores = product if weights is None else decayed(product, weights)
+def candidates(
+    scores: Floats | Vectors, k: int, allowed: Mask | None, weights: Floats | None, *, slack: float = SLACK
+) -> Ints:
+    """Rows that may be among the best k: the best k by these scores, and all within `slack` of the k-th."""
+    if weights is not None:
+        scores = decayed(scores, weights)
     if allowed is not None:
         scores = np.where(allowed, scores, NOWHERE)
     if len(scores) > k:
         cut = np.partition(scores, len(scores) - k)[len(scores) - k]
-        rows = np.flatnonzero(scores >= cut - SLACK) if cut > NOWHERE else np.flatnonzero(scores > NOWHERE)
-    else:
-        rows = np.flatnonzero(scores > NOWHERE)
-    return rows
+        return np.flatnonzero(scores >= cut - slack) if cut > NOWHERE else np.flatnonzero(scores > NOWHERE)
+    return np.flatnonzero(scores > NOWHERE)
 
 
-def rank_rows(
-    matrix: Vectors, query: Vectors, rows: Ints, *, k: int, weights: Floats | None, ids: Sequence[str]
-) -> Ranking:
-    """The best k of `rows` for one unit query, best first, ties to the smaller id."""
-    scores = cosines(matrix[rows], query[None])[0]
+def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids: Sequence[str]) -> Ranking:
+    """The best k of `rows` by their cosines, decayed; best first, ties to the smaller id."""
     if weights is not None:
         scores = decayed(scores, weights[rows])
     names = [ids[row] for row in rows.tolist()]
-    order = sorted(range(len(names)), key=names.__getitem__)
-    best = np.array(order, dtype=np.int64)[np.argsort(-scores[order], kind="stable")[:k]]
+    best = [place for _, _, place in sorted(zip((-scores).tolist(), names, range(len(names)), strict=True))[:k]]
     return Ranking(rows[best], scores[best])

@@ -75,15 +75,19 @@ class DenseSearch:
         old = np.unique(places[self.seqs[places] == seqs])
         tail = int(np.searchsorted(self.seqs, generation.manifest.seq, side="right"))
         # Nothing that Chroma left out is nearer than the farthest that it found, and decay only takes away.
-        frontier = float(cosines(self.vectors[old], query[None]).min(initial=1.0))
-        new = tail + candidates(
-            self.vectors[tail:] @ query,
+        known = cosines(self.vectors[old], query[None])[0]
+        frontier = float(known.min(initial=1.0))
+        newer = cosines(self.vectors[tail:], query[None])[0]
+        fresh = candidates(
+            newer,
             self.k,
             None if self.allowed is None else self.allowed[tail:],
             None if self.weights is None else self.weights[tail:],
+            slack=0.0,
         )
-        rows = np.concatenate([old if self.allowed is None else old[self.allowed[old]], new])
-        ranking = rank_rows(self.vectors, query, rows, k=self.k, weights=self.weights, ids=self.ids)
+        kept = slice(None) if self.allowed is None else self.allowed[old]
+        rows, scores = np.concatenate([old[kept], tail + fresh]), np.concatenate([known[kept], newer[fresh]])
+        ranking = rank_rows(rows, scores, k=self.k, weights=self.weights, ids=self.ids)
         if len(ranking.rows) < self.k or ranking.scores[-1] < frontier:
             return None
         return ranking
