@@ -1,9 +1,7 @@
-"""Exact nearest neighbours by cosine: one pass over the stored vectors.
+"""Exact nearest neighbours by cosine: one pass over the stored vectors, or over their codes where there are many.
 
-A chunk's score is computed in a fixed order of operations, so it does not depend on where its row lies. For a few
-queries that is done for every row, by code that leaves the other cores to other searches; for many at once a matrix
-product, which is faster then but starts threads and rounds as it likes, picks the candidates. Ties fall to the smaller
-id.
+A chunk's score is computed in a fixed order of operations, so it does not depend on where its row lies. No BLAS: its
+threads would fight over the cores with those of other searches. Ties fall to the smaller id.
 """
 
 from __future__ import annotations
@@ -13,13 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from umi_common.pool import Floats, Ints, Vectors
+from umi_common.store.quantised import Quantised, QuantisedRows, kernel
 from umi_common.store.rows import Mask
 from umi_common.store.topk import Ranking
 
-SLACK = 1e-5
-"""How far a float32 product may lie from the exact score; candidates this near the cut are looked at twice."""
-MANY = 4
-"""Queries from which one matrix product beats a pass for each."""
+QUANTISED_FROM = 4_000
+"""Rows from which the codes are read first."""
 NOWHERE = -np.inf
 FEW = 8
 """Where at most one in so many rows is allowed, their vectors are gathered first."""
@@ -37,7 +34,7 @@ def cosines(vectors: Vectors, queries: Vectors) -> Floats:
     return scores
 
 
-def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
+def decayed(scores: Floats, weights: Floats) -> Floats:
     """Scores times weights; what is not above 0 stays, or decay would lift it."""
     return np.where(scores > 0, scores * weights, scores)
 
@@ -50,6 +47,7 @@ def search_exact(
     allowed: Mask | None,
     weights: Floats | None,
     ids: Sequence[str],
+    quantised: QuantisedRows | None = None,
 ) -> list[Ranking]:
     """For each of V unit queries the best k rows by decayed cosine, best first.
 
@@ -60,40 +58,54 @@ def search_exact(
         allowed: (n,) rows that may be found, none of them zeros; None: all.
         weights: (n,) in (0, 1]; None: 1.
         ids: By row, for ties.
+        quantised: The codes of the matrix, used where it is large; None: never.
     """
     if not len(matrix):
         return [NOTHING for _ in queries]
-    few = None
-    if allowed is not None and int(allowed.sum()) * FEW <= len(matrix):
-        few, allowed = np.flatnonzero(allowed), None
-    among = matrix if few is None else matrix[few]
-    near = None if weights is None else weights if few is None else weights[few]
-    exact = len(queries) < MANY
-    scores = cosines(among, queries) if exact else (among @ queries.T).T
-    rankings = []
-    for query, row_scores in zip(queries, scores, strict=True):
-        if not query.any():
-            rankings.append(NOTHING)
-            continue
-        places = candidates(row_scores, k, allowed, near, slack=0.0 if exact else SLACK)
-        rows = places if few is None else few[places]
-        known = row_scores[places] if exact else cosines(matrix[rows], query[None])[0]
-        rankings.append(rank_rows(rows, known, k=k, weights=weights, ids=ids))
-    return rankings
+    few = None if allowed is None or int(allowed.sum()) * FEW > len(matrix) else np.flatnonzero(allowed)
+    if few is not None:
+        scores = cosines(matrix[few], queries)
+        found = [(few, row_scores) for row_scores in scores]
+    elif quantised is not None and len(matrix) >= QUANTISED_FROM and kernel() is not None:
+        found = _near_the_best(matrix, queries, quantised.of(matrix), k, allowed, weights)
+    else:
+        found = []
+        for row_scores in cosines(matrix, queries):
+            rows = best_rows(row_scores, k, allowed, weights)
+            found.append((rows, row_scores[rows]))
+    return [
+        rank_rows(rows, row_scores, k=k, weights=weights, ids=ids) if query.any() else NOTHING
+        for query, (rows, row_scores) in zip(queries, found, strict=True)
+    ]
 
 
-def candidates(
-    scores: Floats | Vectors, k: int, allowed: Mask | None, weights: Floats | None, *, slack: float = SLACK
+def _near_the_best(
+    matrix: Vectors, queries: Vectors, codes: Quantised, k: int, allowed: Mask | None, weights: Floats | None
+) -> list[tuple[Ints, Floats]]:
+    """For each query the rows that may be among the best k, and their exact cosines."""
+    found = []
+    for query, scores, off in zip(queries, *codes.scores(queries), strict=True):
+        likely = best_rows(scores, k, allowed, weights)
+        reached = cosines(matrix[likely], query[None])[0]
+        threshold = NOWHERE
+        if len(likely) >= k:
+            threshold = (reached if weights is None else decayed(reached, weights[likely])).min()
+        rows = best_rows(scores + off, k, allowed, weights, threshold=threshold)
+        found.append((rows, cosines(matrix[rows], query[None])[0]))
+    return found
+
+
+def best_rows(
+    scores: Floats, k: int, allowed: Mask | None, weights: Floats | None, *, threshold: float | None = None
 ) -> Ints:
-    """Rows that may be among the best k: the best k by these scores, and all within `slack` of the k-th."""
+    """Rows whose decayed score reaches that of the k-th best, or a threshold; rising, ties at the cut all included."""
     if weights is not None:
         scores = decayed(scores, weights)
     if allowed is not None:
         scores = np.where(allowed, scores, NOWHERE)
-    if len(scores) > k:
-        cut = np.partition(scores, len(scores) - k)[len(scores) - k]
-        return np.flatnonzero(scores >= cut - slack) if cut > NOWHERE else np.flatnonzero(scores > NOWHERE)
-    return np.flatnonzero(scores > NOWHERE)
+    if threshold is None:
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k] if len(scores) > k else NOWHERE
+    return np.flatnonzero(scores >= threshold) if threshold > NOWHERE else np.flatnonzero(scores > NOWHERE)
 
 
 def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids: Sequence[str]) -> Ranking:

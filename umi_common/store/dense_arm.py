@@ -10,8 +10,9 @@ import numpy as np
 from umi_common.errors import IndexUnavailable
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.chroma import Generation
-from umi_common.store.dense import NOTHING, candidates, cosines, rank_rows, search_exact
+from umi_common.store.dense import NOTHING, best_rows, cosines, rank_rows, search_exact
 from umi_common.store.generations import Generations
+from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask
 from umi_common.store.topk import Ranking
 
@@ -33,6 +34,7 @@ class DenseSearch:
         k: At most so many per query.
         allowed: (n,) rows that may be found, none of them zeros; None: all.
         weights: (n,) in (0, 1], decay; None: 1.
+        quantised: Codes of the vectors.
     """
 
     vectors: Vectors
@@ -42,6 +44,7 @@ class DenseSearch:
     k: int
     allowed: Mask | None
     weights: Floats | None
+    quantised: QuantisedRows
 
     def run(self, generations: Generations) -> tuple[list[Ranking], str]:
         """For each query the best k rows by decayed cosine, best first, and the engine that found them."""
@@ -62,7 +65,15 @@ class DenseSearch:
 
     def exact(self, queries: Vectors) -> list[Ranking]:
         """By a scan of the stored vectors."""
-        return search_exact(self.vectors, queries, k=self.k, allowed=self.allowed, weights=self.weights, ids=self.ids)
+        return search_exact(
+            self.vectors,
+            queries,
+            k=self.k,
+            allowed=self.allowed,
+            weights=self.weights,
+            ids=self.ids,
+            quantised=self.quantised,
+        )
 
     def _few_allowed(self) -> bool:
         return self.allowed is not None and int(self.allowed.sum()) * FEW <= len(self.seqs)
@@ -78,12 +89,11 @@ class DenseSearch:
         known = cosines(self.vectors[old], query[None])[0]
         frontier = float(known.min(initial=1.0))
         newer = cosines(self.vectors[tail:], query[None])[0]
-        fresh = candidates(
+        fresh = best_rows(
             newer,
             self.k,
             None if self.allowed is None else self.allowed[tail:],
             None if self.weights is None else self.weights[tail:],
-            slack=0.0,
         )
         kept = slice(None) if self.allowed is None else self.allowed[old]
         rows, scores = np.concatenate([old[kept], tail + fresh]), np.concatenate([known[kept], newer[fresh]])

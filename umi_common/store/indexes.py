@@ -27,6 +27,7 @@ from umi_common.store.growing import Growing
 from umi_common.store.id_order import IdOrder
 from umi_common.store.ledger import Ledger, Mark
 from umi_common.store.lexical_arm import LexicalArm
+from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask, RowTable
 from umi_common.store.state import Change, State
 from umi_common.types import TimeRange
@@ -104,6 +105,7 @@ class Indexes:
         if afresh:
             self._vectors = Growing(np.float32, vectors.shape[1])
             self._present = Growing(np.bool_)
+            self._quantised = QuantisedRows(vectors.shape[1])
         self._vectors.extend(vectors)
         self._present.extend(vectors.any(axis=1))
 
@@ -135,6 +137,7 @@ class Indexes:
             rows=rows,
             vectors=self._vectors.view,
             present=None if present.all() else present,
+            quantised=self._quantised,
             lexical=self.lexical.view(),
             lexical_fault=self.lexical.fault,
         )

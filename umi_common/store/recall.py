@@ -141,7 +141,8 @@ def _dense_arm(
         return None
     if state.present is not None:
         allowed = state.present if allowed is None else state.present & allowed
-    search = DenseSearch(state.vectors, state.rows.seq, state.rows.ids, queries, request.depth, allowed, weights)
+    rows, vectors = state.rows, state.vectors
+    search = DenseSearch(vectors, rows.seq, rows.ids, queries, request.depth, allowed, weights, state.quantised)
     found, notes.facts["dense_engine"] = search.run(indexes.generations)
     fault = indexes.generations.fault
     if fault is not None:

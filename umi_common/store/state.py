@@ -9,6 +9,7 @@ from umi_common.pool import Vectors
 from umi_common.store.codec import Head
 from umi_common.store.ledger import Mark
 from umi_common.store.lexical import PostingsIndex
+from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask, Rows
 
 
@@ -22,6 +23,8 @@ class State:
     """(n, dim) unit rows, or zeros; (n, 0) in a store that never held a chunk."""
     present: Mask | None
     """(n,) rows whose vector is not zeros; None: all."""
+    quantised: QuantisedRows
+    """Codes of the vectors, made when they are needed."""
     lexical: PostingsIndex
     lexical_fault: str | None
 
