@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from datetime import timedelta
 
 import numpy as np
 import pytest
 from pytest import approx
 from small_store import NOW, chunks, search
 
-from umi_common.config import DecayConfig, UmiConfig
+from umi_common.config import UmiConfig
 from umi_common.errors import ReindexRequired, SearchUnavailable, StoreClosed
-from umi_common.filters import parse_filter
 from umi_common.pool import NO_POSITION, NO_SOURCE, Pool
 from umi_common.protocols import Probe, Store
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.store import failpoints, indexes
 from umi_common.store.hybrid import HybridStore
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import Chunk
 
 
 @pytest.fixture
@@ -31,11 +29,6 @@ def store():
 def test_a_store_is_a_store(store):
     checked: Store = store
     assert len(checked) == 5
-
-
-def test_chunks_come_back_as_they_went_in_and_in_the_order_asked_for(store):
-    given = {chunk.id: chunk for chunk in chunks()}
-    assert store.get(["t3", "nobody", "t0"]) == [given["t3"], None, given["t0"]]
 
 
 def test_lists_none_and_numbers_survive_the_ledger(tmp_path):
@@ -77,23 +70,6 @@ def test_chunks_without_a_source_stand_alone(store):
     assert np.isnan(pool.age_hours[row])
 
 
-def test_ages_are_hours_at_the_given_now(store):
-    pool = search(store, "red boat")
-    ages = dict(zip(pool.ids, pool.age_hours.tolist(), strict=True))
-    assert ages["t0"] == 5.0
-    assert ages["t4"] == 1.0
-
-
-def test_a_filter_holds_in_both_arms_and_beside_them(store):
-    pool = search(store, "red boat night", around=2, where=parse_filter({"user": "ann"}))
-    assert set(pool.ids) == {"t0", "t2", "t4"}
-
-
-def test_a_window_is_half_open(store):
-    window = TimeRange(NOW - timedelta(hours=5), NOW - timedelta(hours=3))
-    assert set(search(store, "red boat night", window=window).ids) == {"t0", "t1"}
-
-
 def test_neighbours_join_the_pool(store):
     assert set(search(store, "train coast", depth=10, where=None).ids) >= {"t4"}
     only = HybridStore.open(embedder=HashEmbedder(512))
@@ -108,46 +84,6 @@ def test_neighbours_come_in_order(store):
     assert [chunk.id for chunk in around["t1"]] == ["t0", "t1", "t2"]
     assert [chunk.id for chunk in around["t4"]] == ["t3", "t4"]
     assert "nobody" not in around
-
-
-def test_equal_positions_stand_by_id():
-    with HybridStore.open(embedder=HashEmbedder()) as store:
-        store.add([Chunk(id, "same page", source="s", position=1) for id in "cab"])
-        assert [chunk.id for chunk in store.neighbours(["b"], reach=5)["b"]] == ["a", "b", "c"]
-
-
-def test_several_probes_share_one_pool_and_one_embedder_call():
-    embedder = CountingEmbedder(HashEmbedder())
-    with HybridStore.open(embedder=embedder) as store:
-        store.add(chunks())
-        pool = search(store, "red boat", "night train")
-        assert embedder.query_calls == 1
-    assert pool.lexical.shape == (2, len(pool)) == pool.dense.shape
-    assert pool.lexical_rank[1, pool.ids.index("t4")] == 1
-
-
-def test_a_probe_that_brings_its_vector_is_not_embedded():
-    embedder = CountingEmbedder(HashEmbedder())
-    with HybridStore.open(embedder=embedder) as store:
-        store.add(chunks())
-        vector = HashEmbedder().embed_queries(["red boat"])[0]
-        store.recall([Probe("red boat", vector)], depth=10, now=NOW)
-        assert embedder.query_calls == 0
-
-
-def test_decay_decides_among_equals():
-    with HybridStore.open(embedder=HashEmbedder()) as store:
-        store.add([Chunk(f"c{i}", "the very same words", event_time=NOW - timedelta(hours=i)) for i in range(30)])
-        pool = search(store, "the very same words", depth=10, decay=DecayConfig(half_life_hours=1.0, floor=0.0))
-    best = sorted(range(len(pool)), key=lambda row: pool.dense_rank[0, row])
-    assert [pool.ids[row] for row in best] == [f"c{i}" for i in range(10)]
-    assert set(pool.ids) == {f"c{i}" for i in range(10)}
-
-
-def test_ties_fall_to_the_smaller_id():
-    with HybridStore.open(embedder=HashEmbedder()) as store:
-        store.add([Chunk(f"c{i:02}", "the very same words") for i in reversed(range(30))])
-        assert search(store, "same words").ids == tuple(f"c{i:02}" for i in range(10))
 
 
 def test_a_replaced_chunk_is_found_by_its_new_words_only(store):
@@ -169,21 +105,6 @@ def test_a_chunk_that_is_stored_already_costs_no_embedding():
         assert store.status().dead_rows == 0
 
 
-def test_delete_takes_ids_a_filter_or_what_both_allow(store):
-    assert store.delete(ids=["t0", "nobody", "t0"]) == 1
-    assert store.delete(["t1", "t2"], where={"user": "ann"}) == 1
-    assert store.ids() == ["t1", "t3", "t4"]
-    assert store.delete(where={"user": "bob"}) == 2
-    assert store.ids() == ["t4"]
-
-
-def test_an_empty_store_answers_with_nothing():
-    with HybridStore.open(embedder=HashEmbedder()) as store:
-        pool = search(store, "anything", around=1)
-        assert len(pool) == 0
-        assert pool.lexical.shape == (1, 0)
-
-
 def test_own_vectors_are_taken_as_they_are():
     embedder = CountingEmbedder(HashEmbedder(2))
     with HybridStore.open(embedder=embedder) as store:
@@ -192,15 +113,6 @@ def test_own_vectors_are_taken_as_they_are():
         assert not embedder.texts
     assert pool.vectors[0].tolist() == approx([0.6, 0.8])
     assert pool.dense[0].tolist() == approx([0.8, 1.0])
-
-
-def test_a_chunk_the_model_knows_nothing_of_is_found_by_words_only():
-    with HybridStore.open(embedder=HashEmbedder()) as store:
-        store.add([Chunk("x", "words"), Chunk("y", "other")], vectors=np.eye(1, 64).repeat(2, axis=0) * [[0], [1]])
-        pool = store.recall([Probe("words", np.eye(1, 64, dtype=np.float32)[0])], depth=10, now=NOW)
-    assert pool.ids == ("x", "y")
-    assert pool.dense_rank[0].tolist() == [0, 1]
-    assert pool.lexical_rank[0].tolist() == [1, 0]
 
 
 def test_without_the_embedder_words_answer(store):

@@ -14,6 +14,7 @@ from umi_common.config import DecayConfig
 from umi_common.store.codec import Head, microseconds
 from umi_common.store.dense import cosines, search_exact
 from umi_common.store.growing import Growing
+from umi_common.store.ingest import unit_rows
 from umi_common.store.rows import RowTable
 
 HEADS = st.lists(
@@ -115,6 +116,13 @@ def test_a_cosine_depends_on_the_pair_alone_to_the_bit(seed, n, dim):
     queries = dice.normal(size=(2, dim)).astype(np.float32)
     order = dice.permutation(n)[: n // 2 + 1]
     np.testing.assert_array_equal(cosines(vectors, queries)[:, order], cosines(vectors[order].copy(), queries))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from([1e-30, 1e-3, 1.0, 1e30]))
+def test_a_row_scaled_to_length_one_stays_as_it_is_for_good(seed, dim, size):
+    rows = unit_rows((np.random.default_rng(seed).normal(size=(50, dim)) * size).astype(np.float32))
+    np.testing.assert_allclose(np.linalg.norm(rows.astype(np.float64), axis=1), 1.0, atol=1e-7)
+    np.testing.assert_array_equal(unit_rows(rows), rows)
 
 
 def test_a_query_without_direction_finds_nothing():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -35,6 +38,8 @@ class StoreStatus:
     dead_rows: int
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
+    problems: tuple[str, ...] = ()
+    """Indexes that are out of action, as verify() says it; repair() makes them anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,6 @@ class Verification:
 def status(core: Core) -> StoreStatus:
     """See `HybridStore.status`."""
     indexes, rows = core.indexes, core.indexes.state.rows
-    files = [] if core.directory is None else [path for path in core.directory.rglob("*") if path.is_file()]
     return StoreStatus(
         chunks=rows.living,
         sources=len(np.unique(rows.source[rows.alive & (rows.source >= 0)])),
@@ -62,8 +66,19 @@ def status(core: Core) -> StoreStatus:
         lexical=indexes.lexical.fault or str(indexes.state.lexical.status()),
         dense=indexes.generations.describe(),
         dead_rows=len(rows) - rows.living,
-        bytes_on_disk=sum(path.stat().st_size for path in files),
+        bytes_on_disk=0 if core.directory is None else _bytes_in(core.directory),
+        problems=(*_check_lexical(core), *_check_dense(core)),
     )
+
+
+def _bytes_in(directory: Path) -> int:
+    """Of all files; what a build in the background takes away meanwhile does not count."""
+    size = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += (Path(folder) / name).stat().st_size
+    return size
 
 
 def verify(core: Core) -> Verification:

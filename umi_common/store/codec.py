@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple
+from operator import ne
+from types import MappingProxyType
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.pool import Vectors
-from umi_common.types import Chunk, Metadata
+from umi_common.types import Chunk, Metadata, MetadataValue
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
@@ -50,9 +53,11 @@ class Entry(NamedTuple):
 def encode(chunk: Chunk) -> Entry:
     """The row of a chunk."""
     when = None if chunk.event_time is None else microseconds(chunk.event_time)
-    metadata = _as_json(dict(chunk.metadata))
-    head = (chunk.id, chunk.source, chunk.position, when)
-    return Entry(*head, head_check(*head), digest(*head, chunk.text, metadata), chunk.text, metadata)
+    # A chunk holds its metadata as a mappingproxy; copy() takes a fifth of the time of dict().
+    metadata = _as_json(cast("MappingProxyType[str, MetadataValue]", chunk.metadata).copy())
+    head = _head_bytes(chunk.id, chunk.source, chunk.position, when)
+    check, whole = zlib.crc32(head), _digest(head, chunk.text, metadata)
+    return Entry(chunk.id, chunk.source, chunk.position, when, check, whole, chunk.text, metadata)
 
 
 def checked(entry: Entry) -> Entry:
@@ -105,7 +110,10 @@ def digest(
     id: str, source: str | None, position: int | None, event_time: int | None, text: str, metadata: str
 ) -> bytes:
     """BLAKE2b of all that a chunk says; equal for equal chunks."""
-    head = _head_bytes(id, source, position, event_time)
+    return _digest(_head_bytes(id, source, position, event_time), text, metadata)
+
+
+def _digest(head: bytes, text: str, metadata: str) -> bytes:
     whole = b"%d\0%s%d\0%s%s" % (len(head), head, len(text), text.encode(), metadata.encode())
     return hashlib.blake2b(whole, digest_size=DIGEST_BYTES).digest()
 
@@ -116,10 +124,12 @@ def _head_bytes(id: str, source: str | None, position: int | None, event_time: i
     return f"{len(str(id))}\0{id}{len(stated)}\0{stated}{position}\0{event_time}".encode()
 
 
-def encode_vector(vector: Vectors) -> tuple[bytes, int]:
-    """A float32 row as little-endian bytes, and their CRC-32."""
-    blob = vector.astype("<f4", copy=False).tobytes()
-    return blob, zlib.crc32(blob)
+def encode_vectors(vectors: Vectors) -> Iterator[tuple[bytes, int]]:
+    """Each float32 row of (n, dim) as little-endian bytes, and their CRC-32."""
+    whole, size = vectors.astype("<f4", copy=False).tobytes(), 4 * vectors.shape[1]
+    for start in range(0, len(whole), size):
+        blob = whole[start : start + size]
+        yield blob, zlib.crc32(blob)
 
 
 def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
@@ -128,9 +138,12 @@ def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
     Raises:
         LedgerDamaged: If a blob is not what was written.
     """
-    size = len(blobs[0][0] or b"") if blobs else 0
-    for blob, check in blobs:
-        if not isinstance(blob, bytes) or not blob or len(blob) != size or zlib.crc32(blob) != check:
-            raise LedgerDamaged("a stored vector is not what was written; restore umi.db from a copy")
-    joined = b"".join([blob for blob, _ in blobs])
-    return np.frombuffer(joined, dtype="<f4").reshape(len(blobs), size // 4).astype(np.float32, copy=False)
+    if not blobs:
+        return np.zeros((0, 0), dtype=np.float32)
+    stored, checks = zip(*blobs, strict=True)
+    size = len(stored[0]) if isinstance(stored[0], bytes) else 0
+    if not (set(map(type, stored)) == {bytes} and size and set(map(len, stored)) == {size}) or any(
+        map(ne, map(zlib.crc32, stored), checks)
+    ):
+        raise LedgerDamaged("a stored vector is not what was written; restore umi.db from a copy")
+    return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), size // 4).astype(np.float32, copy=False)

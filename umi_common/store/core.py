@@ -16,7 +16,7 @@ from umi_common.errors import InputError, LedgerDamaged, StoreClosed, StoreForke
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.store.codec import Entry, Head, decode, encode, encode_vector
+from umi_common.store.codec import Entry, Head, decode, encode, encode_vectors
 from umi_common.store.fingerprint import fingerprint
 from umi_common.store.highwater import HighWater
 from umi_common.store.indexes import Indexes
@@ -96,7 +96,7 @@ class Core:
                 return
             new = [batch[at] for at in todo]
             if given is not None:
-                made = given[todo]
+                made = given[todo] if same else given
             else:
                 ids, texts = [chunk.id for chunk in new], [chunk.text for chunk in new]
                 made = embedded(ids, texts, self.embedder, dim=self.dim, show_progress=show_progress)
@@ -110,13 +110,15 @@ class Core:
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
         """Ids, with ledger numbers, of entries that are stored just so; with `vectors`, these as well."""
-        known = {entry.id: seq for entry in entries if (seq := self.indexes.seq_of(entry.id)) is not None}
+        known = {at: seq for at, entry in enumerate(entries) if (seq := self.indexes.seq_of(entry.id)) is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         same = {}
-        for at, entry in enumerate(entries):
-            digest, checksum = stored.get(known.get(entry.id, 0), (None, None))
-            if digest == entry.digest and (vectors is None or checksum == encode_vector(vectors[at])[1]):
-                same[entry.id] = known[entry.id]
+        for at, seq in known.items():
+            digest, checksum = stored.get(seq, (None, None))
+            if digest == entries[at].digest and (
+                vectors is None or [checksum] == [check for _, check in encode_vectors(vectors[at : at + 1])]
+            ):
+                same[entries[at].id] = seq
         return same
 
     def _replace(self, entries: Sequence[Entry], vectors: Vectors) -> None:
@@ -172,6 +174,15 @@ class Core:
         seqs = [self.indexes.seq_of(id) for id in ids]
         chunks = self.chunks([seq for seq in seqs if seq is not None])
         return [None if seq is None else chunks.get(seq) for seq in seqs]
+
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """See `HybridStore.vectors`."""
+        with self.indexes.lock:  # rows and vectors of one moment
+            found = [(at, row) for at, id in enumerate(ids) if (row := self.indexes.row_of(id)) is not None]
+            stored = self.indexes.state.vectors
+            made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
+            made[[at for at, _ in found]] = stored[[row for _, row in found]]
+        return made
 
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.errors import LedgerDamaged, ReindexRequired
 from umi_common.protocols import Embedder
 from umi_common.store.ledger import Ledger
+from umi_common.store.ledger_file import FILE
 
 EMBEDDER = "embedder"
 ANALYZER = "analyzer"
@@ -16,6 +18,22 @@ ANALYZER = "analyzer"
 def fingerprint(embedder: Embedder) -> dict[str, str]:
     """The setting that ties a store to an embedder; written with the first chunk."""
     return {EMBEDDER: embedder.name}
+
+
+def made_with(directory: Path) -> tuple[str, int] | None:
+    """Name and dimension of the embedder behind a store's vectors; None: it has none yet, or there is no store.
+
+    Raises:
+        LedgerDamaged, NotAStore, StoreError: As `HybridStore.open`.
+    """
+    if not (directory / FILE).exists():
+        return None
+    ledger = Ledger(directory / FILE, read_only=True)
+    try:
+        name, bytes_each = ledger.meta().get(EMBEDDER), ledger.vector_bytes()
+    finally:
+        ledger.close()
+    return None if name is None or bytes_each is None else (name, bytes_each // 4)
 
 
 def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:

@@ -20,6 +20,17 @@ class Growing(Generic[Scalar]):
         self._array: npt.NDArray[Scalar] = np.zeros(shape, dtype=dtype)
         self._size = 0
 
+    @classmethod
+    def holding(cls, values: npt.NDArray[Scalar]) -> Growing[Scalar]:
+        """With these values, which are never written to."""
+        growing = cls(values.dtype.type)
+        growing._array, growing._size = values, len(values)
+        return growing
+
+    def after(self, size: int) -> Growing[Scalar]:
+        """This array if it ends at `size`; else another one with its first `size` values."""
+        return self if size == self._size else Growing.holding(self._array[:size])
+
     def extend(self, values: npt.ArrayLike) -> None:
         """Append values or rows."""
         new = np.asarray(values, dtype=self._array.dtype)

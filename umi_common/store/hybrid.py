@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.filters import Filter, parse_filter
-from umi_common.pool import Pool
+from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe
 from umi_common.store import care
 from umi_common.store.core import Core
@@ -20,6 +20,7 @@ from umi_common.store.imports import Drift, Imported, Keys, drift, import_collec
 from umi_common.store.opening import open_core
 from umi_common.store.recall import recall, request_of
 from umi_common.store.reindex import reindex
+from umi_common.store.scan import scan
 from umi_common.store.strict import search_lexical
 from umi_common.types import Chunk, TimeRange
 
@@ -149,6 +150,18 @@ class HybridStore:
         self._core.ready()
         return self._core.get(ids)
 
+    def scan(
+        self, *, where: Filter | Mapping[str, Any] | None = None, after: str | None = None, limit: int = 1_000
+    ) -> list[Chunk]:
+        """A page of the chunks that pass `where`, by rising id, from beyond `after`; see `protocols.Store.scan`."""
+        self._core.ready()
+        return scan(self._core.ledger, parse_filter(where), after, limit)
+
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """(n, dim) aligned with ids, as stored: length 1; zeros where there is none."""
+        self._core.ready()
+        return self._core.vectors(ids)
+
     def ids(self) -> list[str]:
         """Of all chunks, rising."""
         self._core.ready()
@@ -232,6 +245,11 @@ class HybridStore:
     def config(self) -> UmiConfig:
         """The settings in force."""
         return self._core.config
+
+    @property
+    def terms_of(self) -> Callable[[str], list[str]]:
+        """Text to terms, as the lexical index has them; may be kept, and pickled, beyond the store."""
+        return self._core.indexes.lexical.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
         """Swap the settings for the calls that start from now on.

@@ -94,19 +94,23 @@ class Indexes:
                 by_seq = {head.seq: head for head in old}
                 old = [by_seq.get(seq) or Head(seq, "", None, None, None) for seq in saved.seqs.tolist()]
             self._table.append(old)
-            self._table.remove(np.flatnonzero([head.id == "" for head in old]))
+            if older < len(old):
+                self._table.remove(np.flatnonzero([head.id == "" for head in old]))
         self._table.append(heads)
         rows = self._table.snapshot()
-        aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
-        aligned[rows.alive] = vectors
-        self._keep_vectors(aligned, afresh=True)
+        if len(vectors) < len(rows):
+            aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
+            aligned[rows.alive] = vectors
+            vectors = aligned
+        self._keep_vectors(vectors, afresh=True)
 
     def _keep_vectors(self, vectors: Vectors, *, afresh: bool) -> None:
         if afresh:
-            self._vectors = Growing(np.float32, vectors.shape[1])
+            self._vectors = Growing.holding(vectors)
             self._present = Growing(np.bool_)
             self._quantised = QuantisedRows(vectors.shape[1])
-        self._vectors.extend(vectors)
+        else:
+            self._vectors.extend(vectors)
         self._present.extend(vectors.any(axis=1))
 
     def apply(self, change: Change) -> None:

@@ -13,15 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from umi_common.errors import LedgerDamaged, StoreClosed
 from umi_common.pool import Vectors
-from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vector, head_check
+from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
 from umi_common.store.ledger_file import open_file
-from umi_common.store.sqlite import Lender, connect, sqlite_errors
+from umi_common.store.sqlite import SQL_VARIABLES, Lender, connect, insert, sqlite_errors
 
-SQL_VARIABLES = 500
-"""Most "?" in one statement: under every SQLite's limit."""
 ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
@@ -99,21 +99,15 @@ class Ledger:
         self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors, settings: Mapping[str, str] | None = None
     ) -> Mark:
         """Remove rows by sequence number and append others, at once; the last len(entries) numbers are theirs."""
+        assert len(vectors) == len(entries)
         with self.transaction() as connection:
             connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
             connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in dead))
             first = _last(connection, "chunks") + 1
-            seqs = list(range(first, first + len(entries)))
-            columns = f"seq, {ENTRY_COLUMNS}"
-            connection.executemany(
-                f"INSERT INTO chunks ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                ((seq, *entry) for seq, entry in zip(seqs, entries, strict=True)),
-            )
+            seqs = range(first, first + len(entries))
+            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 9, seqs, entries)
             failpoint("ledger.insert")
-            connection.executemany(
-                "INSERT INTO vectors VALUES (?, ?, ?)",
-                ((seq, *encode_vector(vector)) for seq, vector in zip(seqs, vectors, strict=True)),
-            )
+            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, encode_vectors(vectors))
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(dead),)
             )
@@ -144,15 +138,16 @@ class Ledger:
 
     def heads(self, connection: sqlite3.Connection, *, after: int = 0) -> list[Head]:
         """Living chunks appended after a sequence number, in its order, without their texts."""
-        rows = connection.execute(
+        heads = []
+        for seq, id, source, position, when, check in connection.execute(
             "SELECT seq, id, source, position, event_time, head FROM chunks WHERE seq > ? ORDER BY seq", (after,)
-        ).fetchall()
-        if not after and len(rows) != int(self._setting(connection, "count")):
-            raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
-        for seq, *fields, check in rows:
-            if head_check(*fields) != check:
+        ):
+            if head_check(id, source, position, when) != check:
                 raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
-        return [Head(*row[:5]) for row in rows]
+            heads.append(Head(seq, id, source, position, when))
+        if not after and len(heads) != int(self._setting(connection, "count")):
+            raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
+        return heads
 
     def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int]:
         """Sequence numbers of the chunks removed after a deletion number."""
@@ -173,10 +168,19 @@ class Ledger:
 
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0) -> Vectors:
         """(n, dim) of living chunks appended after a sequence number, in its order; (0, 0) where there are none."""
-        rows = connection.execute(
-            "SELECT vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,)
-        ).fetchall()
-        return decode_vectors(rows)
+        rows = connection.execute("SELECT vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
+        some = [decode_vectors(rows.fetchmany(ROWS_AT_ONCE))]  # few blobs at a time stay in the processor's cache
+        while len(some[-1]):
+            some.append(decode_vectors(rows.fetchmany(ROWS_AT_ONCE)))
+        if len({vectors.shape[1] for vectors in some[:-1]}) > 1:
+            raise LedgerDamaged(f"{self.path}: not all vectors have one length; restore it from a copy")
+        return some[0] if len(some) < 3 else np.concatenate(some[:-1])
+
+    def vector_bytes(self) -> int | None:
+        """Length of a stored vector; None: there is none."""
+        with self.reading() as connection:
+            row = connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
+        return None if row is None else int(row[0])
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Whole rows by sequence number; those that are gone are left out."""

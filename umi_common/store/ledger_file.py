@@ -14,7 +14,14 @@ from umi_common.store.sqlite import as_umi_error, connect, sqlite_errors
 FILE = "umi.db"
 APPLICATION_ID = 0x756D6901
 SCHEMA_VERSION = 1
+PAGE_BYTES = 8_192
+"""Of new files: five vectors of 384 numbers fill a page, where SQLite's own 4,096 bytes hold two."""
+CACHE_KIB = 16_384
+"""Pages of a write kept in memory: above 2 MB, SQLite's own, a large batch is written out before it is whole."""
+LOG_BYTES = 32_000_000
+"""Of umi.db-wal from which it is folded into umi.db; SQLite's own 4 MB would make that part of every large batch."""
 SCHEMA = f"""
+PRAGMA page_size = {PAGE_BYTES};
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -84,6 +91,9 @@ def open_file(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync does not reach the disk
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
     except BaseException:
         connection.close()
         raise

@@ -24,6 +24,7 @@ from umi_common.store.engines import Moment
 from umi_common.store.lifecycle import IndexState, IndexStatus
 from umi_common.store.postings import Mask
 from umi_common.store.topk import IdOf, Limits, Ranking, RanksOf
+from umi_common.store.vocabulary import Vocabulary
 
 __all__ = ["IndexState", "IndexStatus", "LexicalScores", "PostingsIndex", "Ranking"]
 
@@ -55,11 +56,15 @@ class PostingsIndex:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
-        self._moment = Moment(Corpus.empty())
+        self._start(Corpus.empty())
         self._writing = threading.Lock()
         self._building = False
         self._failure: str | None = None
         self._touched = False
+
+    def _start(self, corpus: Corpus) -> None:
+        self._moment = Moment(corpus)
+        self._vocabulary = Vocabulary(self.analyzer, corpus.codes)
 
     def __len__(self) -> int:
         """Live rows."""
@@ -92,8 +97,8 @@ class PostingsIndex:
             InputError: If the lengths differ or the rows do not rise.
         """
         with self._writing:
-            documents = [self.analyzer.terms(text) for text in texts]
-            self._moment = Moment(writing.added(self._moment.corpus, list(rows), documents, sources))
+            documents = self._vocabulary.coded(texts)
+            self._moment = Moment(writing.added(self._moment.corpus, rows, documents, sources))
             self._touched = True
 
     def remove(self, rows: Sequence[int]) -> None:
@@ -110,13 +115,15 @@ class PostingsIndex:
         with self._writing:
             self._building = True
             try:
-                documents = [self.analyzer.terms(text) for text in texts]
-                moment = Moment(writing.added(Corpus.empty(), list(rows), documents, sources))
+                empty = Corpus.empty()
+                documents = Vocabulary(self.analyzer, empty.codes).coded(texts)
+                corpus = writing.added(empty, rows, documents, sources)
             except Exception as error:
                 self._failure = f"rebuild failed: {error}"
                 raise IndexUnavailable(self._failure) from error
             else:
-                self._moment, self._failure, self._touched = moment, None, True
+                self._start(corpus)
+                self._failure, self._touched = None, True
             finally:
                 self._building = False
 
@@ -149,7 +156,7 @@ class PostingsIndex:
             IndexUnavailable: If there is no such file, or it is damaged, cut short, of another version or analyzer.
         """
         index = cls(analyzer)
-        index._moment = Moment(postings_file.read(Path(path), analyzer.fingerprint))
+        index._start(postings_file.read(Path(path), analyzer.fingerprint))
         index._touched = True
         return index
 
@@ -236,8 +243,8 @@ class PostingsIndex:
     def terms_in(self, query: str, row: int) -> tuple[str, ...]:
         """The query's distinct analysed terms that the row holds, in the order of the query."""
         corpus = self._readable().corpus
-        held = set(corpus.terms_of(row).tolist())
-        return tuple(term for term in dict.fromkeys(self.analyzer.terms(query)) if corpus.codes.get(term) in held)
+        codes = {term: corpus.codes.get(term) for term in self.analyzer.terms(query)}
+        return tuple(term for term, code in codes.items() if code is not None and corpus.holds(code, row))
 
     def _readable(self) -> Moment:
         if self._failure is not None:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 TEXTS_AT_ONCE = 5_000
 """Texts handed to the index in one call."""
-SAVE_EVERY = 10_000
+SAVE_EVERY = 50_000
 """Changes not yet in the snapshot that make a save worth its time, on top of an eighth of the store: what a reopening
 after a crash then indexes anew takes well under a second."""
 

@@ -25,3 +25,7 @@ class IndexStatus:
     """Live rows that answers come from; while building, those of the old content."""
     reason: str = ""
     """Only for ERROR."""
+
+    def __str__(self) -> str:
+        """`ready, 125 chunks`."""
+        return f"{self.state.value}, {self.reason or f'{self.docs} chunks'}"

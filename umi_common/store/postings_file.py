@@ -3,6 +3,8 @@
     prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, CRC-32 of these
     body     header (JSON: the numbers, and each array's name, type, count and place), terms (UTF-8, one a line), arrays
 
+Version 1 had all postings in one segment with rows of four bytes; it is still read, and no longer written.
+
 Every byte is under a checksum. The content is canonical: terms sorted, dead rows and their terms gone; the same live
 rows give the same bytes whatever happened before. No pickle; nothing in the file is executed.
 """
@@ -15,26 +17,39 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import IndexUnavailable
+from umi_common.pool import NO_SOURCE
 from umi_common.store.corpus import Corpus, Part
-from umi_common.store.postings import Segment, recoded
-from umi_common.store.writing import Codes, merged_parts
+from umi_common.store.postings import BLOCK_ROWS, Segment, recoded, running
+from umi_common.store.vocabulary import TermCodes
+from umi_common.store.writing import merged_parts
 
 MAGIC = b"UMIBM25\n"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
-_SEGMENT_ARRAYS = ("terms", "starts", "rows", "tf", "doc_rows", "doc_starts", "doc_terms")
+_SEGMENT_NUMBERS = ("first", "last", "documents")
+_SEGMENT_ARRAYS = ("terms", "starts", "offsets", "tf")
 _ROW_ARRAYS = ("alive", "lengths", "sources", "source_documents", "source_lengths")
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class _Content(NamedTuple):
+    """What a file says, whatever the writes that led to it."""
+
+    terms: list[str]
+    """By code, sorted."""
+    segments: list[list[int]]
+    """The numbers of each, one segment a block."""
+    arrays: Arrays
 
 
 def write(path: Path, corpus: Corpus, fingerprint: str) -> None:
@@ -43,8 +58,7 @@ def write(path: Path, corpus: Corpus, fingerprint: str) -> None:
     Raises:
         OSError: If the disk refuses; the old file stays.
     """
-    terms, arrays = _canonical(corpus)
-    body = _body(terms, arrays, fingerprint)
+    body = _body(_canonical(corpus), fingerprint)
     prefix = _prefix(len(body[0]), body)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
@@ -77,27 +91,31 @@ def read(path: Path, fingerprint: str) -> Corpus:
         raise IndexUnavailable(f"{path} cannot be read ({error}); rebuild the lexical index") from error
 
 
-def _canonical(corpus: Corpus) -> tuple[list[str], Arrays]:
+def _canonical(corpus: Corpus) -> _Content:
     names = list(corpus.codes)
-    arrays: dict[str, npt.NDArray[Any]] = {name: getattr(corpus, name) for name in _ROW_ARRAYS}
+    arrays: dict[str, npt.NDArray[Any]] = {"alive": corpus.alive}
     arrays["lengths"] = np.where(corpus.alive, corpus.lengths, 0).astype(np.int32)
-    arrays["sources"] = np.where(corpus.alive, corpus.sources, -1)
+    arrays["sources"] = np.where(corpus.alive, corpus.sources, NO_SOURCE)
     used = np.flatnonzero(corpus.source_documents)
     for name in ("source_documents", "source_lengths"):
-        arrays[name] = arrays[name][: int(used[-1]) + 1 if len(used) else 0]
-    if not corpus.parts:
-        return [], arrays
-    segment = merged_parts(corpus).segment
-    order = sorted(segment.terms.tolist(), key=names.__getitem__)
+        arrays[name] = getattr(corpus, name)[: int(used[-1]) + 1 if len(used) else 0]
+    segments = [part.segment for part in merged_parts(corpus)]
+    held = np.unique(np.concatenate([np.zeros(0, np.int32), *(segment.terms for segment in segments)]))
+    order = sorted(held.tolist(), key=names.__getitem__)
     codes = np.zeros(len(names), np.int64)
     codes[order] = np.arange(len(order))
-    segment = recoded(segment, codes)
-    arrays.update({name: getattr(segment, name) for name in _SEGMENT_ARRAYS})
-    return [names[code] for code in order], arrays
+    numbers = []
+    for place, segment in enumerate(segments):
+        living = segment.first + np.flatnonzero(corpus.alive[segment.first : segment.last + 1])
+        numbers.append([int(living[0]), int(living[-1]), segment.documents])
+        segment = recoded(segment, codes)
+        arrays.update({f"{name}.{place}": getattr(segment, name) for name in _SEGMENT_ARRAYS})
+    return _Content([names[code] for code in order], numbers, arrays)
 
 
-def _body(terms: list[str], arrays: Arrays, fingerprint: str) -> list[bytes]:
+def _body(content: _Content, fingerprint: str) -> list[bytes]:
     """The header and then the blobs, each padded so that the next one starts aligned."""
+    terms, segments, arrays = content
     text = "\n".join(terms).encode()
     blobs: list[bytes] = [text, *(array.tobytes() for array in arrays.values())]
     places, end = [], 0
@@ -108,7 +126,8 @@ def _body(terms: list[str], arrays: Arrays, fingerprint: str) -> list[bytes]:
         name: [array.dtype.str, len(array), place]
         for (name, array), place in zip(arrays.items(), places[1:], strict=True)
     }
-    header = json.dumps({"analyzer": fingerprint, "terms": [len(terms), len(text)], "arrays": table}).encode()
+    numbers = {"analyzer": fingerprint, "terms": [len(terms), len(text)], "segments": segments}
+    header = json.dumps({**numbers, "arrays": table}).encode()
     header += b" " * (_padded(len(header)) - len(header))
     padded: list[bytes] = [header]
     for blob in blobs:
@@ -138,8 +157,8 @@ def _checked(path: Path, data: memoryview) -> tuple[dict[str, Any], memoryview]:
         raise ValueError("it is not a lexical index")
     if zlib.crc32(data[: _PREFIX.size - 4]) != own_check:
         raise ValueError("its first bytes fail their checksum")
-    if version != VERSION:
-        raise ValueError(f"it has format version {version}; this umi reads {VERSION}")
+    if version not in (1, VERSION):
+        raise ValueError(f"it has format version {version}; this umi reads 1 to {VERSION}")
     body = data[_PREFIX.size :]
     if len(body) != length:
         raise ValueError(f"it has {len(body)} bytes of content where {length} were written")
@@ -155,17 +174,41 @@ def _corpus(header: dict[str, Any], body: memoryview) -> Corpus:
     }
     count, size = header["terms"]
     names = bytes(body[:size]).decode().split("\n") if count else []
-    rows = {name: arrays[name] for name in _ROW_ARRAYS}
-    parts: tuple[Part, ...] = ()
-    if "rows" in arrays:
-        parts = (Part.fresh(Segment(**{name: arrays[name] for name in _SEGMENT_ARRAYS})),)
+    rows: dict[str, Any] = {name: arrays[name] for name in _ROW_ARRAYS}
     return Corpus(
-        codes=Codes(zip(names, range(count), strict=True)),
-        parts=parts,
+        codes=TermCodes(zip(names, range(count), strict=True)),
+        parts=tuple(map(Part, _segments(header, arrays))),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),
         **rows,
     )
+
+
+def _segments(header: dict[str, Any], arrays: Arrays) -> Iterator[Segment]:
+    for place, numbers in enumerate(header.get("segments", ())):
+        stored: dict[str, Any] = {name: arrays[f"{name}.{place}"] for name in _SEGMENT_ARRAYS}
+        yield Segment(**dict(zip(_SEGMENT_NUMBERS, numbers, strict=True)), **stored)
+    if "doc_rows" in arrays:
+        yield from _blocks_of_version_1(arrays)
+
+
+def _blocks_of_version_1(arrays: Arrays) -> Iterator[Segment]:
+    """The one segment of version 1, cut into those of today."""
+    terms, starts, rows, tf, doc_rows = (arrays[name] for name in ("terms", "starts", "rows", "tf", "doc_rows"))
+    for block in np.unique(doc_rows // BLOCK_ROWS).tolist():
+        documents = doc_rows[doc_rows // BLOCK_ROWS == block]
+        mine = rows // BLOCK_ROWS == block
+        begins = running(mine)[starts]
+        held = np.flatnonzero(np.diff(begins))
+        yield Segment(
+            first=int(documents[0]),
+            last=int(documents[-1]),
+            documents=len(documents),
+            terms=terms[held],
+            starts=np.append(begins[held], begins[-1]),
+            offsets=(rows[mine] % BLOCK_ROWS).astype(np.uint16),
+            tf=tf[mine],
+        )
 
 
 def _padded(size: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from umi_common.config import UmiConfig
 from umi_common.protocols import Embedder
 from umi_common.store import place, snapshot
-from umi_common.store.codec import encode_vector
+from umi_common.store.codec import encode_vectors
 from umi_common.store.fingerprint import ANALYZER, analyzer_text, fingerprint
 from umi_common.store.highwater import HighWater
 from umi_common.store.ingest import embedded, progress
@@ -51,7 +51,7 @@ def _embed_again(ledger: Ledger, embedder: Embedder, *, show_progress: bool) -> 
             dim, after = vectors.shape[1], seqs[-1]
             connection.executemany(
                 "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",
-                [(*encode_vector(vector), seq) for seq, vector in zip(seqs, vectors, strict=True)],
+                [(*stored, seq) for seq, stored in zip(seqs, encode_vectors(vectors), strict=True)],
             )
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")

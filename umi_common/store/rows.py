@@ -157,12 +157,12 @@ class RowTable:
         self._source = Growing(np.int64)
         self._position = Growing(np.int64)
         self._time = Growing(np.int64)
-        self._alive: Mask = np.zeros(0, dtype=np.bool_)
-        self._sources = {source: code for code, source in enumerate(sources)}
+        self._alive = Growing(np.bool_)
         self._by_id: dict[str, int] = {}
         self._last: Rows | None = None
         self.sources = list(sources)
         """Names of the sources by code; only ever grows."""
+        self._sources = _SourceCodes(self.sources)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -179,19 +179,23 @@ class RowTable:
         """New living rows; gives their numbers."""
         first = len(self._ids)
         rows = np.arange(first, first + len(heads))
-        self._ids.extend([head.id for head in heads])
-        self._seq.extend([head.seq for head in heads])
-        self._source.extend([self._code(head.source) for head in heads])
-        self._position.extend([MISSING if head.position is None else head.position for head in heads])
-        self._time.extend([MISSING if head.event_time is None else head.event_time for head in heads])
-        self._alive = np.concatenate([self._alive, np.ones(len(heads), dtype=np.bool_)])
-        self._by_id.update(zip([head.id for head in heads], rows.tolist(), strict=True))
+        if not heads:
+            return rows
+        seqs, ids, sources, positions, times = zip(*heads, strict=True)
+        self._ids.extend(ids)
+        self._seq.extend(seqs)
+        self._source.extend(list(map(self._sources.__getitem__, sources)))
+        self._position.extend([MISSING if position is None else position for position in positions])
+        self._time.extend([MISSING if time is None else time for time in times])
+        self._alive.extend(np.ones(len(heads), dtype=np.bool_))
+        self._by_id.update(zip(ids, rows.tolist(), strict=True))
         return rows
 
     def remove(self, rows: Ints) -> None:
         """Mark rows dead; older snapshots keep theirs alive."""
-        self._alive = self._alive.copy()
-        self._alive[rows] = False
+        alive = self._alive.view.copy()
+        alive[rows] = False
+        self._alive = Growing.holding(alive)
         for row in rows.tolist():
             if self._by_id.get(self._ids[row]) == row:
                 del self._by_id[self._ids[row]]
@@ -213,16 +217,22 @@ class RowTable:
             self._source.view,
             self._position.view,
             self._time.view,
-            self._alive,
+            self._alive.view,
             len(self._by_id),
             before,
         )
         return self._last
 
-    def _code(self, source: str | None) -> int:
-        if source is None:
-            return NO_SOURCE
-        code = self._sources.setdefault(source, len(self.sources))
-        if code == len(self.sources):
-            self.sources.append(source)
+
+class _SourceCodes(dict[str | None, int]):
+    """Source -> code, a new code for a new source, which joins `names`."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__({name: code for code, name in enumerate(names)})
+        self[None] = NO_SOURCE
+        self._names = names
+
+    def __missing__(self, source: str) -> int:
+        code = self[source] = len(self._names)
+        self._names.append(source)
         return code

@@ -7,7 +7,7 @@ computes it, so every path gives the same bits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting, mean_okapi_idf
 from umi_common.store.corpus import Corpus, Part
 from umi_common.store.postings import Counts
+from umi_common.store.terms import Term, new_terms
 
 ENTRIES_KEPT = 2_000_000
 """Array entries that one scorer remembers for terms, 16 bytes each; in a large corpus an eighth of its postings."""
@@ -28,24 +29,6 @@ DENSE_SHARE = 16
 """A term in more than 1/16 of a part's rows is looked up in an array by row, a rarer one by binary search."""
 DENSE_BYTES_KEPT = 64_000_000
 """Bytes of such arrays that one part remembers."""
-
-
-@dataclass(eq=False)
-class Term:
-    """A term that some live document holds. Arrays are filled on demand and never changed afterwards."""
-
-    text: str
-    code: int
-    df: int
-    idf: float
-    upper: float
-    """idf * its largest gain in any live document; 0 where the idf is negative."""
-    places: tuple[tuple[Part, int], ...]
-    impacts: tuple[Ints, Floats] | None = None
-    champions: tuple[int, Ints] | None = None
-    """(how many were asked for, rows)."""
-    lookups: int = 0
-    source_tf: tuple[Ints, Floats] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +56,7 @@ class Scorer:
     config: LexicalConfig
     _terms: dict[str, Term] = field(default_factory=dict)
     _kept: int = 0
+    _asked: int = 0
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -87,25 +71,33 @@ class Scorer:
         )
 
     @cached_property
-    def norms(self) -> Floats:
-        """Length normalisation by row."""
+    def _norms(self) -> Floats:
         return self.weighting.norms(self.corpus.lengths)
+
+    def norms(self, rows: Ints) -> Floats:
+        """Length normalisation of rows; of all rows at once when as many have been asked for."""
+        if self._asked <= self.corpus.rows:
+            self._asked += len(rows)
+            return self.weighting.norms(self.corpus.lengths[rows])
+        return self._norms[rows]
 
     def query(self, texts: Sequence[str]) -> QueryTerms:
         """A query's analysed terms, looked up."""
         counted = Counter(texts)
-        known = [(term, count) for text, count in counted.items() if (term := self.term(text)) is not None]
+        found = self._found(counted)
+        known = [(found[text], count) for text, count in counted.items() if text in found]
         known.sort(key=_by_df)  # stable: equal df keeps the order of the query
         floor = self.weighting.floor * sum(term.idf * count for term, count in known)
         return QueryTerms(tuple(known), floor, self._coverage(counted, known))
 
-    def term(self, text: str) -> Term | None:
-        """None if no live document holds it."""
-        known = self._terms.get(text)
-        if known is None and (known := self._new_term(text)) is not None:
-            self.remembers(TERM_ENTRIES)
-            self._terms[text] = known
-        return known
+    def _found(self, texts: Iterable[str]) -> dict[str, Term]:
+        """Those that some live document holds."""
+        found = {text: term for text in texts if (term := self._terms.get(text)) is not None}
+        new = [text for text in texts if text not in found]
+        for term in new_terms(self.corpus, self.weighting, self.norms, new) if new else ():
+            self.remembers(TERM_ENTRIES + (0 if term.impacts is None else term.df))
+            self._terms[term.text] = found[term.text] = term
+        return found
 
     def remembers(self, entries: int) -> bool:
         """Whether arrays of so many entries may stay with their term. When the cache is full it starts over."""
@@ -117,19 +109,19 @@ class Scorer:
         return True
 
     def impacts(self, term: Term) -> tuple[Ints, Floats]:
-        """(rows rising, idf * gain of each); dead rows may be among them."""
+        """`Term.impacts`."""
         if term.impacts is not None:
             return term.impacts
         found = [part.segment.postings(place) for part, place in term.places]
         rows = _joined([rows for rows, _ in found]).astype(np.int64)
-        impacts = rows, term.idf * self.weighting.gains(_joined([tf for _, tf in found]), self.norms[rows])
+        impacts = rows, term.idf * self.weighting.gains(_joined([tf for _, tf in found]), self.norms(rows))
         if self.remembers(len(rows)):
             term.impacts = impacts
         return impacts
 
     @cached_property
     def _kept_max(self) -> int:
-        return max(ENTRIES_KEPT, sum(len(part.segment.rows) for part in self.corpus.parts) // 8)
+        return max(ENTRIES_KEPT, sum(len(part.segment.offsets) for part in self.corpus.parts) // 8)
 
     def champions(self, term: Term, count: int) -> Ints:
         """At least `count` rows of the term's largest impacts, or all it has; rising."""
@@ -157,7 +149,7 @@ class Scorer:
         tf = self._tf(term, rows)
         held = np.flatnonzero(tf)
         scores = np.zeros(len(rows), np.float64)
-        scores[held] = term.idf * self.weighting.gains(tf[held], self.norms[rows[held]])
+        scores[held] = term.idf * self.weighting.gains(tf[held], self.norms(rows[held]))
         return scores
 
     def _tf(self, term: Term, rows: Ints) -> Counts:
@@ -187,19 +179,6 @@ class Scorer:
             dense = np.zeros(span, tf.dtype)
             dense[rows - part.segment.first] = tf
             part.dense[place] = dense
-
-    def _new_term(self, text: str) -> Term | None:
-        code = self.corpus.codes.get(text)
-        places = () if code is None else tuple(self.corpus.places(code))
-        if code is None or not places:
-            return None
-        df = int(sum(part.df[place] for part, place in places))
-        idf = self.weighting.idf(df)
-        best = 0.0
-        for part, place in places:
-            tf, lengths = self.corpus.frontier(part, place)
-            best = max(best, float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max()))
-        return Term(text, code, df, idf, best, places)
 
     def _coverage(self, counted: Counter[str], known: Sequence[tuple[Term, int]]) -> float:
         if len(known) == len(counted):

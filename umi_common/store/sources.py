@@ -9,7 +9,8 @@ import numpy as np
 
 from umi_common.pool import NO_SOURCE, Floats, Ints
 from umi_common.store.bm25 import Weighting, mean_okapi_idf
-from umi_common.store.scorer import QueryTerms, Scorer, Term
+from umi_common.store.scorer import QueryTerms, Scorer
+from umi_common.store.terms import Term
 
 
 @dataclass(eq=False)

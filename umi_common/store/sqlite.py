@@ -5,12 +5,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreReadOnly
 
+SQL_VARIABLES = 500
+"""Most "?" in one statement: under every SQLite's limit."""
 BUSY_SECONDS = 10.0
 """How long a statement waits for another process's short lock."""
 DAMAGED = ("malformed", "not a database", "no such table", "no such column", "could not decode", "disk i/o error")
@@ -62,6 +65,25 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def insert(
+    connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], rows: Iterable[tuple[Any, ...]]
+) -> None:
+    """Rows of `width` columns, the first of them their sequence number.
+
+    As many in a statement as it may hold: what SQLite does once a statement is half of what a row costs by itself.
+    """
+    marks = f"({', '.join('?' * width)})"
+    statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
+    full = statement + ", ".join([marks] * at_once)
+    for start in range(0, len(seqs), at_once):
+        some = seqs[start : start + at_once]
+        values: list[Any] = []
+        for seq, row in zip(some, left):  # noqa: B905 the rows of the statements that follow are left
+            values.append(seq)
+            values += row
+        connection.execute(full if len(some) == at_once else statement + ", ".join([marks] * len(some)), values)
 
 
 class Lender:

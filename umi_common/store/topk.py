@@ -112,13 +112,14 @@ def best(rows: Ints | None, scores: Floats, limits: Limits) -> Ranking:
     """The best k of distinct rows (None: of all) under weighted scores > 0."""
     if limits.weights is not None:
         scores = scores * (limits.weights[: len(scores)] if rows is None else limits.weights[rows])
-    k, least = limits.k, 0.0
-    if len(scores) > k:
-        least = float(np.partition(scores, len(scores) - k)[len(scores) - k])
-    keep = np.flatnonzero(scores >= least) if least > 0.0 else np.flatnonzero(scores > 0.0)
-    rows, scores = keep if rows is None else rows[keep], scores[keep]
-    if len(rows) > k:
-        rows, scores = _without_tied(rows, scores, least, limits)
+    above = np.flatnonzero(scores > 0.0)
+    rows, scores = above if rows is None else rows[above], scores[above]
+    if len(scores) > limits.k:
+        least = float(np.partition(scores, len(scores) - limits.k)[len(scores) - limits.k])
+        keep = np.flatnonzero(scores >= least)
+        rows, scores = rows[keep], scores[keep]
+        if len(rows) > limits.k:
+            rows, scores = _without_tied(rows, scores, least, limits)
     ids = [limits.id_of(row) for row in rows.tolist()]
     order = [place for _, _, place in sorted(zip((-scores).tolist(), ids, range(len(ids)), strict=True))]
     return Ranking(rows[order], scores[order])

@@ -2,65 +2,59 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby, pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from umi_common.errors import InputError
 from umi_common.pool import NO_SOURCE, Ints
-from umi_common.store.corpus import Corpus, Part, appended, joined
-from umi_common.store.postings import Mask, build
+from umi_common.store.corpus import ByRow, Corpus, Part, appended, joined
+from umi_common.store.growing import Growing
+from umi_common.store.postings import BLOCK_ROWS, Codes, Mask, build, running
+from umi_common.store.vocabulary import Coded
 
 DEAD_SHARE_MAX = 0.5
 ROWS_MAX = 2**31 - 1
 
 
-class Codes(dict[str, int]):
-    """Term -> code, a new code for a new term. Written under the index's lock, read without."""
+def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequence[int]) -> Corpus:
+    """With rows[i] holding the i-th document, in source sources[i] (NO_SOURCE: none).
 
-    def __missing__(self, term: str) -> int:
-        code = self[term] = len(self)
-        return code
-
-
-def added(corpus: Corpus, rows: Sequence[int], documents: Sequence[list[str]], sources: Sequence[int]) -> Corpus:
-    """With rows[i] holding the terms documents[i] in source sources[i] (NO_SOURCE: none).
+    Args:
+        documents: In the codes of `corpus.codes`.
 
     Raises:
         InputError: If the rows do not rise, or are not above all rows so far.
     """
-    if not len(rows) == len(documents) == len(sources):
-        raise InputError(f"{len(rows)} rows, {len(documents)} texts and {len(sources)} sources; expected one of each")
-    if not rows:
+    lengths, tokens = documents
+    if not len(rows) == len(lengths) == len(sources):
+        raise InputError(f"{len(rows)} rows, {len(lengths)} texts and {len(sources)} sources; expected one of each")
+    if not len(rows):
         return corpus
-    _check_new(corpus, rows)
-    code_of = corpus.codes if isinstance(corpus.codes, Codes) else Codes(corpus.codes)
-    tokens = array("q")
-    for terms in documents:
-        tokens.extend(map(code_of.__getitem__, terms))
-    sizes = np.fromiter(map(len, documents), np.int32, len(documents))
     at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
-    size = int(at[-1]) + 1
-    alive = _grown(corpus.alive, size, False)
-    alive[at] = True
-    lengths = _grown(corpus.lengths, size, 0)
-    lengths[at] = sizes
-    source = _grown(corpus.sources, size, NO_SOURCE)
-    source[at] = owner
-    segment = build(at, sizes, np.frombuffer(tokens, np.int64) if tokens else np.zeros(0, np.int64))
+    _check_new(corpus, at)
+    by_row = _grown(corpus, at, lengths, owner)
+    alive = by_row.alive.view
+    parts, begins = corpus.parts, running(lengths)
+    edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()
+    for first, stop in pairwise(edges):
+        mine = slice(first, stop)
+        segment = build(at[mine], lengths[mine], tokens[begins[first] : begins[stop]])
+        parts = appended(parts, segment, alive)
     grown = replace(
         corpus,
-        codes=code_of,
-        parts=appended(corpus.parts, segment, alive),
+        parts=parts,
         alive=alive,
-        lengths=lengths,
-        sources=source,
-        documents=corpus.documents + len(rows),
-        total_length=corpus.total_length + int(sizes.sum()),
+        lengths=by_row.lengths.view,
+        sources=by_row.sources.view,
+        by_row=by_row,
+        documents=corpus.documents + len(at),
+        total_length=corpus.total_length + int(lengths.sum(dtype=np.int64)),
     )
-    return _with_sources(grown, owner, sizes, 1)
+    return _with_sources(grown, owner, lengths, 1)
 
 
 def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
@@ -73,17 +67,19 @@ def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
     alive = corpus.alive.copy()
     alive[gone] = False
     sizes = corpus.lengths[gone]
+    parts = [_after_loss(part.without(gone), alive) for part in corpus.parts]
     left = replace(
         corpus,
-        parts=tuple(_after_loss(part.without(gone, corpus.lengths), alive) for part in corpus.parts),
+        parts=tuple(part for part in parts if part.segment.documents),
         alive=alive,
+        by_row=_by_row(corpus)._replace(alive=Growing.holding(alive)),
         documents=corpus.documents - len(gone),
-        total_length=corpus.total_length - int(sizes.sum()),
+        total_length=corpus.total_length - int(sizes.sum(dtype=np.int64)),
     )
     return _with_sources(left, corpus.sources[gone], sizes, -1)
 
 
-def compacted(before: Corpus, now: Corpus, merged: Part) -> Corpus:
+def compacted(before: Corpus, now: Corpus, merged: Sequence[Part]) -> Corpus:
     """`now` with the parts it has in common with `before` replaced by their merger.
 
     Between the two, rows may have been added and removed. If parts of `before` have been merged away meanwhile, `now`
@@ -94,43 +90,68 @@ def compacted(before: Corpus, now: Corpus, merged: Part) -> Corpus:
     if [part.segment for part in now.parts[:count]] != old:
         return now
     died = np.flatnonzero(before.alive & ~now.alive[: before.rows]).astype(np.int32)
-    return replace(now, parts=(merged.without(died, now.lengths), *now.parts[count:]))
+    return replace(now, parts=(*(part.without(died) for part in merged), *now.parts[count:]))
 
 
-def merged_parts(corpus: Corpus) -> Part:
-    """All parts as one without dead rows; needs at least one part."""
-    return joined(corpus.parts, corpus.alive)
+def merged_parts(corpus: Corpus) -> list[Part]:
+    """The parts of each block as one without dead rows."""
+    blocks = groupby(corpus.parts, key=lambda part: part.segment.block)
+    return [joined(list(parts), corpus.alive) for _, parts in blocks]
 
 
 def _after_loss(part: Part, alive: Mask) -> Part:
     """A part that lost most of its documents is cleaned, so that dead postings never outnumber the living."""
-    return joined([part], alive) if part.dead > DEAD_SHARE_MAX * len(part.segment.doc_rows) else part
+    return joined([part], alive) if part.dead > DEAD_SHARE_MAX * part.segment.documents else part
 
 
-def _check_new(corpus: Corpus, rows: Sequence[int]) -> None:
-    last = corpus.rows - 1
+def _check_new(corpus: Corpus, rows: Ints) -> None:
     if rows[-1] >= ROWS_MAX:
         raise InputError(f"row {rows[-1]}; an index numbers its rows below {ROWS_MAX}")
-    for row in rows:
-        if row <= last:
-            raise InputError(f"row {row} after row {last}; rows must rise and never be used again")
-        last = row
+    before = np.concatenate([[corpus.rows - 1], rows[:-1]])
+    wrong = np.flatnonzero(rows <= before)
+    if len(wrong):
+        row, last = rows[wrong[0]], before[wrong[0]]
+        raise InputError(f"row {row} after row {last}; rows must rise and never be used again")
 
 
-def _with_sources(corpus: Corpus, owner: Ints, sizes: Sequence[int] | np.ndarray, sign: int) -> Corpus:
+def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> ByRow:
+    """The arrays by row, longer by the new rows and by those left out between them, which are dead."""
+    by_row = _by_row(corpus)
+    places = rows - corpus.rows
+    by_row.alive.extend(_spread(places, True, False))
+    by_row.lengths.extend(_spread(places, lengths, 0))
+    by_row.sources.extend(_spread(places, sources, NO_SOURCE))
+    return by_row
+
+
+def _by_row(corpus: Corpus) -> ByRow:
+    """Where the arrays by row can grow; copies, where a write that failed or another line of moments has gone on."""
+    if corpus.by_row is None:
+        return ByRow(Growing.holding(corpus.alive), Growing.holding(corpus.lengths), Growing.holding(corpus.sources))
+    alive, lengths, sources = corpus.by_row
+    return ByRow(alive.after(corpus.rows), lengths.after(corpus.rows), sources.after(corpus.rows))
+
+
+def _spread(places: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
+    """Values at their places (rising), `missing` between them."""
+    spread = np.full(int(places[-1]) + 1, missing, np.int64)
+    spread[places] = values
+    return spread
+
+
+def _with_sources(corpus: Corpus, owner: Ints, sizes: Codes, sign: int) -> Corpus:
     owned = owner != NO_SOURCE
     if not owned.any():
         return corpus
     width = int(owner.max()) + 1
-    counts = _grown(corpus.source_documents, width, 0)
-    totals = _grown(corpus.source_lengths, width, 0)
+    counts, totals = _at_least(corpus.source_documents, width), _at_least(corpus.source_lengths, width)
     np.add.at(counts, owner[owned], sign)
-    np.add.at(totals, owner[owned], sign * np.asarray(sizes, np.int64)[owned])
+    np.add.at(totals, owner[owned], sign * sizes[owned].astype(np.int64))
     return replace(corpus, source_documents=counts, source_lengths=totals)
 
 
-def _grown(values: np.ndarray, size: int, fill: int | bool) -> np.ndarray:
+def _at_least(values: Ints, size: int) -> Ints:
     """A copy, at least `size` long."""
-    grown = np.full(max(size, len(values)), fill, values.dtype)
-    grown[: len(values)] = values
-    return grown
+    longer = np.zeros(max(size, len(values)), values.dtype)
+    longer[: len(values)] = values
+    return longer

@@ -122,10 +122,11 @@ def test_case_does_not_matter_where_it_marks_no_humps(text: str):
 
 
 def test_the_cache_starts_over_when_it_is_full(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "CACHED_TOKENS", 3)
+    monkeypatch.setattr(module, "PIECES_KEPT", 3)
     small = Analyzer(AnalyzerConfig())
     assert small.terms("ants bees cats dogs eels") == ["ant", "bee", "cat", "dog", "eel"]
     assert len(small._terms_of) <= 3
+    assert small.terms("cats ants eels") == ["cat", "ant", "eel"]
 
 
 def test_threads_share_one_analyzer():

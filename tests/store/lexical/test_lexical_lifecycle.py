@@ -25,12 +25,12 @@ class Watching(Analyzer):
         self.index: PostingsIndex | None = None
         self.seen: list[IndexStatus] = []
 
-    def terms(self, text: str) -> list[str]:
+    def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         if self.index is not None:
             self.seen.append(self.index.status())
-        if text == "fail":
+        if piece == "fail":
             raise MemoryError("no memory left")
-        return super().terms(text)
+        return super().terms_of_piece(piece)
 
 
 def test_an_index_goes_from_uninitialized_over_building_to_ready_and_empty():

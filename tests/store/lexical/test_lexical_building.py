@@ -1,0 +1,133 @@
+"""Building an index: what is remembered between texts, blocks of rows, bytes a posting."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umi_common.config import AnalyzerConfig, LexicalConfig
+from umi_common.store.analyzer import Analyzer, pieces
+from umi_common.store.growing import Growing
+from umi_common.store.lexical import PostingsIndex
+from umi_common.store.postings import BLOCK_ROWS
+from umi_common.store.remembered import LENGTH_MAX, Remembered
+from umi_common.store.vocabulary import Vocabulary
+
+ENGLISH = Analyzer(AnalyzerConfig())
+PLAIN = Analyzer(AnalyzerConfig(language="none"))
+LUCENE = LexicalConfig()
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=8))
+def test_the_codes_of_texts_are_their_terms(texts: list[str]):
+    vocabulary = Vocabulary(ENGLISH)
+    coded = vocabulary.coded(texts)
+    names = list(vocabulary.codes)
+    expected = [ENGLISH.terms(text) for text in texts]
+    assert coded.lengths.tolist() == [len(terms) for terms in expected]
+    assert [names[code] for code in coded.tokens.tolist()] == [term for terms in expected for term in terms]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
+def test_a_piece_has_the_same_terms_by_itself_as_in_its_text(text: str):
+    assert ENGLISH.terms(text) == [term for piece in pieces(text) for term in ENGLISH.terms_of_piece(piece)]
+
+
+def test_what_is_asked_again_is_not_computed_again_though_the_cache_starts_over():
+    computed: list[str] = []
+    known = Remembered(lambda key: computed.append(key) or key.upper(), 2)
+    assert [known[key] for key in "abacadaea"] == list("ABACADAEA")
+    assert computed == ["a", "b", "c", "d", "e"]
+    assert known["x" * (LENGTH_MAX + 1)] not in known.values()
+
+
+def test_rows_on_both_sides_of_a_block_edge_are_found_and_removed():
+    rows = [BLOCK_ROWS - 2, BLOCK_ROWS - 1, BLOCK_ROWS, 3 * BLOCK_ROWS]
+    index, small = PostingsIndex(PLAIN), PostingsIndex(PLAIN)
+    some = ["ant bee", "ant ant", "ant cat", "ant eel eel"]
+    index.add(rows, some, [-1] * 4)
+    small.add(range(4), some, [-1] * 4)
+    assert len(index._moment.corpus.parts) == 3
+    for gone in (None, 1, 2):
+        if gone is not None:
+            index.remove([rows[gone]])
+            small.remove([gone])
+        found = index.search(["ant", "eel cat"], k=4, config=LUCENE, id_of=lambda row: f"{row:09}")
+        expected = small.search(["ant", "eel cat"], k=4, config=LUCENE, id_of=lambda row: f"{row:09}")
+        assert [[rows.index(row) for row in ranking.rows.tolist()] for ranking in found] == [
+            ranking.rows.tolist() for ranking in expected
+        ]
+        assert [ranking.scores.tolist() for ranking in found] == [ranking.scores.tolist() for ranking in expected]
+
+
+def test_a_block_that_is_whole_is_one_segment():
+    index = PostingsIndex(PLAIN)
+    for start in range(0, BLOCK_ROWS + 8_000, 8_000):
+        index.add(range(start, start + 8_000), ["ant bee", "cat"] * 4_000, [-1] * 8_000)
+    first = [part for part in index._moment.corpus.parts if part.segment.first < BLOCK_ROWS]
+    assert [part.segment.documents for part in first] == [BLOCK_ROWS]
+
+
+def test_a_posting_takes_three_bytes():
+    random = np.random.default_rng(5)
+    texts = [" ".join(f"w{word}" for word in random.integers(0, 300, 40)) for _ in range(2_000)]
+    index = PostingsIndex(PLAIN)
+    index.add(range(2_000), texts, [-1] * 2_000)
+    (part,) = index._moment.corpus.parts
+    assert part.segment.offsets.nbytes + part.segment.tf.nbytes == 3 * len(part.segment.offsets)
+
+
+@pytest.mark.parametrize("count", [300, 70_000])
+def test_more_occurrences_than_a_byte_counts_are_counted(count: int):
+    index = PostingsIndex(PLAIN)
+    index.add([0, 1], ["ant " * count, "ant bee"], [-1, -1])
+    held = index._moment.corpus.parts[0].segment.postings(0)
+    assert held[1].tolist() == [count, 1]
+    assert index.search(["bee"], k=1, config=LUCENE, id_of=str)[0].rows.tolist() == [1]
+
+
+def test_an_addition_that_fails_leaves_what_was_there_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch):
+    index = PostingsIndex(PLAIN)
+    index.add([0], ["ant"], [3])
+    before = index._moment.corpus
+
+    def refuse(*_: object) -> None:
+        raise MemoryError("no memory left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("umi_common.store.writing.build", refuse)
+        with pytest.raises(MemoryError):
+            index.add([1, 2], ["bee", "cat"], [4, 5])
+    index.add([1], ["dog"], [6])
+    now = index._moment.corpus
+    assert (now.alive.tolist(), now.lengths.tolist(), now.sources.tolist()) == ([True, True], [1, 1], [3, 6])
+    assert before.sources.tolist() == [3]
+
+
+def test_a_write_costs_what_it_adds_and_not_what_is_there():
+    index = PostingsIndex(PLAIN)
+    index.add(range(60_000), ["ant"] * 60_000, [-1] * 60_000)
+    index.add([60_000], ["bee"], [-1])
+    tracemalloc.start()
+    try:
+        for row in range(60_001, 60_011):
+            index.add([row], ["cat"], [-1])
+        grown = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert grown < 60_000  # a copy of one array by row would take as much
+
+
+def test_an_array_that_another_line_has_outgrown_is_copied():
+    growing: Growing[np.int32] = Growing(np.int32)
+    growing.extend([1, 2])
+    view = growing.view
+    growing.extend([3])
+    other = growing.after(2)
+    other.extend([4])
+    assert (growing.view.tolist(), other.view.tolist(), view.tolist()) == ([1, 2, 3], [1, 2, 4], [1, 2])
+    assert growing.after(3) is growing
