@@ -143,6 +143,22 @@ def _as_matrix(vectors: Any, name: str) -> Vectors:
     return matrix
 
 
+class AbsentEmbedder:
+    """The name and dimension of a model that is not here: for a store that is only copied, checked or counted."""
+
+    def __init__(self, name: str, dim: int) -> None:
+        self.name = name
+        self.dim = dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Raises EmbedderError."""
+        raise EmbedderError(f"embedder {self.name!r} is not here; open the store with embedder= to add texts or search")
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Raises EmbedderError."""
+        return self.embed_documents(texts)
+
+
 def as_embedder(model: Any) -> Embedder:
     """An Embedder from None (the default), an Embedder, a LangChain or LlamaIndex embedding model, or a function.
 

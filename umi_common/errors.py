@@ -22,6 +22,9 @@
     │   ├── StoreFull                  the disk refused the write
     │   ├── NotAStore                  the directory holds something else
     │   ├── LedgerDamaged              the one file that cannot be rebuilt
+    │   ├── StoreUnavailable           the server behind the store failed; its own error is the cause
+    │   ├── PartlyWritten              a server took a part of a batch; adding the batch again completes it
+    │   ├── CopyDiffers                a migrated store, read back, is not its source; names chunks
     │   └── ReindexRequired            another embedder, dimension or analyzer
     ├── EmbedderError                  its own error is the cause
     ├── IndexUnavailable               one arm; searches go on without it
@@ -119,6 +122,18 @@ class NotAStore(StoreError):
 
 class LedgerDamaged(StoreError):
     """`umi.db` fails its integrity check; nothing is answered from it."""
+
+
+class StoreUnavailable(StoreError):
+    """The server behind the store did not answer, refused, or is too old; its own error is the cause."""
+
+
+class PartlyWritten(StoreError):
+    """The server failed in the middle of a batch; says how much is stored. The same call again completes it."""
+
+
+class CopyDiffers(StoreError):
+    """A migration's target, read back, is not what its source is; says in what and what to do."""
 
 
 class ReindexRequired(StoreError):

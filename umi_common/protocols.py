@@ -90,7 +90,10 @@ class LexicalIndex(Protocol):
 
 
 class Store(Protocol):
-    """Chunks and the two arms over them. Thread-safe."""
+    """Chunks and the two arms over them. Thread-safe.
+
+    May offer `terms_of`, a function from a text to its terms as the lexical arm has them: what a result marks.
+    """
 
     def recall(
         self,
@@ -124,8 +127,30 @@ class Store(Protocol):
         Only those that pass `where`: a source may hold what a filter keeps from the caller.
         """
 
-    def add(self, chunks: Sequence[Chunk], *, show_progress: bool = False) -> None:
-        """Insert, or replace by id; durable when it returns, all or none."""
+    def scan(self, *, where: Filter | None = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
+        """The first `limit` chunks that pass `where` and whose id is greater than `after`, by rising id.
+
+        The next page begins after the last id of this one; a page that is not full is the last. While others write, a
+        page is of one moment and the pages together are not: a chunk that is there from the first page to the last
+        comes exactly once, whatever else is written.
+
+        Args:
+            after: Any text, of a chunk or not; None: from the smallest id. Ids are ordered by code point.
+            limit: >= 1.
+        """
+
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """(n, dim) float32, row i for ids[i], as stored: length 1; zeros where the store has no chunk or no vector.
+
+        (n, 0) in a store that does not know its dimension yet.
+        """
+
+    def add(self, chunks: Sequence[Chunk], *, vectors: Vectors | None = None, show_progress: bool = False) -> None:
+        """Insert, or replace by id; durable when it returns, all or none.
+
+        Args:
+            vectors: (n, dim), one row per chunk: nothing is embedded; scaled to length 1, a row of zeros is no vector.
+        """
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
         """Remove by id and/or filter; how many went."""

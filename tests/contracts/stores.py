@@ -1,0 +1,89 @@
+"""The stores that the suite runs over. A new one is one more entry in `KINDS`.
+
+    def qdrant_local(embedder: Embedder, folder: Path) -> Store:
+        return QdrantStore(QdrantClient(":memory:"), "contract", embedder)
+
+    KINDS = [..., Kind("qdrant-local", qdrant_local, cosine=1e-6, ...)]
+
+A tolerance or an exemption that is not the default has its reason beside it, and in docs/scale.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from umi_common.protocols import Embedder, Store
+from umi_common.store.hybrid import HybridStore
+from umi_common.store.qdrant import QdrantStore
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scale"))
+
+Make = Callable[[Embedder, Path], Store]
+"""An empty store with this embedder; the folder is empty and its own."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A store and how exactly it keeps the contract."""
+
+    name: str
+    make: Make
+    cosine: float = 1e-6
+    """How far its cosines may lie from float64's; also how near two chunks must score to stand in either order."""
+    bm25: float = 1e-9
+    """The same for BM25, as a share of the query's bound."""
+    found: float = 1.0
+    """Least share of the true best `depth` of an arm that its pool holds, over all queries of a test."""
+    history: float = 0.0
+    """How far the scores of two stores with the same chunks and other histories may lie apart."""
+    exempt: Mapping[str, str] = field(default_factory=dict)
+    """Test -> why it does not hold here."""
+
+
+def in_memory(embedder: Embedder, folder: Path) -> Store:
+    """HybridStore without a directory."""
+    return HybridStore.open(embedder=embedder)
+
+
+def on_disk(embedder: Embedder, folder: Path) -> Store:
+    """HybridStore in a directory."""
+    return HybridStore.open(folder / "store", embedder=embedder)
+
+
+def qdrant_local(embedder: Embedder, folder: Path) -> Store:
+    """QdrantStore over the client's own imitation of a server."""
+    from qdrant_client import QdrantClient
+
+    return QdrantStore(QdrantClient(":memory:"), "contract", embedder)
+
+
+def qdrant_engine(embedder: Embedder, folder: Path) -> Store:
+    """QdrantStore over Qdrant's own engine, which `qdrant-edge-py` brings into this process."""
+    from edge_client import EdgeClient
+
+    return QdrantStore(EdgeClient(folder / "shard"), "contract", embedder)
+
+
+GAPS = {
+    "test_positions_differ_by_one_exactly_where_chunks_stand_side_by_side": (
+        "what a gap between positions hides is looked up around the best chunks only"
+    ),
+}
+REMOVED = dict.fromkeys(
+    (
+        "test_scores_after_deleting_are_those_of_a_store_that_never_had_the_chunk",
+        "test_the_history_of_writes_does_not_matter",
+    ),
+    "a removed chunk counts in the engine's idf until its segment is optimised",
+)
+MUTE = {"test_a_chunk_without_a_word_is_a_chunk_to_bm25": "a chunk without a word does not count in the engine's idf"}
+KINDS = [
+    Kind("hybrid-memory", in_memory),
+    Kind("hybrid-disk", on_disk),
+    # The engine's idf is a float32.
+    Kind("qdrant-local", qdrant_local, bm25=1e-6, history=1e-6, exempt=GAPS | MUTE),
+    Kind("qdrant-engine", qdrant_engine, bm25=1e-6, history=1e-6, exempt=GAPS | REMOVED | MUTE),
+]
