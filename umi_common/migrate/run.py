@@ -1,0 +1,119 @@
+"""The migration itself: refuse, copy, compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from umi_common.errors import CopyDiffers, ReindexRequired, StoreError
+from umi_common.migrate.checkpoint import Checkpoint
+from umi_common.migrate.comparison import agreement, compare, pages
+from umi_common.progress import progress_bar
+from umi_common.protocols import Embedder, Store
+
+PAGE = 500
+"""Chunks that go over in one call: a few megabytes."""
+SAMPLES = 20
+"""Chunks whose text and vector are searched for in both stores."""
+
+
+class Movable(Store, Protocol):
+    """A store that says what its vectors were made with."""
+
+    @property
+    def embedder(self) -> Embedder: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What a migration did, and what was seen when the target was read back."""
+
+    chunks: int
+    """In both stores, each compared with the other's."""
+    copied: int
+    """That this run sent; the others were there from a run before it."""
+    samples: int
+    agreement: float
+    """Share of the ten best scores of each arm that are the same in both, within 5 %: the mean over the samples."""
+
+
+def migrate(
+    source: Movable,
+    target: Movable,
+    *,
+    checkpoint: Path | None = None,
+    page: int = PAGE,
+    samples: int = SAMPLES,
+    show_progress: bool = False,
+) -> Migrated:
+    """Make `target` hold what `source` holds: chunks to the last character, vectors to the last bit or nearly so.
+
+    Nobody should write to either meanwhile. A repeated call sends what the source has got or changed since; what it has
+    lost must be deleted in the target first.
+
+    Args:
+        target: Empty, or begun by a migration from the same source.
+        checkpoint: A file for how far it has got, gone when it is done; None: a repeated call starts from the first
+            chunk.
+        page: Chunks that go over in one call, >= 1.
+        samples: Queries by which the two stores are compared at the end.
+        show_progress: Two progress bars.
+
+    Raises:
+        ReindexRequired: If the vectors of one would mean nothing in the other.
+        StoreError: If the target holds chunks that the source has not. Nothing is written then.
+        CopyDiffers: If the target, read back, is not what the source is; names chunks.
+    """
+    _refuse_other_vectors(source, target)
+    mark = Checkpoint(checkpoint, f"{source!r} -> {target!r}")
+    after, before = mark.read(target)
+    if after is None:
+        _refuse_strangers(source, target, page)
+    copied = _copy(source, target, mark, (after, before), page, show_progress)
+    try:
+        sampled = compare(source, target, page, samples, show_progress=show_progress)
+        alike = agreement(source, target, sampled)
+    except CopyDiffers:
+        mark.forget()  # the next run looks at everything again
+        raise
+    mark.forget()
+    return Migrated(len(target), copied, len(sampled), alike)
+
+
+def _refuse_other_vectors(source: Movable, target: Movable) -> None:
+    ours, theirs = ((store.embedder.name, store.vectors([]).shape[1]) for store in (source, target))
+    if ours[0] != theirs[0] or (ours[1] and theirs[1] and ours[1] != theirs[1]):  # 0: it holds no vector yet
+        raise ReindexRequired(
+            f"{source!r} was made with embedder {ours[0]!r} ({ours[1]} dimensions) and {target!r} with {theirs[0]!r} "
+            f"({theirs[1]}), whose vectors do not compare; give an empty target, or add the texts to this one so that "
+            "they are embedded again"
+        )
+
+
+def _refuse_strangers(source: Store, target: Store, page: int) -> None:
+    for chunks in pages(target, page):
+        there = source.get([chunk.id for chunk in chunks])
+        for chunk, known in zip(chunks, there, strict=True):
+            if known is None:
+                raise StoreError(
+                    f"{target!r} holds chunk {chunk.id!r:.80}, which {source!r} has not; give an empty target, or "
+                    "delete it there"
+                )
+
+
+def _copy(
+    source: Store, target: Store, mark: Checkpoint, begun: tuple[str | None, int], page: int, show_progress: bool
+) -> int:
+    """How many chunks went over now."""
+    after, before = begun
+    copied = 0
+    with progress_bar(
+        total=len(source), initial=before, unit="chunk", desc="copying", disable=not show_progress
+    ) as bar:
+        for chunks in pages(source, page, after):
+            target.add(chunks, vectors=source.vectors([chunk.id for chunk in chunks]))
+            copied += len(chunks)
+            mark.write(chunks[-1].id, before + copied)
+            bar.update(len(chunks))
+    return copied
