@@ -1,0 +1,94 @@
+"""The checkpoint: one run at a time, its own store and embedder only, and losing it costs nothing but time."""
+
+from __future__ import annotations
+
+import pytest
+from ingest_toys import content, opened, write_records
+
+from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
+from umi_common.ingest import ingest
+from umi_common.ingest.checkpoint import Checkpoint, Done
+from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_common.store.hybrid import HybridStore
+
+
+@pytest.fixture()
+def docs(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    write_records(folder / "a.jsonl", range(20))
+    return folder
+
+
+def test_a_second_run_is_refused_while_the_first_holds_it(tmp_path):
+    first = Checkpoint(tmp_path / "c")
+    with pytest.raises(StoreLocked, match="another run"):
+        Checkpoint(tmp_path / "c")
+    first.close()
+    Checkpoint(tmp_path / "c").close()
+
+
+def test_a_file_that_is_something_else_is_left_alone(tmp_path, docs):
+    other = tmp_path / "letter.txt"
+    other.write_text("Dear Ann, " * 100)
+    with opened(tmp_path / "s") as store, pytest.raises(StoreError):
+        ingest(store, [docs], checkpoint=other)
+    assert other.read_text() == "Dear Ann, " * 100
+    with (
+        HybridStore.open(tmp_path / "s2", embedder=HashEmbedder(16)) as store,
+        pytest.raises(StoreError, match="no check"),
+    ):
+        ingest(store, [docs], checkpoint=tmp_path / "s" / "umi.db")
+
+
+def test_a_file_with_another_version_behind_it_says_so_until_it_is_settled(tmp_path):
+    kept = Checkpoint(None)
+    kept.begin([("a", tmp_path, "v1")], others=False)
+    kept.begin([("a", tmp_path, "v1")], others=False)
+    assert not kept.file("a").others
+    kept.begin([("a", tmp_path, "v2")], others=False)
+    assert kept.file("a").others
+    kept.finish([Done("k1", "a", "w"), Done("k2", "a", None)])
+    kept.settle("a", ["k2"], 3, 4)
+    assert kept.file("a") == ("v2", False, True, 3, 4)
+    assert kept.done(["k1", "k2", "k3"]) == {"k2"}
+    kept.close()
+
+
+def test_the_checkpoint_of_another_store_is_refused(tmp_path, docs):
+    with opened(tmp_path / "s") as store:
+        ingest(store, [docs], checkpoint=tmp_path / "c")
+    with opened(tmp_path / "empty") as other, pytest.raises(ConfigError, match="delete the checkpoint"):
+        ingest(other, [docs], checkpoint=tmp_path / "c")
+
+
+def test_the_checkpoint_of_another_embedder_is_refused(tmp_path, docs):
+    with opened(tmp_path / "s") as store:
+        ingest(store, [docs], checkpoint=tmp_path / "c")
+    with (
+        HybridStore.open(tmp_path / "s8", embedder=HashEmbedder(8)) as store,
+        pytest.raises(ReindexRequired, match="hash/16"),
+    ):
+        ingest(store, [docs], checkpoint=tmp_path / "c")
+
+
+def test_a_store_without_a_directory_needs_a_name_for_it(tmp_path, docs):
+    class Elsewhere:
+        embedder = HashEmbedder(16)
+
+    with pytest.raises(ConfigError, match="name a file"):
+        ingest(Elsewhere(), [docs])
+
+
+def test_a_lost_checkpoint_costs_no_embedding_and_still_frees_the_store_of_what_is_stale(tmp_path, docs):
+    embedder = CountingEmbedder(HashEmbedder(16))
+    with HybridStore.open(tmp_path / "s", embedder=embedder) as store:
+        ingest(store, [docs], checkpoint=tmp_path / "c")
+        before = len(embedder.texts)
+        for leftover in tmp_path.glob("c*"):
+            leftover.unlink()
+        write_records(docs / "a.jsonl", range(15))
+        report = ingest(store, [docs], checkpoint=tmp_path / "c")
+        assert len(embedder.texts) == before
+        assert report.stale == 5
+        assert set(content(store)) == {f"r{number}" for number in range(15)}

@@ -1,0 +1,219 @@
+"""What is finished: a SQLite file apart from the store. Losing it costs time, never a chunk."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
+from umi_common.store.sqlite import as_umi_error
+
+APPLICATION_ID = 0x756D6902
+SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE files (
+    source TEXT PRIMARY KEY,
+    path TEXT NOT NULL,
+    version TEXT NOT NULL,
+    others INTEGER NOT NULL,
+    settled INTEGER NOT NULL DEFAULT 0,
+    size INTEGER NOT NULL DEFAULT -1,
+    mtime_ns INTEGER NOT NULL DEFAULT -1
+) WITHOUT ROWID;
+CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
+CREATE INDEX parts_by_source ON parts (source);
+"""
+KEYS_AT_ONCE = 500
+WITNESSES = 64
+"""Chunks looked up to see that checkpoint and store belong together."""
+
+
+class Known(NamedTuple):
+    """A file as far as it is known."""
+
+    version: str
+    """The one that was begun last."""
+    others: bool
+    """Whether the store may hold chunks of another version, which have to go."""
+    settled: bool
+    """Whether the store holds this version, whole, and nothing else of the file."""
+    size: int
+    mtime_ns: int
+
+
+class Done(NamedTuple):
+    """A part that is in the store."""
+
+    key: str
+    source: str
+    witness: str | None
+    """The id of one of its chunks; None: it has none."""
+
+
+class Checkpoint:
+    """One run's hold on the file; None: in memory, for a store that is. Commits are durable when they return.
+
+    Raises:
+        StoreLocked: At once, if another run holds it.
+        StoreError: If the file is something else, or cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with self._errors():
+            self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, timeout=0)
+        try:
+            with self._errors():
+                self._hold()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _hold(self) -> None:
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("BEGIN EXCLUSIVE")  # the lock is kept from here to close()
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        self._db.execute("COMMIT")
+        if tables == 0:
+            self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
+        elif application != APPLICATION_ID:
+            raise StoreError(f"{self._path} is no checkpoint of umi; name another file")
+
+    def get(self, key: str) -> str | None:
+        """A setting; None: not set."""
+        with self._errors():
+            row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def put(self, key: str, value: str) -> None:
+        """Keep a setting."""
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def file(self, source: str) -> Known | None:
+        """None: never begun."""
+        with self._errors():
+            row = self._db.execute(
+                "SELECT version, others, settled, size, mtime_ns FROM files WHERE source = ?", (source,)
+            ).fetchone()
+        return None if row is None else Known(row[0], bool(row[1]), bool(row[2]), row[3], row[4])
+
+    def begin(self, files: Iterable[tuple[str, Path, str]], *, others: bool) -> None:
+        """Note, before the first write, that a version of a file is on its way: (source, path, version).
+
+        Args:
+            others: What to take for true of files that were never begun; see `Known.others`.
+        """
+        with self._writing() as db:
+            db.executemany(
+                """INSERT INTO files (source, path, version, others) VALUES (?, ?, ?, ?)
+                ON CONFLICT (source) DO UPDATE SET settled = 0, others = others OR version <> excluded.version,
+                path = excluded.path, version = excluded.version""",
+                [(source, os.fspath(path), version, others) for source, path, version in files],
+            )
+
+    def finish(self, parts: Iterable[Done]) -> None:
+        """Note that these are in the store."""
+        with self._writing() as db:
+            db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
+
+    def done(self, keys: Sequence[str]) -> set[str]:
+        """Those of the parts that are in the store."""
+        found: set[str] = set()
+        with self._errors():
+            for start in range(0, len(keys), KEYS_AT_ONCE):
+                some = keys[start : start + KEYS_AT_ONCE]
+                marks = ", ".join("?" * len(some))
+                found.update(key for (key,) in self._db.execute(f"SELECT key FROM parts WHERE key IN ({marks})", some))
+        return found
+
+    def settle(self, source: str, keys: Iterable[str], size: int, mtime_ns: int) -> None:
+        """Note that the store holds these parts of the file and nothing else of it."""
+        present = set(keys)
+        with self._writing() as db:
+            known = db.execute("SELECT key FROM parts WHERE source = ?", (source,)).fetchall()
+            db.executemany("DELETE FROM parts WHERE key = ?", [row for row in known if row[0] not in present])
+            db.execute(
+                "UPDATE files SET settled = 1, others = 0, size = ?, mtime_ns = ? WHERE source = ?",
+                (size, mtime_ns, source),
+            )
+
+    def forget(self, sources: Iterable[str]) -> None:
+        """The store holds nothing of these files any more."""
+        gone = [(source,) for source in sources]
+        with self._writing() as db:
+            db.executemany("DELETE FROM parts WHERE source = ?", gone)
+            db.executemany("DELETE FROM files WHERE source = ?", gone)
+
+    def paths(self) -> Iterator[tuple[str, Path]]:
+        """(source, path) of every file that was begun, by source."""
+        with self._errors():
+            for source, path in self._db.execute("SELECT source, path FROM files ORDER BY source").fetchall():
+                yield source, Path(path)
+
+    def witnesses(self, count: int) -> list[str]:
+        """Ids of some chunks that the store should hold, of different parts; the same ones each time."""
+        sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"
+        with self._errors():
+            return [id for (id,) in self._db.execute(sql, (count,))]
+
+    def close(self) -> None:
+        """Let the next run in."""
+        self._db.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._errors():
+            self._db.execute("BEGIN")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise StoreLocked(f"{self._path} is in use by another run; wait for its end or stop it") from error
+            raise as_umi_error(error, self._path, writing=True) from error
+
+
+def check_belongs(checkpoint: Checkpoint, store: Any, embedder: str) -> bool:
+    """Whether the store held chunks before the checkpoint's first run.
+
+    Raises:
+        ConfigError: If the checkpoint is of another store.
+        ReindexRequired: If it was made with another embedder.
+    """
+    before = checkpoint.get("embedder")
+    if before is None:
+        others = len(store) > 0
+        checkpoint.put("others", str(int(others)))
+        checkpoint.put("embedder", embedder)
+        return others
+    if before != embedder:
+        raise ReindexRequired(
+            f"the checkpoint was made with embedder {before!r} and this is {embedder!r}; use that one, or begin a new "
+            "store and a new checkpoint"
+        )
+    witnesses = checkpoint.witnesses(WITNESSES)
+    if witnesses and not any(store.get(witnesses)):
+        raise ConfigError(
+            f"checkpoint= says that chunks like {witnesses[0]!r} are in this store, and none of {len(witnesses)} is; "
+            "name the store it belongs to, or delete the checkpoint to begin anew"
+        )
+    return checkpoint.get("others") == "1"

@@ -1,0 +1,114 @@
+"""Files cut into parts that are read, written and repeated by themselves: a whole file, or a range of its records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from umi_common.errors import FileUnreadable
+from umi_common.files.chunks import RECORD_ENDINGS, RULES_VERSION, chunks_in
+from umi_common.files.reading import check_name, check_regular, unreadable
+from umi_common.types import Chunk
+
+PART_BYTES = 1 << 20
+"""A range of records, about; some thousand chunks, the work that a kill repeats."""
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes start..stop of a file, and the name of their content."""
+
+    path: Path
+    source: str
+    """What its chunks are told to be cut from, and their ids made of."""
+    start: int
+    stop: int
+    first_line: int
+    """Number of its first line in the file, from 1."""
+    key: str
+    """Changes with the bytes, the source, the first line and the rules of cutting."""
+    fresh: bool = True
+    """Whether no other version of the file was ever begun: then a chunk of its that is there already is its own."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.stop - self.start
+
+
+def parts_of(path: Path, source: str, *, size: int = PART_BYTES) -> list[Part]:
+    """The parts of a file in order; together they are all of it. Reads the file once, `size` bytes at a time.
+
+    Records (JSONL) are cut behind the line that reaches `size` bytes; every other kind of file is one part.
+
+    Raises:
+        FileUnreadable: Names the file and what to do.
+    """
+    check_name(source, path)
+    check_regular(path)
+    parts: list[Part] = []
+    start, line = 0, 1
+    try:
+        for content in _pieces(path, size):
+            stop = start + len(content)
+            parts.append(Part(path, source, start, stop, line, _key(source, line, content)))
+            start, line = stop, line + _newlines(content)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return parts
+
+
+def chunks_of_part(part: Part) -> list[Chunk]:
+    """The chunks of a part, in order.
+
+    Raises:
+        FileUnreadable: Also if the file changed since the part was cut.
+        MissingExtra: For a PDF without pypdf.
+    """
+    try:
+        with part.path.open("rb") as file:
+            file.seek(part.start)
+            content = file.read(part.size)
+    except OSError as error:
+        raise unreadable(part.path, error) from error
+    if _key(part.source, part.first_line, content) != part.key:
+        raise FileUnreadable(f"{part.path} changed while it was read; run the same call again")
+    return chunks_in(part.path, content, part.source, first_line=part.first_line)
+
+
+def version_of(parts: Sequence[Part]) -> str:
+    """Names the content of a whole file."""
+    return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
+
+
+def marked(parts: Sequence[Part], *, fresh: bool) -> list[Part]:
+    """The same parts, told whether their file is new."""
+    return list(parts) if fresh else [replace(part, fresh=False) for part in parts]
+
+
+def _pieces(path: Path, size: int) -> Iterator[bytes]:
+    """The content, cut behind newlines where it is records; an empty file is one empty piece."""
+    with path.open("rb") as file:
+        content = file.read(size) if path.suffix.lower() in RECORD_ENDINGS else file.read()
+        if content.startswith(UTF16_MARKS):  # its newlines are two bytes
+            yield content + file.read()
+            return
+        while True:
+            content += b"" if content.endswith(b"\n") else file.readline()
+            following = file.read(size)
+            yield content
+            if not following:
+                return
+            content = following
+
+
+def _key(source: str, line: int, content: bytes) -> str:
+    return hashlib.sha256(f"{RULES_VERSION}\n{source}\n{line}\n".encode() + content).hexdigest()[:32]
+
+
+def _newlines(content: bytes) -> int:
+    """As the text will have them: \\r\\n and \\r are one each."""
+    return content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")

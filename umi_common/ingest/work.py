@@ -1,0 +1,153 @@
+"""What a worker does with some parts: read, chunk, embed, upsert. Repeated, it leaves the store as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from umi_common.errors import EmbedderError, FileUnreadable, MissingExtra, UmiError
+from umi_common.files.manifest import FILE_KEY
+from umi_common.filters import Filter, parse_filter
+from umi_common.ingest.parts import Part, chunks_of_part
+from umi_common.ingest.report import Problem
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+from umi_common.store.ingest import embedded
+from umi_common.types import Chunk
+
+SCANNED_AT_ONCE = 1_000
+
+
+class Sink(Protocol):
+    """What ingestion asks of a store; see `protocols.Store`."""
+
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]: ...
+
+    def add(self, chunks: Sequence[Chunk], *, vectors: Vectors) -> None: ...
+
+    def delete(self, ids: Sequence[str] | None = None, *, where: Filter | None = None) -> int: ...
+
+    def scan(self, *, where: Filter | None, after: str | None, limit: int) -> list[Chunk]: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a part."""
+
+    part: Part
+    chunks: int = 0
+    witness: str | None = None
+    """The id of one of its chunks."""
+    problem: Problem | None = None
+    """Why nothing of it was written; None: all of it is in the store, durably."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A part on its way."""
+
+    part: Part
+    chunks: list[Chunk] = field(default_factory=list)
+    new: list[Chunk] = field(default_factory=list)
+    """Those that the store does not hold just so."""
+    problem: Problem | None = None
+
+    def fails(self, error: UmiError) -> None:
+        self.problem = Problem(self.part.source, type(error).__name__, str(error))
+
+    def outcome(self) -> Outcome:
+        if self.problem is not None:
+            return Outcome(self.part, problem=self.problem)
+        return Outcome(self.part, len(self.chunks), self.chunks[-1].id if self.chunks else None)
+
+
+def ingest_parts(store: Sink, embedder: Embedder, parts: Sequence[Part]) -> list[Outcome]:
+    """Bring some parts into the store, in one write; the outcomes aligned with the parts.
+
+    Chunks that the store holds just so are neither embedded nor written again. A part that cannot be read, that holds
+    an id which another file or record has, or on whose text the embedder fails, is left out whole; the others go on.
+
+    Raises:
+        StoreError: As the store raises them. What was written before stays; the same call can be repeated.
+    """
+    batch = [_read(part) for part in parts]
+    _compare(store, batch)
+    good = [reading for reading in batch if reading.problem is None]
+    try:
+        _write(store, embedder, good)
+    except EmbedderError:
+        for reading in good:  # one by one, to find out whose text it is
+            try:
+                _write(store, embedder, [reading])
+            except EmbedderError as error:
+                reading.fails(error)
+    return [reading.outcome() for reading in batch]
+
+
+def sweep(store: Sink, files: Sequence[Sequence[Part]]) -> int:
+    """Remove what the store holds of these files and their parts do not; how many chunks went.
+
+    Raises:
+        FileUnreadable: If a file changed since its parts were cut; nothing of any file was removed then.
+    """
+    keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part)}
+    where, after, removed = of_files([parts[0].source for parts in files]), None, 0
+    while page := store.scan(where=where, after=after, limit=SCANNED_AT_ONCE):
+        stale = [chunk.id for chunk in page if chunk.id not in keep]
+        removed += store.delete(stale, where=where) if stale else 0
+        after = page[-1].id
+    return removed
+
+
+def of_files(sources: Sequence[str]) -> Filter:
+    """The chunks of some files."""
+    return cast(Filter, parse_filter({FILE_KEY: {"$in": list(sources)}}))
+
+
+def _read(part: Part) -> _Reading:
+    reading = _Reading(part)
+    try:
+        reading.chunks = chunks_of_part(part)
+    except (FileUnreadable, MissingExtra) as error:
+        reading.fails(error)
+    return reading
+
+
+def _compare(store: Sink, batch: Sequence[_Reading]) -> None:
+    """Refuse parts whose ids others have: they would overwrite each other. Tell what is new of the rest."""
+    ids = [chunk.id for reading in batch for chunk in reading.chunks]
+    there = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
+    here: dict[str, Chunk] = {}
+    for reading in batch:
+        own: dict[str, Chunk] = {}
+        for chunk in reading.chunks:
+            clash = _clash(chunk, own.get(chunk.id, here.get(chunk.id)), there.get(chunk.id), reading.part)
+            if clash is not None:
+                reading.fails(FileUnreadable(f"{reading.part.path} {clash}; give every record an id of its own"))
+                break
+            own[chunk.id] = chunk
+        else:
+            here.update(own)
+            reading.new = [chunk for chunk in reading.chunks if there.get(chunk.id) != chunk]
+
+
+def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: Part) -> str | None:
+    """What is wrong with a chunk's id: `here` has it in this batch, `stored` in the store."""
+    if here is not None and here.metadata[FILE_KEY] == part.source:
+        return f"holds id {chunk.id!r} twice"
+    other = stored if here is None else here
+    if other is None:
+        return None
+    if other.metadata.get(FILE_KEY) != part.source:
+        return f"holds id {chunk.id!r}, which the store has from {other.metadata.get(FILE_KEY, 'elsewhere')}"
+    return f"holds id {chunk.id!r} twice" if part.fresh and other.position != chunk.position else None
+
+
+def _write(store: Sink, embedder: Embedder, batch: Sequence[_Reading]) -> None:
+    new = [chunk for reading in batch for chunk in reading.new]
+    if new:
+        vectors = embedded([chunk.id for chunk in new], [chunk.text for chunk in new], embedder, dim=None)
+        store.add(new, vectors=vectors)
