@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +15,9 @@ import typer
 from typer.testing import CliRunner
 
 from umi_common.cli import app, main
+from umi_common.cli.keeping import human_bytes
 from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk
 
 
 def run(*arguments):
@@ -71,10 +75,31 @@ def test_where_narrows(store, condition):
     assert [hit["metadata"]["speaker"] for hit in found["hits"]] == ["Jonas"]
 
 
-def test_explain_writes_the_page(store, tmp_path):
-    shown = run("search", "boiler", "--store", store, "--explain", tmp_path / "why.html")
-    assert "why.html" in shown.output
-    assert (tmp_path / "why.html").read_text().startswith("<!doctype html>")
+def test_explain_writes_a_page_with_the_packed_context(store, tmp_path):
+    shown = run("explain", "--html", tmp_path / "why.html", "boiler", "--store", store)
+    assert shown.output == f"4 hits; {tmp_path / 'why.html'} says why: open it in a browser\n"
+    page = (tmp_path / "why.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "of 2000 tokens" in page
+
+
+def test_explain_without_a_page_shows_ranks_times_and_what_each_stage_decided(store):
+    shown = run("explain", "boiler", "--store", store, "--limit", 1).output
+    for part in ("words #1 → meaning #1 → fused #1", "recall ", "dense engine: exact", "of 2000 tokens in 1 parts"):
+        assert part in shown
+
+
+def test_explain_as_json_has_hits_stages_and_context(store, tmp_path):
+    said = run("explain", "boiler", "--store", store, "--json", "--html", tmp_path / "why.html").output
+    found = json.loads(said)
+    assert found["hits"][0]["ranks"]["fused"] == 1
+    assert found["parts"] and found["stats"]["tokens"] > 0
+    assert (tmp_path / "why.html").exists() and found["html"] == str(tmp_path / "why.html")
+
+
+def test_nothing_found_says_where_to_look(store):
+    shown = run("search", "boiler", "--store", store, "--where", "speaker=nobody")
+    assert (shown.exit_code, shown.output) == (0, "nothing found; umi status shows what the store holds\n")
 
 
 def test_ask_prints_a_prompt_and_with_context_the_evidence_alone(store):
@@ -88,11 +113,44 @@ def test_ask_prints_a_prompt_and_with_context_the_evidence_alone(store):
 
 def test_status_verify_repair_and_rebuild(store):
     assert json.loads(run("status", "--store", store, "--json").output)["chunks"] == 4
-    assert "chunks" in run("status", "--store", store).output
     for command in ("verify", "repair", "rebuild"):
         done = run(command, "--store", store)
         assert (done.exit_code, done.output) == (0, "4 chunks, all sound\n")
         assert json.loads(run(command, "--store", store, "--json").output)["sound"] is True
+
+
+def test_status_is_read_by_people(store):
+    shown = run("status", "--store", store)
+    assert shown.exit_code == 0
+    lines = dict(line.split(None, 1) for line in shown.output.replace("on disk", "disk").splitlines())
+    assert lines["chunks"] == "4 from 3 sources"
+    assert lines["words"] == "ready, 4 chunks"
+    assert lines["meaning"] == "exact; 256 dimensions, wordllama/l2_supercat_256"
+    assert re.fullmatch(r"\d+\.\d [kM]B", lines["disk"])
+
+
+def test_status_says_what_is_out_of_action_and_what_to_do(store, monkeypatch):
+    failing = "umi_common.store.lexical.PostingsIndex.add"
+    with HybridStore.open(store) as opened, monkeypatch.context() as patch:
+        patch.setattr(failing, lambda *_: 1 / 0)
+        opened.add([Chunk("x", "One more.")])
+        patch.setattr("umi_common.cli.keeping.opened", lambda *_, **__: contextlib.nullcontext(opened))
+        shown = run("status", "--store", store)
+        said = run("status", "--store", store, "--json")
+        opened.delete(["x"])
+    assert shown.exit_code == said.exit_code == 1
+    assert (
+        "umi: lexical index: ZeroDivisionError while indexing; until then searches do without; umi repair"
+        in shown.output
+    )
+    assert json.loads(said.stdout)["problems"] == ["lexical index: ZeroDivisionError while indexing"]
+
+
+@pytest.mark.parametrize(
+    "count, shown", [(0, "0 bytes"), (999, "999 bytes"), (1_500, "1.5 kB"), (2_500_000, "2.5 MB"), (3e12, "3.0 TB")]
+)
+def test_sizes_are_read_by_people(count, shown):
+    assert human_bytes(count) == shown
 
 
 def test_a_damaged_ledger_ends_verify_with_1(notes, tmp_path):
@@ -120,6 +178,7 @@ def test_a_damaged_ledger_ends_verify_with_1(notes, tmp_path):
         (("search",), 2, "umi: Missing argument"),
         (("serch", "x"), 2, "umi: No such command 'serch'"),
         (("search", "x", "--limit", "0"), 2, "umi: Invalid value for '--limit'"),
+        (("explain", "x", "--html", "nowhere/why.html"), 1, "umi: .umi holds no store"),
     ],
 )
 def test_an_error_is_one_line_with_its_fix(tmp_path, arguments, code, said):
@@ -156,7 +215,7 @@ def test_ctrl_c_leaves_a_store_that_answers_and_goes_on_later(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on from here" in said
+    assert said.index("Ctrl-C again stops at once") < said.index("the same command goes on from here")
     with HybridStore.open(where) as store:
         there = len(store)
         assert there and store.verify()

@@ -16,6 +16,10 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 def test_the_notebook_runs_in_a_real_kernel(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    said = [
+        output.text for cell in notebook.cells for output in cell.get("outputs", []) if output.get("name") == "stderr"
+    ]
+    assert not [text for text in said if "Warning" in text]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

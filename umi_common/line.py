@@ -47,7 +47,7 @@ def search_body(parts: Parts, request: Request, on_stage: OnStage | None = None)
         arm_weights=parts.arms.weights,
     )
     chunks, ranked = yield from _fetch(parts, request, found, ranked, notes)
-    return _result(request, found, ranked, chunks, notes)
+    return _result(parts, request, found, ranked, chunks, notes)
 
 
 def context_body(
@@ -125,7 +125,9 @@ def _fetch(
     return chunks, ranked
 
 
-def _result(request: Request, found: Found, ranked: Ranked, chunks: dict[str, Chunk], notes: Notes) -> SearchResult:
+def _result(
+    parts: Parts, request: Request, found: Found, ranked: Ranked, chunks: dict[str, Chunk], notes: Notes
+) -> SearchResult:
     pool = found.pool
     shown = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: request.limit]
     ranks = {name: falling_ranks(scores) for name, scores in ranked.stages.items()}
@@ -153,6 +155,7 @@ def _result(request: Request, found: Found, ranked: Ranked, chunks: dict[str, Ch
             for row, reason, by in ranked.suppressed
         ),
         trace=notes.trace(),
+        terms_of=getattr(parts.store, "terms_of", None),
     )
 
 

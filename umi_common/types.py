@@ -6,7 +6,7 @@ Time is aware and becomes UTC on the way in; scores are Python floats; ids are n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from os import PathLike
@@ -247,6 +247,8 @@ class SearchResult:
     degraded: tuple[Degradation, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     trace: Trace = field(default_factory=Trace)
+    terms_of: Callable[[str], Sequence[str]] | None = field(default=None, repr=False, compare=False)
+    """How the store takes a text apart into terms: which words count as the query's when they are marked."""
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

@@ -30,17 +30,21 @@ def scores_of(items: Sequence[NodeWithScore]) -> Floats:
     return given - min(0.0, float(given.min(initial=0.0)))
 
 
-def vectors_of(items: Sequence[NodeWithScore], embed_model: Any) -> Vectors:
-    """(n, dim) L2-normalised: the nodes' own embeddings where each has one of the same dimension, else made anew.
+def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | None = None) -> Vectors:
+    """(n, dim) L2-normalised: the nodes' own embeddings or the store's, where each has one, else made anew.
 
     Args:
-        items: Nodes with text.
+        items: Nodes with text; their own embeddings count if they are of one dimension.
         embed_model: As umi takes it; None: the embedded model. If it fails, rows are zero: like nothing.
+        store: Where the nodes come from.
     """
     own = [item.node.embedding for item in items]
     if all(own) and len({len(vector) for vector in own if vector is not None}) == 1:
         return unit_rows(own)
     try:
+        stored = None if store is None else store.vectors([item.node.node_id for item in items])
+        if stored is not None and stored.any(axis=1).all():
+            return stored
         return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([text_of(item) for item in items]))
     except Exception as error:  # noqa: BLE001 - a model that fails must not take the answer down
         logger.warning("embedding %d nodes failed with %s; they count as unlike", len(items), type(error).__name__)

@@ -126,6 +126,8 @@ class UmiNearDuplicates(_Stage):
     """Cosine at and above which two nodes are one; equal texts always are."""
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+    store: Any = Field(default=None, exclude=True)
+    """The store that the nodes are from, for example `retriever.umi.store`: its vectors spare the embedding."""
 
     def _check(self) -> None:
         DuplicatesConfig(similarity=self.similarity)
@@ -134,7 +136,7 @@ class UmiNearDuplicates(_Stage):
         known: dict[str, int] = {}
         texts = [" ".join(text_of(item).split()) for item in nodes]
         digests = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
-        vectors = vectors_of(nodes, self.embed_model)
+        vectors = vectors_of(nodes, self.embed_model, self.store)
         kept, _ = collapse(_falling(scores), vectors, similarity=self.similarity, digests=digests)
         return np.sort(kept), scores
 
@@ -153,6 +155,8 @@ class UmiMMR(_Stage):
     """Best nodes that are considered."""
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+    store: Any = Field(default=None, exclude=True)
+    """The store that the nodes are from, for example `retriever.umi.store`: its vectors spare the embedding."""
 
     def _check(self) -> None:
         MmrConfig(trade_off=self.trade_off, pool=self.pool)
@@ -161,7 +165,7 @@ class UmiMMR(_Stage):
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
         limit = len(nodes) if self.top_n is None else self.top_n
-        vectors = vectors_of(nodes, self.embed_model)
+        vectors = vectors_of(nodes, self.embed_model, self.store)
         return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), scores
 
 

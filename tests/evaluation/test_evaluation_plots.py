@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from evaluation_toys import by_words, toy
 
 from umi_common import UmiConfig
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, InputError, MissingExtra
 from umi_common.evaluation import Answer, Between, Trial, Tuning, compare
 from umi_common.evaluation.plots import plot_latency, plot_llm_calls, plot_precision_recall
+from umi_common.evaluation.plots_ranking import plot_decay, plot_score_flow
+from umi_common.types import Chunk, Hit, SearchResult, Signal
 
 PNG = b"\x89PNG"
 
@@ -71,6 +75,53 @@ def test_two_settings_make_a_map_and_more_make_a_plot_each():
     assert [axes.get_xlabel() for axes in spans.plot().axes] == ["lexical.k1", "lexical.b"]
     with pytest.raises(ConfigError, match="space"):
         replace(tuning(), space={}).plot()
+
+
+def flowing(*ways):
+    """Hits with (BM25, fused, after neighbours)."""
+    hits = [
+        Hit(
+            Chunk(f"c{n}", "t"),
+            last,
+            n,
+            signals=(Signal("lexical", 0, n, words),),
+            stages={"fused": fused, "after": last},
+        )
+        for n, (words, fused, last) in enumerate(ways, 1)
+    ]
+    return SearchResult(tuple(hits), "q")
+
+
+def test_the_flow_of_scores_is_a_line_a_hit_through_arms_and_stages():
+    axes = plot_score_flow(flowing((4.0, 0.2, 0.9), (8.0, 0.8, 0.45))).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["words", "fused", "after"]
+    # of the best at each station: 4/8, 0.2/0.8, 0.9/0.9; and 8/8, 0.8/0.8, 0.45/0.9
+    assert [list(line.get_ydata()) for line in axes.lines] == [[0.5, 0.25, 1.0], [1.0, 1.0, 0.5]]
+    assert [name.get_text() for name in axes.texts] == ["1  c1", "2  c2"]
+
+
+def test_names_of_hits_with_equal_scores_stand_apart():
+    axes = plot_score_flow(flowing(*[(1.0, 1.0, 0.0)] * 9)).axes[0]
+    heights = [name.xyann[1] for name in axes.texts]
+    assert len(heights) == 6  # more are a tangle
+    assert all(above - below > 0.06 for above, below in pairwise(heights))
+    assert min(heights) == 0.0
+
+
+def test_a_decay_curve_is_halfway_to_the_floor_at_its_half_life():
+    (week, month, floor) = plot_decay([24 * 7, 24 * 30], floor=0.4).axes[0].lines
+    days, factors = week.get_data()
+    assert np.interp(7.0, days, factors) == pytest.approx(0.7, abs=1e-3)
+    assert np.interp(30.0, *month.get_data()) == pytest.approx(0.7, abs=1e-3)
+    assert set(floor.get_ydata()) == {0.4}
+    assert week.axes.get_xlabel() == "age (days)"
+
+
+def test_a_plot_of_nothing_says_so():
+    with pytest.raises(InputError, match="no hits"):
+        plot_score_flow(SearchResult((), "q"))
+    with pytest.raises(InputError, match="half-life"):
+        plot_decay([])
 
 
 def test_a_figure_shows_itself_in_a_notebook_and_leaves_pyplot_alone(comparison):

@@ -17,7 +17,7 @@ from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNode
 from pytest import approx
 
 from umi_common.errors import ConfigError, InvalidChunk
-from umi_common.sim import HashEmbedder
+from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk
 from umi_llamaindex import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours, UmiPostprocessor, UmiQuery
@@ -203,6 +203,21 @@ def test_a_store_tells_who_stands_beside_whom():
     assert {one.node.node_id: one.score for one in found} == approx(
         spread_by_hand(scores, {"c1": "c2", "c2": "c3"}, 3), rel=1e-3
     )
+
+
+@pytest.mark.parametrize("made", [UmiMMR, UmiNearDuplicates])
+def test_vectors_come_from_the_store_that_has_them_all(made):
+    embedder = CountingEmbedder(HashEmbedder())
+    texts = {"a": "red boat", "b": "red boat now", "c": "night train"}
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(id, text) for id, text in texts.items()])
+        nodes = [item(id, 1 - place / 10, text) for place, (id, text) in enumerate(texts.items())]
+        stage = made(store=store, embed_model=embedder)
+        from_store = stage.postprocess_nodes(nodes)
+        assert not embedder.texts
+        assert from_store == made(embed_model=HashEmbedder()).postprocess_nodes(nodes)
+        stage.postprocess_nodes([*nodes, item("stranger", 0.1)])
+        assert len(embedder.texts) == 4, "vectors of two origins are never compared"
 
 
 def test_nodes_that_follow_each_other_in_a_circle_do_no_harm():

@@ -50,3 +50,20 @@ def page(browser, tmp_path_factory) -> Path:
     hostile_result().explain(path)
     browser.get(path.as_uri())
     return path
+
+
+NOTEBOOK = (
+    "<!doctype html><meta charset='utf-8'><title>notebook</title><meta name='color-scheme' content='light dark'>"
+    "<meta name='viewport' content='width=device-width'><body style='background:Canvas;color:CanvasText'>"
+)
+"""Around a cell's output: a notebook's own colours."""
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory) -> Path:
+    """The hostile result as a notebook shows it."""
+    from hostile import hostile_result
+
+    path = tmp_path_factory.mktemp("cell") / "notebook.html"
+    path.write_text(NOTEBOOK + hostile_result()._repr_html_(), encoding="utf-8")
+    return path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -9,13 +11,23 @@ from hostile import MARKUP, hostile_result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.explain import reasons, snippet, to_html, to_page, to_text
 from umi_common.explain.flow import flow_picture
+from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, steps
-from umi_common.explain.texts import excerpt, marked, query_terms, visible
+from umi_common.explain.texts import visible
+from umi_common.retriever import DualRetriever
+from umi_common.store.analyzer import Analyzer
+from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed
 
+ENGLISH = Analyzer(AnalyzerConfig()).terms
 ACTING = "\x1b\x07\x00\u202e\u2066\u0085"
+
+
+def words_of(query, *, terms_of=ENGLISH):
+    return QueryWords.of(SearchResult((), query, terms_of=terms_of))
 
 
 def hit(rank=1, *, signals=(), ranks=None, text="Priya works at Acme."):
@@ -49,7 +61,7 @@ def test_a_snippet_is_one_line_cut_at_a_word():
 
 def test_an_excerpt_begins_a_little_before_a_word_that_comes_late():
     text = "filler " * 100 + "the boiler inspector came " + "filler " * 100
-    shown = excerpt(text, query_terms(SearchResult((), "inspectors")), 100)
+    shown = excerpt(text, words_of("inspectors"), 100)
     assert shown.startswith("… ")
     assert "boiler inspector" in shown
     assert len(shown) <= 104
@@ -62,16 +74,37 @@ def test_an_excerpt_begins_a_little_before_a_word_that_comes_late():
         ("who is at Acme", "who is at Acme", "who is at <mark>Acme</mark>"),
         ("who is it", "who is it", "<mark>who</mark> <mark>is</mark> <mark>it</mark>"),
         ("東京", "昨日東京で", "昨日<mark>東京</mark>で"),
+        ("café हिंदी", "Cafés में हिंदी", "<mark>Cafés</mark> में <mark>हिंदी</mark>"),
+        ("wait", "asyncio.wait_for waits", "asyncio.<mark>wait</mark>_for <mark>waits</mark>"),
+        ("ac12", "AC-12, ac 13", "<mark>AC</mark>-<mark>12</mark>, <mark>ac</mark> 13"),
+        ("Acme's", "Acme’s acme", "<mark>Acme</mark>’s <mark>acme</mark>"),
+        ("don", "I don't, Don", "I don&#x27;t, <mark>Don</mark>"),
+        ("for wait_for", "wait for it", "<mark>wait</mark> for it"),
         ("b", "<b>b</b>", "&lt;<mark>b</mark>&gt;<mark>b</mark>&lt;/<mark>b</mark>&gt;"),
     ],
 )
 def test_words_of_the_query_are_marked_by_their_stem_and_function_words_are_not(query, text, expected):
-    assert marked(text, query_terms(SearchResult((), query))) == expected
+    assert marked(text, words_of(query)) == expected
+
+
+def test_what_is_marked_is_what_the_stores_own_analyzer_equates():
+    chunk = Chunk("c", "Die Häuser liefen voll, das Haus nicht; running ran.")
+    marks = {}
+    for language in ("german", "english", "none"):
+        with HybridStore.open(config=UmiConfig(analyzer=AnalyzerConfig(language=language))) as store:
+            store.add([chunk])
+            result = DualRetriever(store).search("haus runs")
+        marks[language] = re.findall("<mark>(.*?)</mark>", to_html(copy.deepcopy(result)))
+    assert marks == {"german": ["Häuser", "Haus"], "english": ["Haus", "running"], "none": ["Haus"]}
+
+
+def test_a_result_of_a_store_that_tells_no_terms_marks_the_words_as_typed():
+    assert marked("Leaks at the VALVE", words_of("the valve leak", terms_of=None)) == "Leaks at the <mark>VALVE</mark>"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_no_text_whatever_brings_markup_or_controls(text, query):
-    shown = marked(text, query_terms(SearchResult((), query)))
+    shown = marked(text, words_of(query))
     parser = Tags()
     parser.feed(shown)
     parser.close()

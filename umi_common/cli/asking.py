@@ -1,7 +1,10 @@
-"""`umi search` and `umi ask`."""
+"""`umi search`, `umi explain` and `umi ask`."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,8 +23,14 @@ from umi_common.cli.options import (
     where_of,
 )
 from umi_common.config import UmiConfig
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import AssembledContext, TokenBudget
+from umi_common.explain import to_text, visible
+from umi_common.retriever import DualRetriever
 from umi_common.types import Hit, SearchResult
 
+BOLD = ("\x1b[1m", "\x1b[22m")
+"""Around the query's words in a terminal; left out where the output goes elsewhere."""
 PROMPT = """Answer the question from the evidence alone, and cite its numbers. Say so if it does not answer it.
 
 {context}
@@ -29,7 +38,7 @@ PROMPT = """Answer the question from the evidence alone, and cite its numbers. S
 Question: {question}"""
 
 QueryArgument = Annotated[str, typer.Argument(help="What you want to know.")]
-ExplainOption = Annotated[Path | None, typer.Option("--explain", help="Write a page about why these hits (HTML).")]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page about it there.")]
 TokensOption = Annotated[int, typer.Option("--tokens", "-t", min=1, help="Most tokens of the context.")]
 ContextOption = Annotated[bool, typer.Option("--context", help="Print the context alone, without a prompt.")]
 
@@ -39,23 +48,41 @@ def search(
     store: StoreOption = DEFAULT_STORE,
     where: WhereOption = None,
     limit: LimitOption = 5,
-    explain: ExplainOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find passages and say why they are there."""
-    from umi_common.retriever import DualRetriever
-
-    with opened(store) as source, DualRetriever(source, config=UmiConfig.load(config)) as umi:
+    with _asking(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
-    if explain is not None:
-        result.explain(explain)
     if json:
         print_json(as_data(result))
     else:
-        typer.echo(str(result))
-    if explain is not None and not json:
-        typer.echo(f"why: {explain}")
+        typer.echo(to_text(result, emphasis=BOLD) if result else "nothing found; umi status shows what the store holds")
+
+
+def explain(
+    query: QueryArgument,
+    html: HtmlOption = None,
+    store: StoreOption = DEFAULT_STORE,
+    where: WhereOption = None,
+    limit: LimitOption = 10,
+    tokens: TokensOption = 2_000,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how an answer came about: every rank on the way, what was left out, times, and the packed context."""
+    with _asking(store, config) as umi:
+        result = umi.search(query, limit=limit, where=where_of(where))
+        packed = assemble(result.hits, budget=TokenBudget(max_total=tokens))
+    if html is not None:
+        result.explain(html, context=packed)
+    if json:
+        print_json({**as_data(result), **_packed(packed), "html": None if html is None else str(html)})
+    elif html is not None:
+        typer.echo(f"{len(result)} hits; {html} says why: open it in a browser")
+    else:
+        typer.echo(to_text(result, emphasis=BOLD, full=True))
+        typer.echo(f"  context: {packed.stats.tokens} of {tokens} tokens in {len(packed)} parts; --html FILE draws it")
 
 
 def ask(
@@ -68,22 +95,19 @@ def ask(
     json: JsonOption = False,
 ) -> None:
     """Print a prompt with the best evidence that fits; umi itself asks no LLM: pipe it into the one you use."""
-    from umi_common.context.budget import TokenBudget
-    from umi_common.retriever import DualRetriever
-
-    with opened(store) as source, DualRetriever(source, config=UmiConfig.load(config)) as umi:
+    with _asking(store, config) as umi:
         packed = umi.get_context(query, budget=TokenBudget(max_total=tokens), where=where_of(where))
     if json:
-        print_json(
-            {
-                "query": query,
-                "context": packed.text,
-                "parts": [asdict(part) for part in packed],
-                "stats": _stats(packed),
-            }
-        )
+        print_json({"query": query, **_packed(packed)})
     else:
-        typer.echo(packed.text if context else PROMPT.format(context=packed.text, question=query))
+        text = packed.text if context else PROMPT.format(context=packed.text, question=query)
+        typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold what steers a terminal
+
+
+@contextmanager
+def _asking(store: Path, config: Path | None) -> Iterator[DualRetriever]:
+    with opened(store) as source, DualRetriever(source, config=UmiConfig.load(config)) as umi:
+        yield umi
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:
@@ -117,13 +141,17 @@ def _hit(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _stats(packed: Any) -> dict[str, Any]:
+def _packed(packed: AssembledContext) -> dict[str, Any]:
     stats = packed.stats
     return {
-        "tokens": stats.tokens,
-        "budget": stats.budget,
-        "sources": stats.sources,
-        "counter": stats.counter,
-        "approximate": stats.approximate,
-        "dropped": [asdict(gone) for gone in stats.dropped],
+        "context": packed.text,
+        "parts": [asdict(part) for part in packed],
+        "stats": {
+            "tokens": stats.tokens,
+            "budget": stats.budget,
+            "sources": stats.sources,
+            "counter": stats.counter,
+            "approximate": stats.approximate,
+            "dropped": [asdict(gone) for gone in stats.dropped],
+        },
     }

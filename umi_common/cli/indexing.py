@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,12 +16,15 @@ import typer
 
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json
 from umi_common.config import UmiConfig
+from umi_common.explain import one_line
+from umi_common.progress import progress_bar
 
 if TYPE_CHECKING:
     from umi_common.files import Report
 
 INTERRUPTED = 130
 """The exit code that shells give to Ctrl-C."""
+STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
 PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
 
 
@@ -33,8 +38,6 @@ def index(
 
     Unchanged files cost nothing, changed ones are replaced, vanished ones removed. Ctrl-C stops in good order.
     """
-    from tqdm.auto import tqdm
-
     from umi_common.files.folders import checked_roots
     from umi_common.files.folders import index as index_files
     from umi_common.store.hybrid import HybridStore
@@ -42,7 +45,7 @@ def index(
     checked_roots(paths)  # before a store is made for nothing
     settings = None if config is None else UmiConfig.load(config)
     with HybridStore.open(store, config=settings) as opened, _interruptible() as asked:
-        with tqdm(unit=" files", disable=True if json else None, leave=False) as bar:
+        with progress_bar(unit=" files", disable=True if json else None, leave=False) as bar:
 
             def advance(done: int, total: int) -> None:
                 bar.total = total
@@ -68,7 +71,7 @@ def _tell(report: Report, store: Path, there: int) -> None:
         kinds = ", ".join(f"{ending} {count}" for ending, count in report.left_out.most_common(8))
         typer.echo(f"left out, of other kinds: {kinds}")
     for problem in report.problems:
-        typer.echo(f"umi: {problem}", err=True)
+        typer.echo(f"umi: {one_line(problem)}", err=True)
     if report.stopped:
         typer.echo("umi: stopped; what is indexed can be searched, the same command goes on from here", err=True)
     elif there:
@@ -83,6 +86,7 @@ def _interruptible() -> Iterator[list[int]]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         asked.append(number)
+        os.write(sys.stderr.fileno(), STOPPING)  # print may be in the middle of something
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = signal.signal(signal.SIGINT, ask)

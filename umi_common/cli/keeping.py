@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,19 +11,38 @@ import typer
 from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened, print_json
 
 if TYPE_CHECKING:
-    from umi_common.store.care import Verification
+    from umi_common.store.care import StoreStatus, Verification
 
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Show what is in a store and which parts answer."""
+    """Show what is in a store and which parts answer; ends with 1 if one does not."""
     with opened(store) as source:
-        found = asdict(source.status())
+        found = source.status()
     if json:
-        print_json(found)
-        return
-    for name, value in found.items():
-        shown = f"{value / 1e6:.1f} MB" if name == "bytes_on_disk" else value
-        typer.echo(f"{name.replace('_', ' '):<14} {shown}")
+        print_json({"store": str(store), **asdict(found)})
+    else:
+        for name, value in _lines(found):
+            typer.echo(f"{name:<10} {value}")
+    _end(found.problems, quiet=json, fix=f"until then searches do without; umi repair --store {store}")
+
+
+def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
+    yield "chunks", f"{found.chunks:,} from {found.sources:,} sources"
+    yield "words", found.lexical
+    yield "meaning", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
+    if found.dead_rows:
+        yield "removed", f"{found.dead_rows:,} chunks still take room; umi rebuild frees it"
+    yield "on disk", human_bytes(found.bytes_on_disk)
+
+
+def human_bytes(count: int) -> str:
+    """`504.9 kB`; a kB is 1,000 bytes."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1_000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1_000
+    return f"{size:.1f} TB"
 
 
 def verify(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
@@ -38,9 +58,9 @@ def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
 
 
 def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Make all indexes anew from the ledger; embeds nothing."""
+    """Make all indexes anew from the ledger and free what removed chunks take; embeds nothing."""
     with opened(store, writing=True) as source:
-        source.rebuild()
+        source.compact()
         _tell(source.verify(), json, fix="restore umi.db from a copy")
 
 
@@ -49,8 +69,12 @@ def _tell(found: Verification, json: bool, *, fix: str) -> None:
         print_json({"sound": bool(found), **asdict(found)})
     elif found:
         typer.echo(f"{found.checked} chunks, all sound")
-    else:
-        for problem in found.problems:
-            typer.echo(f"umi: {problem}; {fix}", err=True)
-    if not found:
+    _end(found.problems, quiet=json, fix=fix)
+
+
+def _end(problems: Sequence[str], *, quiet: bool, fix: str) -> None:
+    """With 1 if there are problems, each a line with its fix."""
+    for problem in () if quiet else problems:
+        typer.echo(f"umi: {problem}; {fix}", err=True)
+    if problems:
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from umi_common.cli.asking import as_data
 from umi_common.cli.options import ConfigOption, JsonOption, print_json
 from umi_common.config import UmiConfig
 
@@ -30,11 +31,17 @@ TUNED = {
 MISSES_SHOWN = 10
 
 
-def demo(question: QuestionOption = None, directory: DirectoryOption = Path(".umi-demo")) -> None:
+def demo(
+    question: QuestionOption = None, directory: DirectoryOption = Path(".umi-demo"), json: JsonOption = False
+) -> None:
     """Index the Python standard library's docs, ask through LangChain and LlamaIndex, show why."""
+    from rich.console import Console
+
     from umi_common.demo.run import run
 
-    run(directory, question)
+    results = run(directory, question, Console(quiet=json))
+    if json:
+        print_json({"store": str(directory), "answers": [as_data(result) for result in results]})
 
 
 def evaluate(

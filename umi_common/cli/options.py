@@ -27,7 +27,7 @@ LimitOption = Annotated[int, typer.Option("--limit", "-k", min=1, max=100, help=
 DEFAULT_STORE = Path(".umi")
 
 
-def opened(store: Path, *, writing: bool = False) -> HybridStore:
+def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> HybridStore:
     """A store that is there already.
 
     Raises:
@@ -37,7 +37,7 @@ def opened(store: Path, *, writing: bool = False) -> HybridStore:
 
     if not (store / LEDGER).exists():
         raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {store}")
-    return HybridStore.open(store, read_only=not writing)
+    return HybridStore.open(store, read_only=not writing, embedder=embedder)
 
 
 def where_of(conditions: Sequence[str] | None) -> dict[str, Any] | None:

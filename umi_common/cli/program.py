@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
 import typer
 
-from umi_common.cli import asking, keeping, measuring
+from umi_common.cli import asking, keeping, measuring, migrating
 from umi_common.cli.indexing import INTERRUPTED, index
 from umi_common.errors import UmiError
+from umi_common.explain import one_line
 
 WRONG_USAGE = 2
 
@@ -26,11 +28,13 @@ def umi() -> None:
 
 app.command()(index)
 app.command()(asking.search)
+app.command()(asking.explain)
 app.command()(asking.ask)
 app.command()(keeping.status)
 app.command()(keeping.verify)
 app.command()(keeping.repair)
 app.command()(keeping.rebuild)
+app.command()(migrating.migrate)
 app.command()(measuring.demo)
 app.command("eval")(measuring.evaluate)
 app.command()(measuring.tune)
@@ -38,6 +42,7 @@ app.command()(measuring.tune)
 
 def main() -> None:
     """Entry point of `umi`."""
+    logging.basicConfig(level=logging.CRITICAL)  # what goes wrong is told in one line by the command itself
     try:
         code = app(standalone_mode=False)
     except UmiError as error:
@@ -57,10 +62,10 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed already
             raise SystemExit(WRONG_USAGE) from error
         path = "umi" if context is None else context.command_path
-        _end(f"{usage()} See: {path} --help", WRONG_USAGE)
+        _end(f"{usage().rstrip('.')}. See: {path} --help", WRONG_USAGE)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
 def _end(message: str, code: int) -> None:
-    sys.stderr.write(f"umi: {' '.join(message.split())}\n")
+    sys.stderr.write(f"umi: {one_line(message)}\n")
     raise SystemExit(code)

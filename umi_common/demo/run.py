@@ -10,12 +10,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from tqdm.auto import tqdm
 
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.demo.corpus import standard_library
 from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
 from umi_common.explain import reasons, snippet
+from umi_common.progress import progress_bar
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
 from umi_common.store.hybrid import HybridStore
@@ -33,20 +33,23 @@ SLICE = 2_000
 """Chunks a write; an interrupted demo keeps what was written and goes on from there."""
 
 
-def run(directory: Path, question: str | None = None, console: Console | None = None) -> None:
+def run(directory: Path, question: str | None = None, console: Console | None = None) -> list[SearchResult]:
     """Show everything; `directory` keeps the index for the next time.
 
     Args:
         directory: Where the store lives; made if missing.
         question: Ask this one instead of the five.
         console: Where to draw.
+
+    Returns:
+        What umi found for each question about the standard library.
     """
     console = Console() if console is None else console
     begun = time.perf_counter()
     with open_standard_library(directory, console) as store:
         umi = DualRetriever(store)
         questions = [question] if question is not None else list(STDLIB_QUESTIONS)
-        _ask_through_frameworks(console, store, umi, questions)
+        results = _ask_through_frameworks(console, store, umi, questions)
         context = umi.get_context(questions[0], budget=TokenBudget(max_total=CONTEXT_TOKENS))
         _show_context(console, questions[0], context)
     if question is None:
@@ -54,6 +57,7 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
     console.print(
         f"\n[dim]{time.perf_counter() - begun:.1f} s in all; the index stays in {escape(str(directory))}[/dim]"
     )
+    return results
 
 
 def open_standard_library(directory: Path, console: Console) -> HybridStore:
@@ -64,7 +68,7 @@ def open_standard_library(directory: Path, console: Console) -> HybridStore:
     missing = [chunk for chunk, known in zip(chunks, store.get([c.id for c in chunks]), strict=True) if known is None]
     if missing:
         console.print(f"Indexing {len(missing):,} functions, classes and methods of the standard library")
-        with tqdm(total=len(missing), unit=" chunks") as bar:
+        with progress_bar(total=len(missing), unit=" chunks") as bar:
             for start in range(0, len(missing), SLICE):
                 store.add(missing[start : start + SLICE])
                 bar.update(len(missing[start : start + SLICE]))
@@ -73,12 +77,15 @@ def open_standard_library(directory: Path, console: Console) -> HybridStore:
     return store
 
 
-def _ask_through_frameworks(console: Console, store: HybridStore, umi: DualRetriever, questions: Sequence[str]) -> None:
+def _ask_through_frameworks(
+    console: Console, store: HybridStore, umi: DualRetriever, questions: Sequence[str]
+) -> list[SearchResult]:
     from umi_langchain import UmiRetriever as LangChainRetriever
     from umi_llamaindex import UmiRetriever as LlamaIndexRetriever
 
     through_langchain = LangChainRetriever.from_store(store, k=3)
     through_llamaindex = LlamaIndexRetriever.from_store(store, similarity_top_k=3)
+    results = []
     for question in questions:
         documents = through_langchain.invoke(question)
         nodes = through_llamaindex.retrieve(question)
@@ -87,6 +94,8 @@ def _ask_through_frameworks(console: Console, store: HybridStore, umi: DualRetri
         console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
         console.print(f"[dim]LangChain and LlamaIndex: {'the same hits' if same else 'DIFFERENT hits'}[/dim]")
         show_hits(console, result)
+        results.append(result)
+    return results
 
 
 def show_hits(console: Console, result: SearchResult) -> None:

@@ -12,6 +12,7 @@ from umi_common.evaluation.datasets import Dataset
 from umi_common.evaluation.runs import Run, RunFile, run_key, run_system
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import System
+from umi_common.progress import progress_bar
 from umi_common.request import LIMIT_MAX
 
 
@@ -83,7 +84,5 @@ def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Seq
 
 
 def _progress(systems: Mapping[str, System], datasets: Sequence[Dataset], show: bool) -> Any:
-    from tqdm.auto import tqdm
-
     queries = len(systems) * sum(len(dataset.judged) for dataset in datasets)
-    return tqdm(total=queries, desc="comparing", unit="query", disable=not show)
+    return progress_bar(total=queries, desc="comparing", unit="query", disable=not show)

@@ -1,4 +1,4 @@
-"""Comparisons and tunings as matplotlib figures; each also writes a file where a path is given.
+"""Comparisons and tunings as matplotlib figures; each also writes a file where a path is given. See `plots_ranking`.
 
 Colours are safe under colour blindness, nothing global is changed, no display is needed. Without matplotlib every
 function raises MissingExtra.
@@ -27,8 +27,8 @@ BAR_SHARE = 0.8
 
 def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) -> Any:
     """A bar a system and set: the mean of one metric with its 95 % interval."""
-    figure = _figures()
-    chart = figure.Chart(max(5.0, 1.2 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
+    figure = figures()
+    chart = figure.Chart(max(6.5, 2.7 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
     axes = chart.add_subplot()
     width = BAR_SHARE / len(comparison.systems)
     for place, system in enumerate(comparison.systems):
@@ -40,43 +40,45 @@ def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) ->
         axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=figure.colour(place))
     axes.set_xticks(range(len(comparison.sets)), comparison.sets)
     axes.set_ylim(0.0, 1.0)
-    _label(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)")
+    label(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
     return chart.saved(path)
 
 
 def plot_precision_recall(comparison: Comparison, set: str | None = None, path: PathOption = None) -> Any:
     """Precision against recall at every cut-off from 1 to the depth asked for, a line a system."""
-    figure = _figures()
-    chart = figure.Chart(5.0, 4.0)
+    figure = figures()
+    chart = figure.Chart(6.5, 4.0)
     axes = chart.add_subplot()
     for place, system in enumerate(comparison.systems):
         comparison.row(system, set)  # names the sets there are, if this is none
         recall, precision = (_curve(comparison, system, set, name) for name in ("recall", "precision"))
         axes.plot(recall, precision, marker=figure.marker(place), ms=4, label=system, color=figure.colour(place))
-    axes.set_ylim(bottom=0.0)
+    axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
     name = comparison.sets[0] if set is None else set
-    _label(axes, f"{name}: precision and recall at 1..{comparison.depth}", "recall (0..1)", "precision (0..1)")
+    label(
+        axes, f"{name}: precision and recall at 1..{comparison.depth}", "recall (0..1)", "precision (0..1)", beside=True
+    )
     return chart.saved(path)
 
 
 def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
     """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
-    figure = _figures()
-    chart = figure.Chart(6.0, 1.2 + 0.4 * len(comparison.systems))
+    figure = figures()
+    chart = figure.Chart(6.5, 1.4 + 0.4 * len(comparison.systems))
     axes = chart.add_subplot()
     for share, name in enumerate(LATENCY_SHARES):
         spent = [_latency(comparison, system, LATENCY_SHARES[name]) for system in comparison.systems]
         axes.scatter(spent, comparison.systems, marker=figure.marker(share), color=figure.colour(share), label=name)
     axes.set_xscale("log")
-    _label(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "")
+    label(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
     return chart.saved(path)
 
 
 def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: PathOption = None) -> Any:
     """Quality bought with LLM calls: one metric (recall at the largest k) against calls a query, a point a system."""
-    figure = _figures()
+    figure = figures()
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
-    chart = figure.Chart(5.5, 4.0)
+    chart = figure.Chart(6.5, 4.0)
     axes = chart.add_subplot()
     for place, system in enumerate(comparison.systems):
         rows = [row for row in comparison.rows if row.system == system and row.llm_calls is not None]
@@ -84,13 +86,13 @@ def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: Path
         quality = [comparison.value(system, metric, row.set) for row in rows]
         if rows:
             axes.scatter(calls, quality, marker=figure.marker(place), color=figure.colour(place), label=system)
-    _label(axes, f"{metric} against LLM calls", "LLM calls a query", f"{metric} (0..1)")
+    label(axes, f"{metric} against LLM calls", "LLM calls a query", f"{metric} (0..1)", beside=True)
     return chart.saved(path)
 
 
 def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
     """The surface of a search: a map where two settings varied, else the score over each setting by itself."""
-    figure = _figures()
+    figure = figures()
     names = list(tuning.space)
     if not names:
         raise ConfigError("this tuning does not know its space; plot what `tune` returned")
@@ -98,7 +100,8 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
         chart = figure.Chart(5.5, 4.2)
         _heat_map(chart, tuning, names)
         return chart.saved(path)
-    chart = figure.Chart(3.6 * len(names), 3.4)
+    chart = figure.Chart(max(4.6, 2.8 * len(names)), 3.4)
+    chart.suptitle(f"{tuning.metric} on the training sets, by setting")
     for axes, name in zip(np.atleast_1d(chart.subplots(1, len(names), sharey=True)), names, strict=True):
         tried = [trial for trial in tuning.history if name in trial.settings]
         settings = [trial.settings[name] for trial in tried]
@@ -106,7 +109,7 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
         across = settings if numeric else [str(value) for value in settings]
         axes.scatter(across, [trial.score for trial in tried], color=figure.colour(0), s=16)
         axes.axhline(tuning.history[0].score, color=figure.colour(4), linestyle="--", label="before tuning")
-        _label(axes, name, name, f"{tuning.metric} on training sets (0..1)")
+        label(axes, "", name, f"{tuning.metric} (0..1)" if name == names[0] else "", legend=name == names[0])
     return chart.saved(path)
 
 
@@ -118,6 +121,11 @@ def _heat_map(chart: Any, tuning: Tuning, names: Sequence[str]) -> None:
             grid[down.index(trial.settings[names[1]]), across.index(trial.settings[names[0]])] = trial.score
     axes = chart.add_subplot()
     image = axes.imshow(grid, origin="lower", aspect="auto", cmap="cividis")
+    middle = np.nanmean([np.nanmin(grid), np.nanmax(grid)])
+    for (row, column), score in np.ndenumerate(grid):
+        if np.isfinite(score):
+            ink = "white" if score < middle else "black"
+            axes.text(column, row, f"{score:.3f}", color=ink, ha="center", va="center", fontsize="small")
     axes.set_xticks(range(len(across)), [str(value) for value in across])
     axes.set_yticks(range(len(down)), [str(value) for value in down])
     axes.set_title(f"{tuning.metric} on the training sets")
@@ -143,15 +151,18 @@ def _latency(comparison: Comparison, system: str, share: int) -> float:
     return float(np.percentile(times, share))
 
 
-def _label(axes: Any, title: str, across: str, up: str) -> None:
+def label(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
+    """Title, axes with units, and a legend where lines have names; `beside` the axes, where it hides nothing."""
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(fontsize="small")
+    if legend and axes.get_legend_handles_labels()[1]:
+        where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False} if beside else {}
+        axes.legend(fontsize="small", **where)
 
 
-def _figures() -> Any:
+def figures() -> Any:
+    """The module that draws; raises MissingExtra without matplotlib."""
     try:
         return import_module("umi_common.evaluation._figure")
     except ImportError as error:

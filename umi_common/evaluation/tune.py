@@ -21,6 +21,7 @@ from umi_common.evaluation.settings import changed, write_toml
 from umi_common.evaluation.splits import split_by_group
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import UmiSystem, open_system
+from umi_common.progress import progress_bar
 
 TRIALS = 30
 
@@ -142,10 +143,8 @@ def _search(
     patience: int | None,
     show_progress: bool,
 ) -> tuple[list[Trial], bool]:
-    from tqdm.auto import tqdm
-
     history, best, since = [start], start.score, 0
-    with tqdm(candidates, desc="tuning", unit="trial", disable=not show_progress) as bar:
+    with progress_bar(iterable=candidates, desc="tuning", unit="trial", disable=not show_progress) as bar:
         for settings, config in bar:
             history.append(_trial(settings, measure(config)))
             since = 0 if history[-1].score > best else since + 1

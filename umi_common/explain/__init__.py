@@ -5,6 +5,6 @@ from umi_common.explain.notebook import to_html
 from umi_common.explain.page import to_page
 from umi_common.explain.reasons import reasons
 from umi_common.explain.terminal import to_text
-from umi_common.explain.texts import snippet
+from umi_common.explain.texts import one_line, snippet, visible
 
-__all__ = ["reasons", "snippet", "to_frame", "to_html", "to_page", "to_text"]
+__all__ = ["one_line", "reasons", "snippet", "to_frame", "to_html", "to_page", "to_text", "visible"]

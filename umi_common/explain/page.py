@@ -12,7 +12,8 @@ from pathlib import Path
 from umi_common.context.parts import AssembledContext
 from umi_common.explain import sections
 from umi_common.explain.bars import losses
-from umi_common.explain.texts import plain, query_terms
+from umi_common.explain.marking import QueryWords
+from umi_common.explain.texts import plain
 from umi_common.types import SearchResult
 
 
@@ -42,15 +43,15 @@ def to_page(
 
 
 def _body(result: SearchResult, context: AssembledContext | None) -> str:
-    terms = query_terms(result)
+    words = QueryWords.of(result)
     facts = [f"{len(result)} hits", plain(result.mode), f"{result.trace.milliseconds:.1f} ms"]
     facts.append("deep search" if result.deep_search_used else "no deep search")
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
         f"<header><p class='brand'>umi: why these hits</p><h1 dir='auto'>{plain(result.query)}</h1>"
         f"<p class='facts'>{' · '.join(facts)}</p>{losses(result)}</header><main>"
-        f"{sections.hits(result, terms)}{sections.flow(result)}{sections.searched(result)}{sections.times(result)}"
-        f"{sections.packed(context, terms)}{sections.left_out(result)}</main>"
+        f"{sections.hits(result, words)}{sections.flow(result)}{sections.searched(result)}{sections.times(result)}"
+        f"{sections.packed(context, words)}{sections.left_out(result)}</main>"
     )
 
 

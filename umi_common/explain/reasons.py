@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from umi_common.types import Hit, Signal
+from umi_common.types import Hit, Signal, Stage
 
 ARM_WORDS = {"lexical": "words", "dense": "meaning"}
 """What a reader who knows no IR calls the arms."""
@@ -71,3 +71,16 @@ def steps(hits: Iterable[Hit]) -> list[list[Step]]:
         way += [Step(name, hit.ranks.get(name)) for name in stages]
         ways.append([*way, Step(FINAL, hit.rank)])
     return ways
+
+
+def decided(stage: Stage) -> str:
+    """What a stage decided: `dense engine: exact; chunks: 22`."""
+    return "; ".join(f"{name.replace('_', ' ')}: {_short(value)}" for name, value in stage.facts.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_short, value))
+    return str(value)

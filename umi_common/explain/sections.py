@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from umi_common.context.parts import AssembledContext, ContextPart
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
-from umi_common.explain.reasons import MEASURES, Step, arm_word, steps
-from umi_common.explain.texts import excerpt, marked, plain
+from umi_common.explain.marking import QueryWords, excerpt, marked
+from umi_common.explain.reasons import MEASURES, Step, arm_word, decided, steps
+from umi_common.explain.texts import place, plain
 from umi_common.types import Hit, SearchResult, Signal
 
 EXCERPT_CHARACTERS = 600
@@ -18,11 +18,11 @@ FOUND_DEPTH = 10
 TIME_COLOUR = bars.OTHER_COLOUR
 
 
-def hits(result: SearchResult, terms: frozenset[str]) -> str:
+def hits(result: SearchResult, words: QueryWords) -> str:
     """Every hit, with a box that filters them."""
     largest = bars.largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
-    items = "".join(_hit(hit, way, top, largest, terms) for hit, way in zip(result, steps(result), strict=True))
+    items = "".join(_hit(hit, way, top, largest, words) for hit, way in zip(result, steps(result), strict=True))
     found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
     return (
         "<section id='hits' aria-labelledby='hits-head' tabindex='-1'><h2 id='hits-head'>Hits</h2>"
@@ -34,32 +34,27 @@ def hits(result: SearchResult, terms: frozenset[str]) -> str:
     )
 
 
-def _hit(hit: Hit, way: list[Step], top: float, largest: Mapping[str, float], terms: frozenset[str]) -> str:
+def _hit(hit: Hit, way: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
     chunk = hit.chunk
-    facts = [plain(chunk.source)] if chunk.source else []
-    if chunk.position is not None:
-        facts.append(f"position {chunk.position}")
-    if chunk.event_time is not None:
-        facts.append(f"<time datetime='{chunk.event_time.isoformat()}'>{chunk.event_time:%d %b %Y %H:%M} UTC</time>")
     share = hit.score / top if top > 0 else 0.0
-    place = f"<p class='why' dir='auto'>{' · '.join(facts)}</p>" if facts else ""
+    where = " · ".join(f"<bdi>{plain(fact)}</bdi>" for fact in place(chunk))
     return (
         f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
         f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
-        f"<bdi>{plain(chunk.id)}</bdi></a></h3>{place}"
+        f"<bdi>{plain(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
         f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
-        f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, terms)}"
+        f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
         f"<p class='why'>{bars.way(way)}</p>{_numbers(hit)}</article></li>"
     )
 
 
-def _text(text: str, terms: frozenset[str]) -> str:
+def _text(text: str, words: QueryWords) -> str:
     if len(text) <= EXCERPT_CHARACTERS:
-        return f"<p class='text' dir='auto'>{marked(text, terms)}</p>"
-    shown = f"<p class='text' dir='auto'>{marked(excerpt(text, terms, EXCERPT_CHARACTERS), terms)}</p>"
+        return f"<p class='text' dir='auto'>{marked(text, words)}</p>"
+    shown = f"<p class='text' dir='auto'>{marked(excerpt(text, words, EXCERPT_CHARACTERS), words)}</p>"
     return (
         f"{shown}<details class='whole'><summary>Whole text, {len(text):,} characters</summary>"
-        f"<p class='text' dir='auto'>{marked(text, terms)}</p></details>"
+        f"<p class='text' dir='auto'>{marked(text, words)}</p></details>"
     )
 
 
@@ -149,7 +144,7 @@ def times(result: SearchResult) -> str:
     rows = "".join(
         f"<tr><th scope='row'>{plain(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
         f"{bars.bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
-        f"<td>{_facts(stage.facts)}</td></tr>"
+        f"<td>{plain(decided(stage))}</td></tr>"
         for stage in result.trace
     )
     heads = "".join(f"<th scope='col'>{head}</th>" for head in ("stage", "time", "what it decided"))
@@ -163,24 +158,12 @@ def times(result: SearchResult) -> str:
     )
 
 
-def _facts(facts: Mapping[str, Any]) -> str:
-    return "; ".join(f"{plain(name.replace('_', ' '))}: {plain(_short(value))}" for name, value in facts.items())
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_short, value))
-    return str(value)
-
-
-def packed(context: AssembledContext | None, terms: frozenset[str]) -> str:
+def packed(context: AssembledContext | None, words: QueryWords) -> str:
     """The context, a bar of tokens for each part."""
     if context is None:
         return ""
     stats = context.stats
-    items = "".join(_part(part, stats.budget, terms) for part in context)
+    items = "".join(_part(part, stats.budget, words) for part in context)
     dropped = "".join(f"<li><b>{plain(gone.id)}</b>: {plain(gone.reason)}</li>" for gone in stats.dropped)
     rest = f"<details><summary>Not in it: {len(stats.dropped)}</summary><ul>{dropped}</ul></details>" if dropped else ""
     about = "about " if stats.approximate else ""
@@ -191,13 +174,13 @@ def packed(context: AssembledContext | None, terms: frozenset[str]) -> str:
     )
 
 
-def _part(part: ContextPart, budget: int, terms: frozenset[str]) -> str:
+def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
     name = plain(part.source if part.source is not None else part.ids[0])
     cut = ", cut short" if part.trimmed else ""
     return (
         f"<li><div class='umi-arm'>{bars.bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
-        f"<b dir='auto'>[{part.number}] {name}</b> <span class='why'>{plain(part.reason)}</span>"
-        f"{_text(part.text, terms)}</li>"
+        f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{plain(part.reason)}</span>"
+        f"{_text(part.text, words)}</li>"
     )
 
 

@@ -1,29 +1,52 @@
-"""A result in a terminal: the plain twin of the notebook's table."""
+"""A result in a terminal: the plain twin of the notebook's table and, in full, of the page."""
 
 from __future__ import annotations
 
-from umi_common.explain.reasons import reasons
-from umi_common.explain.texts import excerpt, query_terms, visible
-from umi_common.types import SearchResult
+from collections.abc import Iterator
+
+from umi_common.explain.marking import QueryWords, excerpt, marked
+from umi_common.explain.reasons import decided, reasons, steps
+from umi_common.explain.texts import one_line, place
+from umi_common.types import Hit, SearchResult, Stage, Suppressed
 
 TEXT_CHARACTERS = 160
+NO_EMPHASIS = ("", "")
 
 
-def to_text(result: SearchResult) -> str:
-    """Hits with reasons; no colour, one to three lines a hit, nothing in a text can steer the terminal."""
-    terms = query_terms(result)
+def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, full: bool = False) -> str:
+    """Hits with reasons, three lines a hit; nothing in a text can steer the terminal.
+
+    Args:
+        emphasis: What stands before and after the query's words.
+        full: Also each hit's ranks from stage to stage, what was left out and why, and what each stage decided.
+    """
+    words = QueryWords.of(result)
     lines = [f"{len(result)} hits, {result.mode}, {result.trace.milliseconds:.1f} ms"]
-    lines.extend(f"  also searched: {visible(text)}" for text in result.query_variations)
-    for hit in result:
-        place = f"  [{_line(hit.chunk.source)}]" if hit.chunk.source else ""
-        lines.append(f"{hit.rank:>3}  {hit.score:.3f}  {_line(hit.chunk.id)}{place}")
-        lines.append(f"       {visible(excerpt(hit.chunk.text, terms, TEXT_CHARACTERS))}")
-        lines.append(f"       {' · '.join(reasons(hit))}")
-    lines.extend(f"  without {loss.part}: {loss.reason}; {loss.consequence}" for loss in result.degraded)
-    if result.suppressed:
+    lines.extend(f"  also searched: {one_line(text)}" for text in result.query_variations)
+    for hit, way in zip(result, steps(result), strict=True):
+        lines += _hit(hit, words, emphasis)
+        if full:
+            ranks = (f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in way)
+            lines.append(f"       {' → '.join(ranks)}")
+    lines += [f"  without {loss.part}: {loss.reason}; {loss.consequence}" for loss in result.degraded]
+    if full:
+        lines += [*map(_left_out, result.suppressed), *map(_stage, result.trace)]
+    elif result.suppressed:
         lines.append(f"  left out: {len(result.suppressed)} (result.suppressed says why)")
     return "\n".join(lines)
 
 
-def _line(text: str) -> str:
-    return visible(" ".join(text.split()))
+def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str]:
+    where = f"  [{one_line(' · '.join(place(hit.chunk)))}]" if place(hit.chunk) else ""
+    yield f"{hit.rank:>3}  {hit.score:.3f}  {one_line(hit.chunk.id)}{where}"
+    yield f"       {marked(excerpt(hit.chunk.text, words, TEXT_CHARACTERS), words, around=emphasis, written=str)}"
+    yield f"       {' · '.join(reasons(hit))}"
+
+
+def _left_out(gone: Suppressed) -> str:
+    by = "" if gone.by is None else f", in its place {one_line(gone.by)}"
+    return f"  left out: {one_line(gone.id)} ({gone.reason}{by})"
+
+
+def _stage(stage: Stage) -> str:
+    return f"  {stage.name:<20} {stage.milliseconds:8.2f} ms  {one_line(decided(stage))}".rstrip()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from umi_common.files.chat import message_pattern, messages
 from umi_common.files.manifest import FILE_KEY
 from umi_common.files.markup import HtmlText, markdown_headings
 from umi_common.files.passages import Passage, passages
+from umi_common.files.reading import check_name, content_of, text_of
 from umi_common.records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Part of a file's version: raise it with every change of what a file's chunks are."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
@@ -38,12 +39,18 @@ def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
         MissingExtra: For a PDF without pypdf.
     """
     name = path.as_posix() if source is None else source
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FileUnreadable(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    check_name(name, path)
+    return chunks_in(path, content_of(path), name)
+
+
+def chunks_in(path: Path, content: bytes, name: str, *, first_line: int = 1) -> list[Chunk]:
+    """The chunks of a file's content, cut from `name`; of records also of a range that begins at a line.
+
+    Raises:
+        FileUnreadable, MissingExtra: As `chunks_of`.
+    """
     if path.suffix.lower() in RECORD_ENDINGS:
-        return list(_records(path, _decoded(path, content), name))
+        return list(_records(path, text_of(path, content), name, first_line))
     reader = READERS.get(path.suffix.lower(), _plain_text)
     return [
         Chunk(
@@ -68,33 +75,20 @@ def _id(name: str, position: int) -> str:
     return id if len(id.encode()) <= ID_BYTES_MAX else f"{hashlib.sha256(name.encode()).hexdigest()}#{position}"
 
 
-def _decoded(path: Path, content: bytes) -> str:
-    """The text as Python's open() would read it: UTF-8 or UTF-16 by its mark, else Windows-1252; newlines are \\n."""
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    if encoding == "utf-8-sig" and b"\x00" in content[:8_192]:
-        raise FileUnreadable(f"{path} is no text; leave it out, or convert it to text first")
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError:
-        text = content.decode("cp1252", "replace")
-    return re.sub(r"\r\n?", "\n", text)
-
-
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
-    text = _decoded(path, content)
+    text = text_of(path, content)
     pattern = message_pattern(text)
     return passages(text) if pattern is None else messages(text, pattern)
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
-    text = _decoded(path, content)
+    text = text_of(path, content)
     return passages(text, markdown_headings(text))
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     page = HtmlText()
-    page.feed(_decoded(path, content))
-    page.close()
+    page.read(text_of(path, content))
     named = {"title": page.title} if page.title else {}
     for passage in passages(page.text, page.headings):
         yield Passage(passage.text, passage.start, {**named, **passage.metadata})
@@ -102,7 +96,7 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
 
 def _pdf(path: Path, content: bytes) -> Iterator[Passage]:
     """Passages with the page on which they begin; pages follow each other after a blank line."""
-    pages = [page.strip() + "\n\n" for page in _pdf_pages(path)]
+    pages = [page.strip() + "\n\n" for page in _pdf_pages(path, content)]
     text = "".join(pages)
     if not text.strip():
         raise FileUnreadable(f"{path} holds no text, only pictures of it; run it through OCR first")
@@ -111,13 +105,13 @@ def _pdf(path: Path, content: bytes) -> Iterator[Passage]:
         yield Passage(passage.text, passage.start, {"page": bisect_right(ends, passage.start) + 1})
 
 
-def _pdf_pages(path: Path) -> list[str]:
+def _pdf_pages(path: Path, content: bytes) -> list[str]:
     try:
         from pypdf import PdfReader
     except ImportError as error:
         raise MissingExtra("pypdf", "files") from error
     try:
-        return [page.extract_text() for page in PdfReader(path).pages]
+        return [page.extract_text() for page in PdfReader(BytesIO(content)).pages]
     except Exception as error:  # pypdf raises whatever a broken file makes it trip over
         raise FileUnreadable(f"{path} is no PDF that can be read ({type(error).__name__}: {error})") from error
 
@@ -133,12 +127,12 @@ ENDINGS = frozenset({*READERS, *RECORD_ENDINGS})
 """What a folder is searched for; a file that is named itself is read whatever its ending."""
 
 
-def _records(path: Path, text: str, name: str) -> Iterator[Chunk]:
-    for number, line in enumerate(text.split("\n"), 1):
+def _records(path: Path, text: str, name: str, first_line: int) -> Iterator[Chunk]:
+    for number, line in enumerate(text.split("\n"), first_line):
         if line.strip():
             try:
                 yield from _record(json.loads(line), name, number)
-            except ValueError as error:  # InvalidChunk is one
+            except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError
                 raise FileUnreadable(
                     f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '
                     '"metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'

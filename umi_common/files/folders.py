@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from umi_common.errors import FileUnreadable, MissingExtra
-from umi_common.files.chunks import ENDINGS, chunks_of, version_of
+from umi_common.files.chunks import ENDINGS, chunks_in, version_of
 from umi_common.files.manifest import FILE_KEY, Entry, Manifest
+from umi_common.files.reading import check_name, content_of, unreadable
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk
 
@@ -65,7 +66,7 @@ def index(
     roots = checked_roots(paths)
     work = _Work(store, Manifest(store))
     report = work.report
-    files = sorted(set(_files(roots, None if store.path is None else store.path.resolve(), report)))
+    files = sorted(set(files_below(roots, None if store.path is None else store.path.resolve(), report)))
     report.files = len(files)
     for done, path in enumerate(files):
         if stop():
@@ -76,7 +77,7 @@ def index(
             on_file(done + 1, len(files))
     work.write()
     if not report.stopped:
-        work.remove_vanished(roots, set(files))
+        work.remove_vanished(roots)
     work.manifest.save(settled=True)
     return report
 
@@ -93,17 +94,28 @@ def checked_roots(paths: Iterable[str | Path]) -> list[Path]:
     return [Path(path).resolve() for path in paths]
 
 
-def _files(roots: Iterable[Path], store: Path | None, report: Report) -> Iterator[Path]:
+def files_below(roots: Iterable[Path], store: Path | None, report: Report) -> Iterator[Path]:
     for root in roots:
-        if root.is_file():
+        if not root.is_dir():
             yield root
-        for folder, folders, names in os.walk(root):
+            continue
+        for folder, folders, names in os.walk(root, onerror=lambda error: report.problems.append(_refused(error))):
             folders[:] = [name for name in folders if _is_looked_into(Path(folder, name), store)]
             for path in (Path(folder, name) for name in names if not name.startswith(".")):
                 if path.suffix.lower() in ENDINGS:
                     yield path
                 else:
                     report.left_out[path.suffix.lower() or path.name] += 1
+
+
+def source_of(path: Path, base: Path | None) -> str:
+    """What an absolute path is called: as seen from `base`, where it lies below it."""
+    below = base is not None and path.is_relative_to(base)
+    return (path.relative_to(base) if below and base is not None else path).as_posix()
+
+
+def _refused(error: OSError) -> str:
+    return str(unreadable(Path(error.filename), error))
 
 
 def _is_looked_into(folder: Path, store: Path | None) -> bool:
@@ -120,30 +132,28 @@ class _Work:
         self._entries: dict[str, Entry] = {}
         self._settled = True
 
-    def source_of(self, path: Path) -> str:
-        below = self._base is not None and path.is_relative_to(self._base)
-        return (path.relative_to(self._base) if below and self._base is not None else path).as_posix()
-
     def take(self, path: Path) -> None:
         """Read a file if it may have changed."""
-        source = self.source_of(path)
+        source = source_of(path, self._base)
         known = self.manifest.entries.get(source, Entry(()))
         try:
             stat = path.stat()
             if (known.size, known.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
                 self.report.unchanged += 1
                 return
-            version = version_of(path.read_bytes())
+            check_name(source, path)
+            content = content_of(path)
+            version = version_of(content)
             if known.version == version:
                 self.manifest.entries[source] = replace(known, size=stat.st_size, mtime_ns=stat.st_mtime_ns)
                 self.report.unchanged += 1
                 return
-            chunks = chunks_of(path, source)
+            chunks = chunks_in(path, content, source)
             self._refuse_foreign(path, chunks)
         except (FileUnreadable, MissingExtra) as error:
             self.report.problems.append(str(error))
         except OSError as error:
-            self.report.problems.append(f"{path} cannot be read ({error.strerror}); check its permissions")
+            self.report.problems.append(str(unreadable(path, error)))
         else:
             self._chunks.update((chunk.id, chunk) for chunk in chunks)
             ids = tuple(chunk.id for chunk in chunks)
@@ -188,13 +198,24 @@ class _Work:
             self.manifest.save(settled=False)
             self._settled = False
 
-    def remove_vanished(self, roots: Sequence[Path], files: set[Path]) -> None:
+    def remove_vanished(self, roots: Sequence[Path]) -> None:
         """Out with files that lay under the roots and are gone."""
         base = Path("/") if self._base is None else self._base
         for source, entry in list(self.manifest.entries.items()):
             path = base / source
-            if path not in files and any(path.is_relative_to(root) for root in roots) and not path.exists():
+            if any(path.is_relative_to(root) for root in roots) and is_gone(path):
                 self._unsettle()
                 self.store.delete(entry.ids)
                 del self.manifest.entries[source]
                 self.report.removed += 1
+
+
+def is_gone(path: Path) -> bool:
+    """Not there, for certain: what cannot be looked at may be back tomorrow."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

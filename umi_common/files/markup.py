@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from umi_common.files.passages import Heading
 
 _FENCE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
-_ATX = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_ATX = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)
 UNSEEN = frozenset({"script", "style", "template", "svg", "noscript"})
 BLOCKS = frozenset(
     re.findall(
@@ -23,14 +23,21 @@ def markdown_headings(text: str) -> list[Heading]:
     """ATX headings (`## Title`) outside of code fences."""
     fences = [found.span() for found in _FENCE.finditer(text)]
     return [
-        Heading(found.start(), len(found[1]), found[2])
+        Heading(found.start(), len(found[1]), _without_closing(found[2]))
         for found in _ATX.finditer(text)
         if not any(start <= found.start() < end for start, end in fences)
     ]
 
 
+def _without_closing(title: str) -> str:
+    """`Setup ##` is Setup, `C#` is C#."""
+    title = title.rstrip()
+    bare = title.rstrip("#")
+    return bare.strip() if bare[-1:] in ("", " ", "\t") else title.strip()
+
+
 class HtmlText(HTMLParser):
-    """What a reader of a page would see; `text`, `headings` and `title` after `feed` and `close`."""
+    """What a reader of a page would see; `text`, `headings` and `title` after `read`."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -43,6 +50,12 @@ class HtmlText(HTMLParser):
         self._in_title = False
         self._heading: tuple[int, int, int] | None = None
         """First character, first piece, level."""
+
+    def read(self, markup: str) -> None:
+        """All of a page. A tag that is never closed ends it, as in a browser; Python's parser takes ages over many."""
+        closed = markup.rfind(">") + 1
+        self.feed(markup[:closed] + markup[closed:].partition("<")[0])
+        self.close()
 
     @property
     def text(self) -> str:
@@ -79,6 +92,10 @@ class HtmlText(HTMLParser):
         elif tag in BLOCKS:
             self._verbatim -= tag == "pre" and self._verbatim > 0
             self._break(LINE if tag in ("li", "tr") else PARAGRAPH)
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """`<![if !IE]>` and its like are comments, as in every browser; Python's own parser stumbles over some."""
+        return self.parse_bogus_comment(i, report)
 
     def handle_data(self, data: str) -> None:
         if self._in_title:

@@ -57,8 +57,14 @@ def passages(text: str, headings: Sequence[Heading] = (), *, size: int = PASSAGE
         headings: In the order of the text; a passage never runs over one, except after a very short section.
         size: Characters of the longest passage, > 0.
     """
+    path: list[Heading] = []
+    ahead = iter([*headings, Heading(len(text), 1, "")])
+    coming = next(ahead)
     for start, end in spans(text, [heading.start for heading in headings], size=size):
-        section = " > ".join(_path_to(start, headings))
+        while coming.start <= start:
+            path = [above for above in path if above.level < coming.level] + [coming]
+            coming = next(ahead)
+        section = " > ".join(heading.title for heading in path)
         yield Passage(text[start:end], start, {"section": section} if section else {})
 
 
@@ -97,13 +103,3 @@ def _stripped(text: str, span: Span) -> Iterator[Span]:
     start = span[0] + len(slice) - len(slice.lstrip())
     if slice.strip():
         yield start, start + len(slice.strip())
-
-
-def _path_to(at: int, headings: Sequence[Heading]) -> list[str]:
-    path: list[Heading] = []
-    for heading in headings:
-        if heading.start > at:
-            break
-        path = [above for above in path if above.level < heading.level]
-        path.append(heading)
-    return [heading.title for heading in path]

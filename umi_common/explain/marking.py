@@ -1,0 +1,130 @@
+"""The query's words in a text: those the store's analyzer equates with them, and those written the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from umi_common.explain.texts import snippet, visible
+from umi_common.types import SearchResult
+
+EXCERPT_CHARACTERS = 320
+LEAD_CHARACTERS = 60
+"""What an excerpt shows before the first word of the query."""
+FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a about an and are as at be but by can did do does for from had has have he how i in is it its me my of on or "
+        "our s she so t that the their them there they this to us was we were what when where which who whom whose why "
+        "will with you your",
+    )
+)
+"""Found everywhere in English; marking them hides the words that decide."""
+
+_TOKEN = re.compile(r"\S+")
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_PART = re.compile(r"[^\W_]+")
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWords:
+    """What is marked: words of the query and its variations, without function words where others are left."""
+
+    typed: frozenset[str]
+    """As they were written, in lower case."""
+    terms: frozenset[str]
+    """What the analyzer makes of them."""
+    terms_of: Callable[[str], Sequence[str]]
+
+    @classmethod
+    def of(cls, result: SearchResult) -> QueryWords:
+        """Those of a result, by its own `terms_of`; where it has none, by lower case alone."""
+        terms_of = _lowered if result.terms_of is None else result.terms_of
+        text = " ".join((result.query, *result.query_variations))
+        typed, terms = frozenset(_lowered(text)), frozenset(terms_of(text))
+        telling = terms.difference(terms_of(" ".join(FUNCTION_WORDS)))
+        return cls(typed - FUNCTION_WORDS or typed, telling or terms, terms_of)
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Where they stand in `text`; rising, none overlapping."""
+        for token in _TOKEN.finditer(text):
+            for start, end in self._spans_in(token[0]):
+                yield token.start() + start, token.start() + end
+
+    def _spans_in(self, token: str) -> Iterator[Span]:
+        """In what stands between white space: its words, or the whole of it where only that is a term, as `C++` is."""
+        found = self.terms.intersection(self.terms_of(token))
+        words = list(_pieces(_WORD, token))
+        spans = [span for start, end in words for span in self._spans_of(token[start:end], start, found)]
+        if found and not spans and words:
+            spans = [(words[0][0], words[-1][1])]
+        return iter(spans)
+
+    def _spans_of(self, word: str, start: int, found: frozenset[str]) -> list[Span]:
+        """Of a word: all of it, or those of its parts that hold a term, as in `wait_for`."""
+        whole = [(start, start + len(word))]
+        if word.lower() in self.typed:
+            return whole
+        terms = self.terms_of(word) if found else []
+        if found.isdisjoint(terms):
+            return []
+        parts = [part for part in _pieces(_PART, word) if not found.isdisjoint(self.terms_of(word[slice(*part)]))]
+        if parts == [(0, len(word))] and len(terms) > 1 and not word.isascii():
+            parts = _stretches(word.lower(), found)
+        return [(start + at, start + end) for at, end in parts] or whole
+
+
+def _lowered(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[Span]:
+    """Where the pattern matches; marks that combine with letters count as letters, which `re` knows nothing of."""
+    if not token.isascii():
+        token = "".join("x" if unicodedata.category(char)[0] == "M" else char for char in token)
+    return (piece.span() for piece in pattern.finditer(token))
+
+
+def _stretches(word: str, terms: frozenset[str]) -> list[Span]:
+    """What the terms cover of a run without spaces, whose terms are parts of it: 東京 of 昨日東京で."""
+    covered = bytearray(b" " * len(word))
+    for term in terms:
+        at = word.find(term)
+        while at >= 0:
+            covered[at : at + len(term)] = b"x" * len(term)
+            at = word.find(term, at + 1)
+    return [stretch.span() for stretch in re.finditer(b"x+", covered)]
+
+
+def marked(
+    text: str,
+    words: QueryWords,
+    *,
+    around: tuple[str, str] = ("<mark>", "</mark>"),
+    written: Callable[[str], str] = escape,
+) -> str:
+    """The text with the query's words between the two of `around`; all of it as `written` writes it: escaped HTML."""
+    shown = visible(text)
+    pieces, at = [], 0
+    for start, end in words.spans(shown):
+        pieces += [written(shown[at:start]), around[0], written(shown[start:end]), around[1]]
+        at = end
+    return "".join([*pieces, written(shown[at:])])
+
+
+def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
+    """At most `characters` of a text on one line, beginning a little before the query's first word."""
+    line = " ".join(text.split())
+    if len(line) <= characters:
+        return line
+    first = next((start for start, _ in words.spans(line)), 0)
+    if first < characters * 2 // 3:
+        return snippet(line, characters)
+    start = first - LEAD_CHARACTERS
+    space = line.find(" ", start, first)
+    return "… " + snippet(line[start if space < 0 else space + 1 :], characters)
