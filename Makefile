@@ -7,10 +7,12 @@ EXTRAS := --extra dev
 export UV_SYSTEM_CERTS ?= 1
 SYNC := $(BIN)/uv sync --quiet --frozen --inexact
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-quality notebooks clean
+.PHONY: help install demo test check bench bench-quality notebooks docs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+install: $(VENV)/.umi ## the umi command with its readers of files, into .venv
 
 demo: $(VENV)/.demo ## index the Python standard library's docstrings and ask; make demo Q="..." asks your own
 	@$(BIN)/umi demo $(if $(Q),--question "$(Q)")
@@ -33,13 +35,21 @@ bench-quality: $(VENV)/.bench ## ranking quality, side by side with the peers, o
 notebooks: $(VENV)/.dev ## execute every notebook in a real kernel
 	@$(BIN)/python -m pytest tests/test_notebooks.py
 
+docs: $(VENV)/.dev ## build the documentation site: site/index.html opens from the disk
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 clean: ## remove the environment, caches and the demo's store
-	rm -rf $(VENV) .umi-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out
+	rm -rf $(VENV) .umi-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis benchmarks/out site
 
 $(VENV)/.uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "umi needs Python 3.10 or newer; set PYTHON=python3.x")'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@touch $@
+
+$(VENV)/.umi: $(VENV)/.uv pyproject.toml uv.lock
+	@echo "umi: installing into $(VENV) (once)"
+	@test -e $(VENV)/.dev || $(SYNC) --extra files
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.uv pyproject.toml uv.lock
