@@ -1,66 +1,48 @@
-"""Does the evidence fit, how fast, and does the answer survive? umi's packing beside what each framework has nearest.
+"""Packing what was found into a budget: umi beside what each framework has nearest.
 
-    python benchmarks/bench_context.py [--repeats 50] [--data DIR] [--locomo] [--json FILE]
-
-Speed: 15 chunks of 4 sources, and 200 chunks of 400 tokens into 8,000; seeded text, cl100k_base throughout; "cold"
-counts every text anew, "warm" finds the chunks' counts in memory. Every timed answer is checked: tokens recounted over
-the finished text, caps, spans. LangChain: `trim_messages(strategy="first")`. LlamaIndex: the first prompt of
+15 chunks of 4 sources, and 200 chunks of 400 tokens into 8,000; seeded text, cl100k_base throughout; "cold" counts
+every text anew, "warm" finds the chunks' counts in memory. Every timed answer is checked: tokens recounted over the
+finished text, caps, spans. LangChain: `trim_messages(strategy="first")`. LlamaIndex: the first prompt of
 `PromptHelper.repack`, and `PromptHelper.truncate`. Neither deduplicates, cites, keeps order by source or reports.
-
---locomo: share of LoCoMo's gold evidence that survives into 1,000 and 2,000 tokens, beside a plain top-k cut.
+Whether the evidence survives the budget: `python -m benchmarks.context_survival`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import statistics
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from context_survival import survival
-
+from benchmarks.harness import Plan, Row, alternated, timing
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.context.encodings import load_encoding
 from umi_common.context.tokens import Counter, counter_for
 from umi_common.types import Chunk, Hit
 
-DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+SIZES = (0,)
+"""Nothing here depends on the number of chunks in a store."""
 ENCODING = "cl100k_base"
 SEED = 20
 WORDS = (  # noqa: SIM905 - a sentence reads better than a list of 40 strings
     "the a of to in and that it was for on with as at by from they said we went house market boiler roof river price "
     "Monday June 300 1,250 cousin mortgage canal because however slowly yesterday agreement, report; survey. result. "
 ).split()
+CASES = {
+    "context, 15 chunks of 4 sources": (15, 100, 4, TokenBudget()),
+    "context, 200 chunks of 400 tokens": (200, 400, 20, TokenBudget(max_total=8_000, per_source_max=8_000)),
+}
+REPEATS = 20
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for and print a line a system; 0."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--locomo", action="store_true", help="measure the survival of gold evidence, too")
-    parser.add_argument("--json", type=Path, help="write all figures there")
-    options = parser.parse_args(arguments)
-    results: dict[str, Any] = {
-        "15 chunks of 4 sources": speed(15, 100, 4, TokenBudget(), options.repeats),
-        "200 chunks of 400 tokens into 8,000": speed(
-            200, 400, 20, TokenBudget(max_total=8_000, per_source_max=8_000), options.repeats
-        ),
-    }
-    if options.locomo:
-        results["locomo"] = survival(options.data, totals=(1_000, 2_000))
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return 0
+def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
+    """A row a system of each case, with what it kept."""
+    return [row for what, case in CASES.items() for row in _case(what, *case, plan, say)]
 
 
-def speed(chunks: int, tokens: int, sources: int, budget: TokenBudget, repeats: int) -> dict[str, Any]:
-    """Milliseconds and the checked answer of every system for one size."""
+def _case(
+    what: str, chunks: int, tokens: int, sources: int, budget: TokenBudget, plan: Plan, say: Callable[[str], None]
+) -> list[Row]:
     found = hits(chunks, tokens, sources)
     texts = [hit.chunk.text for hit in found]
     total = budget.available
@@ -71,22 +53,22 @@ def speed(chunks: int, tokens: int, sources: int, budget: TokenBudget, repeats: 
         "LlamaIndex repack, first prompt": llamaindex_repack(texts, total),
         "LlamaIndex truncate": llamaindex_truncate(texts, total),
     }
-    print(f"{chunks} chunks of about {tokens} tokens, {sources} sources, into {total} tokens")
-    results = {}
+    rows: list[Row] = []
+    kept: dict[str, Row] = {}
     for name, system in systems.items():
-        if (timed := measured(system, repeats)) is None:
-            print(f"  {name:34} not installed")
+        try:
+            answer = system()
+        except ModuleNotFoundError as error:
+            rows.append({"what": what, "size": None, "system": name, "skipped": f"{error.name} is not installed"})
+            say(f"{name}: left out, {error.name} is not installed")
             continue
-        answer, times = timed
-        kept = (
-            check_umi(answer, found, budget)
-            if isinstance(answer, AssembledContext)
-            else check_peer(answer, texts, total)
-        )
-        p50, p95 = percentile(times, 50), percentile(times, 95)
-        results[name] = {"p50_ms": p50, "p95_ms": p95, "best_ms": min(times), **kept}
-        print(f"  {name:32} p50 {p50:8.2f} ms  p95 {p95:8.2f} ms  best {min(times):8.2f} ms  {kept}")
-    return results
+        ours = isinstance(answer, AssembledContext)
+        kept[name] = check_umi(answer, found, budget) if ours else check_peer(answer, texts, total)
+    spent = alternated({name: systems[name] for name in kept}, rounds=plan.rounds, repeats=REPEATS)
+    rows += [
+        {"what": what, "size": None, "system": name, **timing(rounds), **kept[name]} for name, rounds in spent.items()
+    ]
+    return rows
 
 
 def hits(chunks: int, tokens: int, sources: int) -> list[Hit]:
@@ -159,20 +141,6 @@ def llamaindex_truncate(texts: Sequence[str], total: int) -> Callable[[], list[s
     return truncate
 
 
-def measured(system: Callable[[], Any], repeats: int) -> tuple[Any, list[float]] | None:
-    """The answer and the times of a system; None where its package is missing."""
-    try:
-        answer = system()
-    except ImportError:
-        return None
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        system()
-        times.append((time.perf_counter() - started) * 1e3)
-    return answer, times
-
-
 def check_umi(context: AssembledContext, found: Sequence[Hit], budget: TokenBudget) -> dict[str, Any]:
     """Every promise, recounted from the finished text."""
     count = load_encoding(ENCODING).encode_ordinary
@@ -197,12 +165,3 @@ def check_peer(kept: Sequence[str], texts: Sequence[str], total: int) -> dict[st
     begun = sum(text[:40].strip() in joined for text in texts)
     tokens = len(load_encoding(ENCODING).encode_ordinary(joined))
     return {"tokens": tokens, "of": total, "chunks": begun, "chunks cut": begun - whole}
-
-
-def percentile(times: Sequence[float], share: int) -> float:
-    """Of at least two times, in their unit."""
-    return statistics.quantiles(times, n=100, method="inclusive")[share - 1]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

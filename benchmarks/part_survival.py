@@ -1,0 +1,21 @@
+"""Not speed: how much of LoCoMo's gold evidence is still there once hits are packed into 1,000 and 2,000 tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.context_survival import survival
+from benchmarks.harness import Plan, Row
+
+SIZES = (0,)
+DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+WHAT = "gold evidence kept in a context"
+
+
+def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
+    """A row a way of packing and budget; skipped where the data is not there."""
+    figures = survival(DATA, totals=(1_000, 2_000))
+    if not figures:
+        return [{"what": WHAT, "size": None, "system": "umi", "skipped": "the evaluation data is not there"}]
+    return [{"what": WHAT, "size": None, "system": name, **shares} for name, shares in figures.items()]

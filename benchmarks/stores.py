@@ -1,0 +1,134 @@
+"""One store on the disk for all systems of a size: umi's ledger and, in it, the Chroma index that peers ask, too."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.corpus import Corpus, looked_up, make_chunks, make_corpus, make_vectors, question_vectors, word
+from benchmarks.harness import Skipped, Spec
+from umi_common.config import DenseConfig, UmiConfig
+from umi_common.pool import Vectors
+from umi_common.store.chroma import CHROMA, COLLECTION, FOLDER, open_client
+from umi_common.store.hybrid import HybridStore
+
+BATCH = 5_000
+OUT = Path(__file__).parent / "out"
+"""Not in git; `make clean` removes it."""
+DONE = "done"
+SCANNED = UmiConfig(dense=DenseConfig(exact_up_to=100_000_000))
+CHROMA_SECONDS = 420.0
+"""After which the building of Chroma's index is given up, and all are measured without it."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What every system of a size is made from."""
+
+    corpus: Corpus | None
+    texts: list[str]
+    vectors: Vectors
+    questions: list[str]
+    asked_from: list[int]
+    question_vectors: Vectors
+
+
+def material(spec: Spec, *, words: bool = True) -> Material:
+    """From the seed; without `words` a text is one word, and so is a question."""
+    vectors = make_vectors(spec.size, spec.dim)
+    if words:
+        corpus = make_corpus(spec.size)
+        texts, asked = corpus.texts(), corpus.questions(spec.questions)
+    else:
+        corpus, texts = None, [word(row) for row in range(spec.size)]
+        asked = [(word(spec.size + at), at * 7919 % spec.size) for at in range(spec.questions)]
+    rows = [row for _, row in asked]
+    return Material(corpus, texts, vectors, [text for text, _ in asked], rows, question_vectors(vectors, rows))
+
+
+def embedder_of(made: Material, spec: Spec) -> Any:
+    """Looks the questions' vectors up."""
+    return looked_up(made.questions, made.question_vectors, spec.dim)
+
+
+@contextmanager
+def shared_store(spec: Spec, say: Callable[[str], None], *, words: bool = True) -> Iterator[Spec]:
+    """A spec whose home holds the store of this size; kept below benchmarks/out for the next part until the run ends.
+
+    Made in a process of its own; with `words`, Chroma's index is built, too.
+    """
+    kept = _kept(spec, words=words).parent
+    if not (kept / DONE).exists():
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+        begun = time.perf_counter()
+        making = replace(spec, home=str(kept))
+        process = multiprocessing.get_context("spawn").Process(target=_make_store, args=(making, words))
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise RuntimeError(f"making the store ended with code {process.exitcode}")
+        (kept / DONE).touch()
+        say(f"store of {spec.size} chunks made in {time.perf_counter() - begun:.0f} s")
+    with tempfile.TemporaryDirectory(dir=OUT) as home:
+        yield replace(spec, home=home)
+
+
+def forget_stores() -> None:
+    """Remove what earlier runs have kept."""
+    shutil.rmtree(OUT, ignore_errors=True)
+
+
+def _make_store(spec: Spec, words: bool) -> None:
+    made = material(spec, words=words)
+    chunks = make_chunks(made.texts)
+    config = UmiConfig(dense=DenseConfig(exact_up_to=0)) if words else SCANNED
+    with HybridStore.open(Path(spec.home) / "store", embedder=embedder_of(made, spec), config=config) as store:
+        for start in range(0, spec.size, BATCH):
+            store.add(chunks[start : start + BATCH], vectors=made.vectors[start : start + BATCH])
+        until = time.monotonic() + CHROMA_SECONDS
+        while words and not store.status().dense.startswith("chroma") and time.monotonic() < until:
+            time.sleep(0.5)
+
+
+def _kept(spec: Spec, *, words: bool) -> Path:
+    return OUT / f"{spec.size}-{spec.dim}{'' if words else '-vectors'}" / "store"
+
+
+def open_store(spec: Spec, made: Material, *, words: bool = True) -> HybridStore:
+    """umi over a copy of the store, as it comes; without an index of Chroma's it is told not to build one meanwhile."""
+    path = shutil.copytree(_kept(spec, words=words), Path(spec.home) / "umi")
+    config = UmiConfig() if words else SCANNED
+    return HybridStore.open(path, embedder=embedder_of(made, spec), config=config)
+
+
+def chroma_collection(spec: Spec, name: str) -> Any:
+    """The Chroma collection in a copy of the store; ids are ledger numbers, row + 1. Raises Skipped if it is absent."""
+    generations = sorted((_kept(spec, words=True) / FOLDER).glob("gen-*/" + CHROMA))
+    if not generations:
+        raise Skipped(f"Chroma's index was not built within {CHROMA_SECONDS:.0f} s")
+    own = Path(spec.home) / f"{name}-chroma"
+    shutil.copytree(generations[-1].parent, own)
+    return open_client(own).get_collection(COLLECTION, embedding_function=None)
+
+
+Nearest = Callable[[str, int], list[tuple[int, float]]]
+
+
+def nearest_of(made: Material, spec: Spec, name: str) -> Nearest:
+    """(text, k) -> (row, cosine) by Chroma: the peers' dense arm, thinner than their own wrappers."""
+    vector_of = dict(zip(made.questions, made.question_vectors, strict=True))
+    collection = chroma_collection(spec, name)
+
+    def nearest(text: str, k: int) -> list[tuple[int, float]]:
+        found = collection.query(query_embeddings=[vector_of[text]], n_results=k, include=["distances"])
+        return [(int(id) - 1, 1.0 - d) for id, d in zip(found["ids"][0], found["distances"][0], strict=True)]
+
+    return nearest

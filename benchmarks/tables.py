@@ -1,0 +1,205 @@
+"""Markdown tables from the kept figures. A figure that was not measured is a dash; a peer left out says why below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks import results
+from benchmarks.harness import Row
+
+DASH = "–"
+
+
+def written(value: Any) -> str:
+    """Three digits that count."""
+    if value is None:
+        return DASH
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    for limit, digits in ((0.0995, 3), (0.995, 2), (9.95, 1)):
+        if abs(value) < limit:
+            return f"{value:.{digits}f}"
+    return f"{value:,.0f}"
+
+
+def size_name(size: int) -> str:
+    """1000 -> "1k"."""
+    return f"{size // 1_000_000}M" if size >= 1_000_000 else f"{size // 1_000}k"
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, the first column left, the others right."""
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
+
+
+def of(part: str, what: str) -> list[Row]:
+    """The rows of one thing."""
+    return [row for row in results.rows(part) if row["what"] == what]
+
+
+def by_size(part: str, what: str, field: str) -> str:
+    """A line a system, a column a size; below it who was left out and why."""
+    rows = of(part, what)
+    if not rows:
+        return "Not measured yet."
+    sizes = sorted({row["size"] for row in rows})
+    names = list(dict.fromkeys(row["system"] for row in rows))
+    cells = {(row["system"], row["size"]): row.get(field) for row in rows}
+    lines = [[name, *(written(cells.get((name, size))) for size in sizes)] for name in names]
+    reasons = [f"{row['system']} at {size_name(row['size'])}: {row['skipped']}" for row in rows if "skipped" in row]
+    below = "\n\nLeft out: " + "; ".join(reasons) + "." if reasons else ""
+    return table(["", *map(size_name, sizes)], lines) + below
+
+
+def plain(part: str, what: str, fields: dict[str, str]) -> str:
+    """A line a system, a column a field (name of the field -> its heading)."""
+    rows = of(part, what)
+    if not rows:
+        return "Not measured yet."
+    lines = [
+        [row["system"], f"left out: {row['skipped']}", *[""] * (len(fields) - 1)]
+        if "skipped" in row
+        else [row["system"], *(written(row.get(field)) for field in fields)]
+        for row in rows
+    ]
+    return table(["", *fields.values()], lines)
+
+
+def machine() -> str:
+    """Where and with what the newest figures were made."""
+    documents = [document for part in ("bm25", "hybrid", "dense") if (document := results.load(part))]
+    entries = [entry for document in documents for entry in document["sizes"].values()]
+    if not entries:
+        return "Not measured yet."
+    newest = max(entries, key=lambda entry: entry["measured"])
+    made, versions = newest["machine"], newest["versions"]
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    hardware = f"{made['processor']}, {made['cores']} cores, {made['memory_gb']} GB, {made['system']}"
+    return f"{newest['measured'][:10]}, {hardware}; {named}."
+
+
+def concurrency() -> str:
+    """Searches a second and p95, a column a number of callers."""
+    rows = of("concurrency", "hybrid search, async callers")
+    callers = sorted({row["callers"] for row in rows if "callers" in row})
+    names = list(dict.fromkeys(row["system"] for row in rows))
+    cells = {(row["system"], row.get("callers")): row for row in rows}
+
+    def cell(name: str, count: int) -> str:
+        row = cells.get((name, count))
+        return DASH if row is None else f"{written(row['per_second'])} / {written(row['p95_ms'])}"
+
+    if not rows:
+        return "Not measured yet."
+    return table(
+        ["", *(str(count) for count in callers)], [[name, *(cell(name, c) for c in callers)] for name in names]
+    )
+
+
+def store() -> str:
+    """What writing and opening take, a column a size."""
+    rows = results.rows("store")
+    if not rows:
+        return "Not measured yet."
+    sizes = sorted({row["size"] for row in rows})
+    wholes = list(dict.fromkeys((row["what"], row["system"]) for row in rows))
+    lines = []
+    for what, system in wholes:
+        found = {row["size"]: row for row in rows if (row["what"], row["system"]) == (what, system)}
+        bulk = what.startswith("bulk")
+        field = "per_second" if bulk else "p50_ms"
+        unit = "documents/s" if bulk else "ms"
+        name = f"{what}, {system}" if bulk else what
+        lines.append([name, unit, *(written(found.get(size, {}).get(field)) for size in sizes)])
+    return table(["", "", *map(size_name, sizes)], lines)
+
+
+def stages() -> str:
+    """Milliseconds of every stage, a column a size."""
+    what = "stages of a hybrid search"
+    parts = by_size("stages", what, "p50_ms")
+    floor = by_size("stages", "floor of a hybrid search", "p50_ms").splitlines()
+    return "\n".join([parts, *floor[2:]])
+
+
+def readme() -> str:
+    """The one table of the README: umi, and every peer in multiples of it."""
+    picks = (
+        ("BM25, top 10, 100k chunks, ms", "bm25", "BM25, top 10", 100_000, "umi", "p50_ms"),
+        ("hybrid search, 10k chunks, ms", "hybrid", "hybrid search, top 10, 384-d", 10_000, "umi", "p50_ms"),
+        ("hybrid search, 100k chunks, ms", "hybrid", "hybrid search, top 10, 384-d", 100_000, "umi", "p50_ms"),
+        ("weighted RRF, 2 x 1,000, ms", "ranking", "weighted RRF, 2 x 1,000", None, "umi", "p50_ms"),
+        ("MMR, 50 to 10, ms", "ranking", "MMR, 50 to 10, 384-d", None, "umi", "p50_ms"),
+        ("durable add, documents/s", "store", "bulk add, durable", 10_000, "umi", "per_second"),
+    )
+    lines = []
+    for title, part, what, size, ours, field in picks:
+        rows = [row for row in of(part, what) if row["size"] == size]
+        cells = {_framework(row["system"]): row.get(field) for row in rows}
+        lines.append([title, *(written(cells.get(name)) for name in (ours, "LangChain", "LlamaIndex"))])
+    return table(["", "umi", "LangChain", "LlamaIndex"], lines) + "\n\n" + _short_machine()
+
+
+def _framework(system: str) -> str:
+    for name in ("LangChain", "LlamaIndex"):
+        if system.startswith(name):
+            return name
+    return "LangChain" if system == "langchain-chroma" else system
+
+
+def _short_machine() -> str:
+    document = results.load("hybrid") or results.load("bm25")
+    if document is None:
+        return "Not measured yet."
+    entry = list(document["sizes"].values())[-1]
+    made = entry["machine"]
+    return f"Medians on {made['cores']} cores ({made['processor']}), {entry['measured'][:10]}; `make bench` repeats it."
+
+
+_RANKED = {"p50_ms": "p50, ms", "p95_ms": "p95, ms", "times": "times umi", "agrees": "same answer"}
+TABLES: dict[str, Callable[[], str]] = {
+    "readme": readme,
+    "machine": machine,
+    "bm25": lambda: by_size("bm25", "BM25, top 10", "p50_ms"),
+    "bm25-again": lambda: by_size("bm25", "BM25, top 10", "asked_again_p50_ms"),
+    "bm25-agrees": lambda: by_size("bm25", "BM25, top 10", "agrees"),
+    "bm25-build": lambda: by_size("bm25", "BM25, top 10", "build_s"),
+    "bm25-memory": lambda: by_size("bm25", "BM25, top 10", "memory_mb"),
+    "dense": lambda: by_size("dense", "nearest neighbours, top 10", "p50_ms"),
+    "dense-agrees": lambda: by_size("dense", "nearest neighbours, top 10", "agrees"),
+    "hybrid": lambda: by_size("hybrid", "hybrid search, top 10, 384-d", "p50_ms"),
+    "hybrid-p95": lambda: by_size("hybrid", "hybrid search, top 10, 384-d", "p95_ms"),
+    "hybrid-memory": lambda: by_size("hybrid", "hybrid search, top 10, 384-d", "memory_mb"),
+    "fusion": lambda: plain("ranking", "weighted RRF, 2 x 1,000", _RANKED),
+    "mmr": lambda: plain("ranking", "MMR, 50 to 10, 384-d", _RANKED),
+    "context": lambda: plain(
+        "context", "context, 15 chunks of 4 sources", {"p50_ms": "p50, ms", "p95_ms": "p95, ms", "tokens": "tokens"}
+    ),
+    "context-large": lambda: plain(
+        "context",
+        "context, 200 chunks of 400 tokens",
+        {"p50_ms": "p50, ms", "p95_ms": "p95, ms", "tokens": "tokens", "of": "of", "chunks cut": "chunks cut"},
+    ),
+    "deep": lambda: plain(
+        "deep",
+        "deep search, three variations, LLM of 300 ms",
+        {"p50_ms": "p50, ms", "p95_ms": "p95, ms", "above_ms": "above the LLM, ms"},
+    ),
+    "concurrency": concurrency,
+    "store": store,
+    "imports": lambda: plain("imports", "import, seconds", {"seconds": "seconds"}),
+    "texts": lambda: plain(
+        "texts",
+        "texts and ties",
+        {
+            "chunks": "chunks",
+            "words": "words each",
+            "distinct": "distinct words",
+            "tied_at_10": "scores equal to the 10th",
+            "tied_at_200": "to the 200th",
+        },
+    ),
+    "stages": stages,
+}

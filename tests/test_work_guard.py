@@ -1,0 +1,268 @@
+"""How much work a call does, counted and not timed: what makes searches slow again shows here, on any machine.
+
+Counted where the work leaves umi: the embedder, SQLite's own trace, Chroma's `query`, and the postings that the scorer
+reads.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.config import AnalyzerConfig, LexicalConfig
+from umi_common.sim import CountingEmbedder, HashEmbedder, ScriptedLLM
+from umi_common.store import generations
+from umi_common.store.analyzer import Analyzer
+from umi_common.store.lexical import PostingsIndex
+from umi_common.store.scorer import Scorer
+
+WORDS = "boat river boiler canal mortgage survey roof cousin house market".split()  # noqa: SIM905
+VARIATIONS = ["boat on the river", "roof survey", "market house"]
+
+
+def chunks(count: int) -> list[Chunk]:
+    return [
+        Chunk(
+            f"c{i:04}",
+            f"{WORDS[i % 10]} {WORDS[(i * 7 + 3) % 10]} item{i}",
+            source=f"s{i // 20}",
+            position=i % 20,
+            metadata={"user": f"u{i % 3}"},
+        )
+        for i in range(count)
+    ]
+
+
+@dataclass
+class Counts:
+    """Work since `start`."""
+
+    embedder: CountingEmbedder = field(default_factory=lambda: CountingEmbedder(HashEmbedder()))
+    sql: list[str] = field(default_factory=list)
+    indexed: int = 0
+    """Texts cut into terms."""
+
+    def start(self) -> None:
+        self.sql.clear()
+        self.embedder.texts.clear()
+        self.embedder.document_calls = self.embedder.query_calls = self.indexed = 0
+
+    @property
+    def embedded(self) -> tuple[int, int]:
+        """(calls, texts)"""
+        return self.embedder.document_calls + self.embedder.query_calls, len(self.embedder.texts)
+
+
+@pytest.fixture
+def counts(monkeypatch) -> Counts:
+    counted = Counts()
+    connect, add = sqlite3.connect, PostingsIndex.add
+
+    def traced(*arguments, **options):
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(counted.sql.append)
+        return connection
+
+    def indexed(index, rows, texts, sources):
+        counted.indexed += len(texts)
+        add(index, rows, texts, sources)
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    monkeypatch.setattr(PostingsIndex, "add", indexed)
+    return counted
+
+
+@pytest.fixture
+def store(counts, tmp_path):
+    with HybridStore.open(tmp_path / "store", embedder=counts.embedder) as opened:
+        opened.add(chunks(600))
+        yield opened
+
+
+@pytest.fixture
+def umi(store):
+    with DualRetriever(store) as retriever:
+        retriever.search("boat")
+        retriever.search("boat", where={"user": "u0"})  # the first filter reads all metadata, once
+        yield retriever
+
+
+def test_a_search_embeds_once_and_asks_sqlite_once(umi, counts):
+    """One call with one text to the embedder; one statement, for the chunks that are shown."""
+    counts.start()
+    umi.search("canal item33")
+    assert counts.embedded == (1, 1)
+    assert len(counts.sql) == 1
+
+
+def test_a_search_with_its_vector_embeds_nothing(umi, counts):
+    counts.start()
+    umi.search("canal item34", query_vector=[1.0] * counts.embedder.dim)
+    assert counts.embedded == (0, 0)
+
+
+def test_a_filter_costs_no_further_statement(umi, counts):
+    """Metadata is in memory after the first filter, and no filter reads the ledger row by row."""
+    counts.start()
+    umi.search("canal item35", where={"user": "u1"})
+    assert counts.embedded == (1, 1)
+    assert len(counts.sql) <= 1
+
+
+def test_a_repeated_search_reads_no_chunk_again(umi, counts):
+    umi.search("canal item36")
+    counts.start()
+    umi.search("canal item36")
+    assert not counts.sql
+
+
+def test_a_deep_search_embeds_twice_and_asks_the_llm_once(store, counts):
+    """The query, then its three variations in one call: the query's own vector is kept."""
+    llm = ScriptedLLM(lambda _: VARIATIONS)
+    with DualRetriever(store, rewriter=llm, config=UmiConfig(routing={"mode": "always"})) as umi:
+        counts.start()
+        result = umi.search("canal item37")
+    assert result.query_variations == tuple(VARIATIONS)
+    assert len(llm.prompts) == 1
+    assert counts.embedded == (2, 4)
+    assert len(counts.sql) <= 1
+
+
+def test_a_context_asks_sqlite_once_for_hits_and_once_for_their_neighbours(umi, counts):
+    counts.start()
+    umi.get_context("canal item38", counter=len)
+    assert counts.embedded == (1, 1)
+    assert len(counts.sql) <= 2
+
+
+def test_a_batch_embeds_once_and_reads_chunks_once(umi, counts):
+    """32 queries are one batch: one call of the embedder, one statement."""
+    counts.start()
+    umi.search_many([f"canal item{i}" for i in range(32)])
+    assert counts.embedded == (1, 32)
+    assert len(counts.sql) <= 1
+
+
+def test_a_turn_costs_the_same_in_a_store_of_any_size(counts, tmp_path):
+    """One embedding, one text analysed, nine statements, one commit: nothing grows with what is stored already."""
+    spent = []
+    for count in (20, 1_000):
+        with HybridStore.open(tmp_path / f"s{count}", embedder=counts.embedder) as store:
+            store.add(chunks(count))
+            counts.start()
+            store.add([Chunk("turn", "one more turn about the boat")])
+            assert counts.embedded == (1, 1)
+            assert counts.indexed == 1
+            assert sum(statement == "COMMIT" for statement in counts.sql) == 1
+            spent.append(len(counts.sql))
+    assert spent[0] == spent[1] <= 9
+
+
+def test_a_batch_of_chunks_is_one_commit_and_two_rows_a_chunk(counts, tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=counts.embedder) as store:
+        counts.start()
+        store.add(chunks(500))
+        assert counts.embedded == (2, 500)  # 256 texts at a time
+        assert counts.indexed == 500
+        assert len(counts.sql) <= 2 * 500 + 8
+
+
+def test_what_is_stored_already_costs_no_embedding_and_writes_nothing(store, counts):
+    counts.start()
+    store.add(chunks(600))
+    assert counts.embedded == (0, 0)
+    assert not [statement for statement in counts.sql if statement.startswith(("INSERT", "UPDATE", "DELETE"))]
+
+
+def test_opening_costs_the_same_statements_for_any_number_of_chunks(counts, tmp_path):
+    """And embeds nothing, and analyses no text again: the snapshot holds the postings."""
+    spent = []
+    for count in (20, 1_000):
+        with HybridStore.open(tmp_path / f"s{count}", embedder=counts.embedder) as store:
+            store.add(chunks(count))
+        counts.start()
+        with HybridStore.open(tmp_path / f"s{count}", embedder=counts.embedder):
+            spent.append(len(counts.sql))
+        assert counts.embedded == (0, 0)
+        assert counts.indexed == 0
+    assert spent[0] == spent[1] <= 27
+
+
+def rare(number: int) -> str:
+    """7 -> "qaah": a word without digits, which would be cut into parts."""
+    return "q" + f"{number:03}".translate(str.maketrans("0123456789", "abcdfghjkm"))
+
+
+@pytest.fixture(scope="module")
+def large() -> PostingsIndex:
+    """40,000 chunks: "the" in all, "often" in every second, "qaah" and its like in 40 each."""
+    index = PostingsIndex(Analyzer(AnalyzerConfig()))
+    texts = [f"the {'often' if i % 2 else 'rarely'} {rare(i % 1_000)}" + " more" * (i % 5) for i in range(40_000)]
+    index.add(range(len(texts)), texts, [-1] * len(texts))
+    return index
+
+
+@pytest.fixture
+def touched(monkeypatch) -> list[int]:
+    """Postings read as lists, and rows looked up, one number a call."""
+    seen: list[int] = []
+    impacts, lookup = Scorer.impacts, Scorer.lookup
+
+    def counted_impacts(scorer, term):
+        found = impacts(scorer, term)
+        seen.append(len(found[0]))
+        return found
+
+    def counted_lookup(scorer, term, rows):
+        seen.append(len(rows))
+        return lookup(scorer, term, rows)
+
+    monkeypatch.setattr(Scorer, "impacts", counted_impacts)
+    monkeypatch.setattr(Scorer, "lookup", counted_lookup)
+    return seen
+
+
+def test_common_words_beside_a_rare_one_are_looked_up_and_not_read(large, touched):
+    """60,040 postings match; six passes over the rare word's 40 are enough: three words for the threshold, one list,
+    two words looked up."""
+    (found,) = large.search([f"the often {rare(7)}"], k=10, config=LexicalConfig())
+    assert len(found) == 10
+    assert 40 <= sum(touched) <= 7 * 40
+
+
+def test_scoring_a_pool_looks_up_its_rows_and_reads_no_list(large, touched):
+    """Three words, 40 rows: 120 look-ups."""
+    large.score([f"the often {rare(7)}"], list(range(7, 40_007, 1_000)), config=LexicalConfig())
+    assert sum(touched) <= 3 * 40
+
+
+def test_chroma_is_asked_once_for_all_variations(counts, tmp_path, monkeypatch):
+    """Above `exact_up_to`; one `query` a recall, however many probes it has."""
+    from chromadb import Collection
+
+    asked: list[int] = []
+    query = Collection.query
+
+    def counted(collection, **options):
+        asked.append(len(options["query_embeddings"]))
+        return query(collection, **options)
+
+    monkeypatch.setattr(Collection, "query", counted)
+    monkeypatch.setattr(generations, "QUIET_SECONDS", 0.0)
+    config = UmiConfig(dense={"exact_up_to": 100}, routing={"mode": "always"}, recall={"depth": 20})
+    llm = ScriptedLLM(lambda _: VARIATIONS)
+    with HybridStore.open(tmp_path / "store", embedder=counts.embedder, config=config) as store:
+        store.add(chunks(300))
+        deadline = time.monotonic() + 60
+        while "chroma" not in store.status().dense and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with DualRetriever(store, rewriter=llm, config=config) as umi:
+            umi.search("canal item3", deep_search=False)
+            assert asked == [1]
+            asked.clear()
+            umi.search("canal item4")
+    assert asked == [1, 1 + len(VARIATIONS)]
