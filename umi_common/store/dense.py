@@ -85,27 +85,22 @@ def _near_the_best(
     """For each query the rows that may be among the best k, and their exact cosines."""
     found = []
     for query, scores, off in zip(queries, *codes.scores(queries), strict=True):
-        likely = best_rows(scores, k, allowed, weights)
-        reached = cosines(matrix[likely], query[None])[0]
-        threshold = NOWHERE
-        if len(likely) >= k:
-            threshold = (reached if weights is None else decayed(reached, weights[likely])).min()
-        rows = best_rows(scores + off, k, allowed, weights, threshold=threshold)
+        rows = best_rows(scores, k, allowed, weights, off=off)
         found.append((rows, cosines(matrix[rows], query[None])[0]))
     return found
 
 
 def best_rows(
-    scores: Floats, k: int, allowed: Mask | None, weights: Floats | None, *, threshold: float | None = None
+    scores: Floats, k: int, allowed: Mask | None, weights: Floats | None, *, off: Floats | float = 0.0
 ) -> Ints:
-    """Rows whose decayed score reaches that of the k-th best, or a threshold; rising, ties at the cut all included."""
+    """Rows that may be among the best k by decayed score, each score being at most `off` off; rising, ties included."""
+    least, most = scores - off, scores + off
     if weights is not None:
-        scores = decayed(scores, weights)
+        least, most = decayed(least, weights), decayed(most, weights)
     if allowed is not None:
-        scores = np.where(allowed, scores, NOWHERE)
-    if threshold is None:
-        threshold = np.partition(scores, len(scores) - k)[len(scores) - k] if len(scores) > k else NOWHERE
-    return np.flatnonzero(scores >= threshold) if threshold > NOWHERE else np.flatnonzero(scores > NOWHERE)
+        least, most = np.where(allowed, least, NOWHERE), np.where(allowed, most, NOWHERE)
+    cut = np.partition(least, len(least) - k)[len(least) - k] if len(least) > k else NOWHERE
+    return np.flatnonzero(most >= cut) if cut > NOWHERE else np.flatnonzero(most > NOWHERE)
 
 
 def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids: Sequence[str]) -> Ranking:
