@@ -132,13 +132,15 @@ class PostingsIndex:
         self._failure = reason
 
     def compact(self) -> None:
-        """Merge all segments into one and drop what was removed. May run beside readers and writers."""
+        """Merge the segments of each block, drop what was removed, and give back what only building needs. May run
+        beside readers and writers.
+        """
         before = self._moment.corpus
         if not before.parts:
             return
         merged = writing.merged_parts(before)
         with self._writing:
-            self._moment = Moment(writing.compacted(before, self._moment.corpus, merged))
+            self._start(writing.compacted(before, self._moment.corpus, merged))
 
     def save(self, path: str | Path) -> None:
         """Write the index to one file, in place of an older one; see `postings_file`.
