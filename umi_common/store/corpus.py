@@ -5,7 +5,7 @@ A Corpus never changes; a write makes the next one and shares what it can. Reade
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -115,13 +115,6 @@ class Corpus:
     def rows(self) -> int:
         """One more than the largest row ever added."""
         return len(self.alive)
-
-    def places(self, code: int) -> Iterator[tuple[Part, int]]:
-        """The parts where a live document has the term, and its place there."""
-        for part in self.parts:
-            place = part.segment.place(code)
-            if place >= 0 and part.df(place) > 0:
-                yield part, place
 
     def live_postings(self, part: Part, place: int) -> tuple[Codes, Counts]:
         """(rows, tf) of the live documents."""
