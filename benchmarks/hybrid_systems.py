@@ -1,4 +1,4 @@
-"""umi and both frameworks' hybrids over the same texts, vectors and dense index."""
+"""umi and both frameworks' hybrids over the same texts and vectors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import logging
 import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.corpus import row_of
 from benchmarks.harness import Asking, Build, Prepare, Spec
-from benchmarks.stores import Material, material, nearest_of, open_store
+from benchmarks.stock_dense import langchain_dense, llamaindex_dense
+from benchmarks.stores import Material, material, open_store
 from umi_common.retriever import DualRetriever
 
 TOP = 10
@@ -47,27 +47,22 @@ def umi_hybrid(spec: Spec) -> Callable[[], Hybrid]:
 
 
 def langchain_hybrid(spec: Spec) -> Callable[[], Hybrid]:
-    """EnsembleRetriever over BM25Retriever and a dense retriever."""
+    """EnsembleRetriever over BM25Retriever and langchain_chroma, all as they come."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # langchain-community announces its end at import
         from langchain_classic.retrievers import EnsembleRetriever
         from langchain_community.retrievers import BM25Retriever
     from langchain_core.documents import Document
-    from langchain_core.retrievers import BaseRetriever
 
     made = material(spec)
-    nearest = nearest_of(made, spec, "langchain")
     documents = [
         Document(id=str(row), page_content=text, metadata={"row": str(row)}) for row, text in enumerate(made.texts)
     ]
-
-    class Dense(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return [documents[row] for row, _ in nearest(query, ARM_DEPTH)]
+    dense = langchain_dense(spec, made, documents, ARM_DEPTH)
 
     def build() -> Hybrid:
         lexical = BM25Retriever.from_documents(documents, k=ARM_DEPTH)
-        both = EnsembleRetriever(retrievers=[lexical, Dense()], weights=[0.5, 0.5], id_key="row")
+        both = EnsembleRetriever(retrievers=[lexical, dense], weights=[0.5, 0.5], id_key="row")
 
         async def aask(number: int) -> list[int]:
             return _rows(await both.ainvoke(made.questions[number]))
@@ -81,27 +76,21 @@ def langchain_hybrid(spec: Spec) -> Callable[[], Hybrid]:
 
 
 def llamaindex_hybrid(spec: Spec) -> Callable[[], Hybrid]:
-    """QueryFusionRetriever, dist_based_score, over its BM25Retriever and a dense retriever."""
-    from llama_index.core.base.base_retriever import BaseRetriever
+    """QueryFusionRetriever, dist_based_score, over its BM25Retriever and ChromaVectorStore, all as they come."""
     from llama_index.core.llms import MockLLM
     from llama_index.core.retrievers import QueryFusionRetriever
     from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
-    from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
+    from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
     from llama_index.retrievers.bm25 import BM25Retriever
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     made = material(spec)
-    nearest = nearest_of(made, spec, "llamaindex")
     nodes: list[BaseNode] = [TextNode(id_=str(row), text=text) for row, text in enumerate(made.texts)]
-
-    class Dense(BaseRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            found = nearest(query_bundle.query_str, ARM_DEPTH)
-            return [NodeWithScore(node=nodes[row], score=score) for row, score in found]
+    dense = llamaindex_dense(spec, made, nodes, ARM_DEPTH)
 
     def build() -> Hybrid:
         both = QueryFusionRetriever(
-            [BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=ARM_DEPTH), Dense()],
+            [BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=ARM_DEPTH), dense],
             llm=MockLLM(),
             mode=FUSION_MODES.DIST_BASED_SCORE,
             similarity_top_k=TOP,

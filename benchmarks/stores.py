@@ -1,4 +1,4 @@
-"""One store on the disk for all systems of a size: umi's ledger and, in it, the Chroma index that peers ask, too."""
+"""One store on the disk for all systems of a size: umi's ledger, and in it the Chroma index whose own call is timed."""
 
 from __future__ import annotations
 
@@ -117,18 +117,3 @@ def chroma_collection(spec: Spec, name: str) -> Any:
     own = Path(spec.home) / f"{name}-chroma"
     shutil.copytree(generations[-1].parent, own)
     return open_client(own).get_collection(COLLECTION, embedding_function=None)
-
-
-Nearest = Callable[[str, int], list[tuple[int, float]]]
-
-
-def nearest_of(made: Material, spec: Spec, name: str) -> Nearest:
-    """(text, k) -> (row, cosine) by Chroma: the peers' dense arm, thinner than their own wrappers."""
-    vector_of = dict(zip(made.questions, made.question_vectors, strict=True))
-    collection = chroma_collection(spec, name)
-
-    def nearest(text: str, k: int) -> list[tuple[int, float]]:
-        found = collection.query(query_embeddings=[vector_of[text]], n_results=k, include=["distances"])
-        return [(int(id) - 1, 1.0 - d) for id, d in zip(found["ids"][0], found["distances"][0], strict=True)]
-
-    return nearest

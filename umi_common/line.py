@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,15 +9,14 @@ from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.drivers import Body, Call, Failure
+from umi_common.hits import hits_of
 from umi_common.notes import Notes
-from umi_common.pool import Floats, Ints, Pool
 from umi_common.protocols import OnStage
 from umi_common.query.when import When, find_time
-from umi_common.ranking.arms import falling_ranks, ranks_of
 from umi_common.recall import Found, Parts, ask_chunks, recall
 from umi_common.request import Request
 from umi_common.shape import Period, Ranked, diversified, rank, reranked
-from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed, TimeRange
+from umi_common.types import Chunk, SearchResult, Suppressed, TimeRange
 
 
 def search_body(parts: Parts, request: Request, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -103,7 +101,7 @@ def _fetch(
     pool = found.pool
     if parts.reranker is None and parts.config.mmr.enabled:
         ranked = diversified(ranked, pool, parts.config, request.limit)
-    ids = [pool.ids[row] for row in ranked.order]
+    ids = [pool.ids[row] for row in ranked.order.tolist()]
     with notes.stage("fetch"):
         (outcome,) = yield (ask_chunks(parts.store, ids),)
         if isinstance(outcome, Failure):
@@ -129,22 +127,8 @@ def _result(
     parts: Parts, request: Request, found: Found, ranked: Ranked, chunks: dict[str, Chunk], notes: Notes
 ) -> SearchResult:
     pool = found.pool
-    shown = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: request.limit]
-    ranks = {name: falling_ranks(scores) for name, scores in ranked.stages.items()}
-    extra = {name: (scores, ranks_of(scores)) for name, scores in pool.extra.items()}
-    hits = tuple(
-        Hit(
-            chunk=chunks[pool.ids[row]],
-            score=float(ranked.scores[row]),
-            rank=place,
-            signals=_signals(pool, extra, row),
-            stages={name: float(scores[row]) for name, scores in ranked.stages.items()},
-            ranks={name: int(at[row]) for name, at in ranks.items()},
-        )
-        for place, row in enumerate(shown, 1)
-    )
     return SearchResult(
-        hits=hits,
+        hits=hits_of(pool, ranked, chunks, request.limit),
         query=request.query,
         query_variations=found.variations,
         deep_search_used=found.deep,
@@ -157,23 +141,6 @@ def _result(
         trace=notes.trace(),
         terms_of=getattr(parts.store, "terms_of", None),
     )
-
-
-def _signals(pool: Pool, extra: Mapping[str, tuple[Floats, Ints]], row: int) -> tuple[Signal, ...]:
-    arms = []
-    if pool.mode != "vector":
-        arms.append(("lexical", pool.lexical, pool.lexical_rank))
-    if pool.mode != "text":
-        arms.append(("dense", pool.dense, pool.dense_rank))
-    own = (
-        Signal(arm, variation, int(ranks[variation, row]) or None, float(scores[variation, row]))
-        for variation in range(pool.variations)
-        for arm, scores, ranks in arms
-    )
-    further = (
-        Signal(arm, 0, int(ranks[row]), float(scores[row])) for arm, (scores, ranks) in extra.items() if ranks[row]
-    )
-    return (*own, *further)
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import SearchUnavailable
+from umi_common.taken import TakenRows
 from umi_common.types import Degradation
 
 Floats = npt.NDArray[np.float64]
@@ -32,8 +33,8 @@ FIRST_RANK = 1
 class Pool:
     """One frozen struct of arrays. No stage changes it."""
 
-    ids: tuple[str, ...]
-    """(n,) rising."""
+    ids: Sequence[str]
+    """(n,) rising; a tuple, or equal to one."""
     lexical: Floats
     """(V, n) raw BM25; 0 where no term matches."""
     dense: Floats
@@ -58,7 +59,7 @@ class Pool:
     """(n,) terms in the chunk."""
     age_hours: Floats
     """(n,) at `now`; negative in the future; NaN without a time."""
-    vectors: Vectors
+    vectors: Vectors | TakenRows
     """(n, dim) L2-normalised; a zero row where there is none."""
     query_vectors: Vectors
     """(V, dim) L2-normalised; (V, 0) in mode "text"."""
@@ -126,7 +127,7 @@ class Pool:
         neutral = {"source": NO_SOURCE, "position": NO_POSITION}
         wider: dict[str, Any] = {
             name: np.concatenate([array, np.full((more, *array.shape[1:]), neutral.get(name, 0), dtype=array.dtype)])
-            for name, array in ((name, getattr(self, name)) for name in PER_ROW)
+            for name, array in ((name, np.asarray(getattr(self, name))) for name in PER_ROW)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}

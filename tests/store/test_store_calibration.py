@@ -61,7 +61,9 @@ def test_carried_on_from_write_to_write_it_is_what_a_fresh_look_gives(small, ste
 def assert_same(carried: Calibration, fresh: Calibration, moment, sources) -> None:
     vectors, lengths = vectors_of(len(moment)), np.arange(len(moment)) % 7
     query = vectors_of(2)[1:]
-    assert carried.numbers(moment, vectors, lengths, sources) == fresh.numbers(moment, vectors, lengths, sources)
+    assert carried.numbers(moment, vectors, lambda: lengths, sources) == fresh.numbers(
+        moment, vectors, lambda: lengths, sources
+    )
     ours, theirs = (each.background(moment, vectors, query) for each in (carried, fresh))
     assert (ours.chunks, ours.mean.tolist(), ours.deviation.tolist()) == (
         theirs.chunks,
@@ -85,9 +87,9 @@ def test_a_measurement_that_breaks_off_is_not_taken_for_done(monkeypatch):
 
     monkeypatch.setattr(calibration, "_sums_of", fails_at_the_second)
     with pytest.raises(MemoryError):
-        broken.numbers(moment, vectors, lengths, table.sources)
-    assert broken.numbers(moment, vectors, lengths, table.sources) == Calibration().numbers(
-        moment, vectors, lengths, table.sources
+        broken.numbers(moment, vectors, lambda: lengths, table.sources)
+    assert broken.numbers(moment, vectors, lambda: lengths, table.sources) == Calibration().numbers(
+        moment, vectors, lambda: lengths, table.sources
     )
 
 
@@ -96,5 +98,5 @@ def test_unity_is_the_intra_class_correlation_by_hand():
     table = RowTable()
     table.append([Head(at + 1, f"c{at}", "st"[at // 2], at, None) for at in range(4)])
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.float32)
-    numbers = Calibration().numbers(table.snapshot(), vectors, np.ones(4, dtype=np.int64), table.sources)
+    numbers = Calibration().numbers(table.snapshot(), vectors, lambda: np.ones(4, dtype=np.int64), table.sources)
     assert (numbers["unity"], numbers["unity_chunks"], numbers["company"]) == (1.0, 2.0, 1.0)

@@ -47,6 +47,15 @@ def falling_ranks(scores: Floats) -> Ints:
     return ranks
 
 
+def ranks_at(scores: Floats, rows: Ints) -> Ints:
+    """(m,) the `falling_ranks` of some rows."""
+    rising, own = np.sort(scores), scores[rows]
+    above = rising.searchsorted(own, "right")
+    if (above - rising.searchsorted(own) > 1).any():
+        return falling_ranks(scores)[rows]
+    return len(scores) - above + FIRST_RANK
+
+
 def ranks_of(scores: Floats) -> Ints:
     """The same for an arm: NOT_RANKED where the score is 0."""
     return np.where(scores > 0, falling_ranks(scores), NOT_RANKED)

@@ -6,15 +6,18 @@ import numpy as np
 
 from umi_common.errors import ConfigError
 from umi_common.pool import Ints, Vectors
+from umi_common.taken import TakenRows
 
 SIMILARITY = 0.98
+ROUNDING = 1e-6
+"""float32 dot products of equal vectors fall a little short of 1."""
 NO_DIGEST = -1
 """A row whose words are not known to equal another's."""
 
 
 def collapse(
     order: Ints,
-    vectors: Vectors,
+    vectors: Vectors | TakenRows,
     *,
     similarity: float = SIMILARITY,
     limit: int | None = None,
@@ -40,7 +43,9 @@ def collapse(
     if limit is not None and limit < 0:
         raise ConfigError(f"duplicate limit {limit!r}: expected >= 0")
     wanted = len(order) if limit is None else min(limit, len(order))
-    threshold = similarity - 1e-6  # float32 dot products of equal vectors fall a little short of 1
+    threshold = similarity - ROUNDING
+    if digests is None and not _any_alike(vectors[order[:wanted]], threshold - ROUNDING):
+        return order[:wanted], ()
     kept = np.empty(wanted, dtype=np.int64)
     basis = np.empty((wanted, vectors.shape[1]), dtype=vectors.dtype)
     said: dict[int, int] = {}
@@ -62,3 +67,10 @@ def collapse(
         said.setdefault(digest, row)
         count += 1
     return kept[:count], tuple(left_out)
+
+
+def _any_alike(vectors: Vectors, threshold: float) -> bool:
+    """Whether any two rows reach it: one product tells that there is nothing to collapse, as nearly always."""
+    alike = vectors @ vectors.T
+    np.fill_diagonal(alike, -1.0)
+    return bool(alike.max(initial=-1.0) >= threshold)

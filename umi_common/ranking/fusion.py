@@ -217,13 +217,13 @@ def fuse_pool(
         weights = np.concatenate([arm * variations for arm in arms])
         return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), None
     if config.adaptive:
-        lexical, dense = np.zeros_like(pool.lexical), np.zeros_like(pool.dense)
+        lexical = dense = np.zeros_like(pool.lexical)
         if uses[0]:
             lexical = lexical_evidence(pool.lexical / unit, pool.lexical_bound / unit)
         if uses[1]:
             dense = dense_evidence(pool.dense, background or background_of(pool.dense))
-        share = _shares(arms, 2)[0]
-        return fuse_evidence(lexical, dense, lexical_share=float(share), variation_weights=variations)
+        share = float(_shares(arms, 2)[0])
+        return fuse_evidence(lexical, dense, lexical_share=share, variation_weights=variations)
     words = _normalized(pool.lexical, config.normalizer, pool.lexical_bound)
     fused = convex([words, _normalized(pool.dense, config.normalizer)], arms, variations)
     return fused if config.normalizer in ("zscore", "none") else by_best(fused), None

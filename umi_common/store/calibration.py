@@ -17,7 +17,7 @@ All are sums over sources, so a write costs the sums of the sources that it touc
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -61,18 +61,20 @@ class Calibration:
             among = self._sample.vectors(rows, vectors)
         return background_of(among, queries)
 
-    def numbers(self, rows: Rows, vectors: Vectors, lengths: Ints, sources: Sequence[str]) -> Mapping[str, float]:
+    def numbers(
+        self, rows: Rows, vectors: Vectors, lengths: Callable[[], Ints], sources: Sequence[str]
+    ) -> Mapping[str, float]:
         """succession, succession_pairs, unity, unity_chunks, company; empty where no source has two chunks.
 
         Args:
             rows: One moment.
             vectors: (n, dim) unit rows; rows of zeros are left out.
-            lengths: (n,) terms.
+            lengths: Gives (n,) terms; asked once a moment.
             sources: Names by code.
         """
         with self._lock:
             if self._rows is not rows:
-                self._numbers = self._measured(rows, vectors, lengths, sources)
+                self._numbers = self._measured(rows, vectors, lengths(), sources)
                 self._rows = rows
             return self._numbers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +11,14 @@ import numpy as np
 from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.errors import SearchUnavailable, UmiError
 from umi_common.filters import Filter
-from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Ints, Pool, Vectors
+from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe
 from umi_common.store.dense import cosines
 from umi_common.store.lexical import LexicalScores
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
 from umi_common.store.topk import Ranking
+from umi_common.taken import TakenIds, TakenRows
 from umi_common.types import Degradation, TimeRange
 
 
@@ -70,11 +71,20 @@ def pool_rows(state: State, found: Found, request: Request, allowed: Mask | None
         best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
         beside = state.rows.beside(best, request.around)
         joins[beside if allowed is None else beside[allowed[beside]]] = True
-    return np.array(sorted(np.flatnonzero(joins).tolist(), key=state.rows.ids.__getitem__), dtype=np.int64)
+    return state.id_order.in_order(state.rows.ids, len(state.rows), np.flatnonzero(joins))
 
 
-def pool_of(state: State, found: Found, request: Request, allowed: Mask | None, notes: Notes) -> Pool:
-    """The pool of what was found."""
+def _places(rankings: Sequence[Ranking] | None, rows: Ints, among: int) -> list[Ints]:
+    """For each ranking where its rows, all below `among`, stand in the pool."""
+    place = np.empty(among, dtype=np.int64)  # never read but where it is written: a pool is much smaller than a store
+    place[rows] = np.arange(len(rows))
+    return [place[ranking.rows] for ranking in rankings or ()]
+
+
+def pool_of(
+    state: State, found: Found, request: Request, allowed: Mask | None, notes: Notes, corpus: Mapping[str, Any]
+) -> Pool:
+    """The pool of what was found; `corpus` holds its fields that do not depend on that."""
     rows = pool_rows(state, found, request, allowed)
     shape = (len(request.probes), len(rows))
     words = _no_words(shape)
@@ -86,15 +96,15 @@ def pool_of(state: State, found: Found, request: Request, allowed: Mask | None, 
             if found.dense is None:
                 raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
             notes.lost("lexical", error, "searched by meaning alone")
-            return pool_of(state, replace(found, lexical=None), request, allowed, notes)
-    vectors = state.vectors[rows]
+            return pool_of(state, replace(found, lexical=None), request, allowed, notes, corpus)
+    near = _places(found.dense, rows, len(state.rows))
     queries = np.zeros((shape[0], 0), dtype=np.float32) if found.queries is None else found.queries
     return Pool(
-        ids=tuple([state.rows.ids[row] for row in rows.tolist()]),
+        ids=TakenIds(state.rows.ids, rows),
         lexical=words.lexical,
-        dense=np.zeros(shape) if found.dense is None or not len(rows) else cosines(vectors, queries),
-        lexical_rank=_ranks(found.lexical, rows, shape),
-        dense_rank=_ranks(found.dense, rows, shape),
+        dense=np.zeros(shape) if found.dense is None else _cosines(state, queries, found.dense, rows, near),
+        lexical_rank=_ranks(_places(found.lexical, rows, len(state.rows)), shape),
+        dense_rank=_ranks(near, shape),
         lexical_bound=words.bound,
         coverage=words.coverage,
         source_lexical=words.source,
@@ -103,11 +113,12 @@ def pool_of(state: State, found: Found, request: Request, allowed: Mask | None, 
         position=state.rows.place[rows],
         length=words.length,
         age_hours=state.rows.age_hours(request.now, rows),
-        vectors=vectors,
+        vectors=TakenRows(state.vectors, rows),
         query_vectors=queries,
         mode="text" if found.dense is None else "vector" if found.lexical is None else "hybrid",
         degraded=tuple(notes.degraded),
         facts=notes.facts,
+        **corpus,
     )
 
 
@@ -118,23 +129,32 @@ def _no_words(shape: tuple[int, int]) -> LexicalScores:
     return LexicalScores(every, each, each, every, each, length)
 
 
-def _ranks(rankings: Sequence[Ranking] | None, rows: Ints, shape: tuple[int, int]) -> Ints:
+def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:
     """(V, n) rank of each pool row in each ranking, from FIRST_RANK; NOT_RANKED."""
     ranks = np.full(shape, NOT_RANKED, dtype=np.int64)
-    by_row = np.argsort(rows)
-    rising = rows[by_row]
-    for variation, ranking in enumerate(rankings or ()):
-        places = by_row[rising.searchsorted(ranking.rows)]
-        ranks[variation, places] = np.arange(len(places)) + FIRST_RANK
+    for variation, each in enumerate(places):
+        ranks[variation, each] = np.arange(FIRST_RANK, len(each) + FIRST_RANK)
     return ranks
+
+
+def _cosines(state: State, queries: Vectors, found: Sequence[Ranking], rows: Ints, places: Sequence[Ints]) -> Floats:
+    """(V, n) cosines of the pool's rows; where all rankings found a row, they have worked them out already."""
+    times = np.zeros(len(rows), dtype=np.int64)
+    for each in places:
+        times[each] += 1
+    scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
+    if len(left):
+        scores[:, left] = cosines(state.vectors[rows[left]], queries)
+    for score, ranking, each in zip(scores, found, places, strict=True):
+        score[each] = ranking.cosines
+    return scores
 
 
 def _renumbered(codes: Ints) -> Ints:
     """Source codes by first appearance in the pool, so that they do not depend on the history of writes."""
-    if (codes == NO_SOURCE).all():
-        return codes
-    known, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(np.where(known == NO_SOURCE, -1, first))
-    number = np.empty(len(known), dtype=np.int64)
-    number[order] = np.arange(len(known)) + (NO_SOURCE if NO_SOURCE in known else 0)
-    return number[inverse]
+    row = np.arange(len(codes))
+    first = np.empty(int(codes.max(initial=0)) + 2, dtype=np.int64)  # the last is that of NO_SOURCE, which is -1
+    first[codes[::-1]] = row[::-1]  # of equal codes the one written last stays
+    appeared = first[codes]
+    number = np.cumsum((appeared == row) & (codes != NO_SOURCE)) - 1
+    return np.where(codes == NO_SOURCE, NO_SOURCE, number[appeared])

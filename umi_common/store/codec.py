@@ -15,12 +15,13 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.pool import Vectors
-from umi_common.types import Chunk, Metadata, MetadataValue
+from umi_common.types import Chunk, Metadata, MetadataValue, restored
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 DIGEST_BYTES = 16
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_of_json = json.JSONDecoder().raw_decode
 
 
 class Head(NamedTuple):
@@ -80,19 +81,13 @@ def decode(entry: Entry) -> Chunk:
         LedgerDamaged: If the row is not what was written.
     """
     id, source, position, when, _, _, text, metadata = checked(entry)
-    return Chunk(
-        id,
-        text,
-        metadata=decode_metadata(metadata),
-        source=source,
-        position=position,
-        event_time=None if when is None else EPOCH + when * MICROSECOND,
-    )
+    moment = None if when is None else EPOCH + when * MICROSECOND
+    return restored(id, text, decode_metadata(metadata), source, position, moment)
 
 
 def decode_metadata(text: str) -> Metadata:
     """Metadata from its JSON; lists come back as the tuples they were."""
-    values = json.loads(text)
+    values, _ = _of_json(text)
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 

@@ -192,7 +192,7 @@ class Core:
         for id in ids:
             row = self.indexes.row_of(id)
             if row is not None and row < len(rows):
-                beside = rows.beside(np.array([row]), reach)
+                beside = np.unique(rows.beside(np.array([row]), reach))
                 ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
                 ordered = ordered if allowed is None else ordered[allowed[ordered]]
                 around[id] = rows.seq[ordered].tolist()

@@ -6,7 +6,7 @@ threads would fight over the cores with those of other searches. Ties fall to th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ QUANTISED_FROM = 4_000
 NOWHERE = -np.inf
 FEW = 8
 """Where at most one in so many rows is allowed, their vectors are gathered first."""
-NOTHING = Ranking(np.zeros(0, dtype=np.int64), np.zeros(0))
+NOTHING = Ranking(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
 
 def cosines(vectors: Vectors, queries: Vectors) -> Floats:
@@ -34,7 +34,7 @@ def cosines(vectors: Vectors, queries: Vectors) -> Floats:
     return scores
 
 
-def decayed(scores: Floats, weights: Floats) -> Floats:
+def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
     """Scores times weights; what is not above 0 stays, or decay would lift it."""
     return np.where(scores > 0, scores * weights, scores)
 
@@ -91,22 +91,39 @@ def _near_the_best(
 
 
 def best_rows(
-    scores: Floats, k: int, allowed: Mask | None, weights: Floats | None, *, off: Floats | float = 0.0
+    scores: Floats | Vectors, k: int, allowed: Mask | None, weights: Floats | None, *, off: Vectors | None = None
 ) -> Ints:
-    """Rows that may be among the best k by decayed score, each score being at most `off` off; rising, ties included."""
-    least, most = scores - off, scores + off
-    if weights is not None:
-        least, most = decayed(least, weights), decayed(most, weights)
-    if allowed is not None:
-        least, most = np.where(allowed, least, NOWHERE), np.where(allowed, most, NOWHERE)
+    """Rows that may be among the best k by decayed score, each score being at most `off` off (None: exact); rising,
+    ties included.
+    """
+    least = _held(scores if off is None else scores - off, allowed, weights)
+    most = least if off is None else _held(scores + off, allowed, weights)
     cut = np.partition(least, len(least) - k)[len(least) - k] if len(least) > k else NOWHERE
     return np.flatnonzero(most >= cut) if cut > NOWHERE else np.flatnonzero(most > NOWHERE)
 
 
+def _held(scores: Floats | Vectors, allowed: Mask | None, weights: Floats | None) -> Floats | Vectors:
+    if weights is not None:
+        scores = decayed(scores, weights)
+    return scores if allowed is None else np.where(allowed, scores, NOWHERE)
+
+
 def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids: Sequence[str]) -> Ranking:
     """The best k of `rows` by their cosines, decayed; best first, ties to the smaller id."""
-    if weights is not None:
-        scores = decayed(scores, weights[rows])
-    names = [ids[row] for row in rows.tolist()]
-    best = [place for _, _, place in sorted(zip((-scores).tolist(), names, range(len(names)), strict=True))[:k]]
-    return Ranking(rows[best], scores[best])
+    decided = scores if weights is None else decayed(scores, weights[rows])
+    order = np.argsort(-decided, kind="stable")
+    falling = decided[order]
+    for first, last in runs(falling, k):
+        order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
+    best = order[:k]
+    return Ranking(rows[best], falling[:k], scores[best])
+
+
+def runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
+    """(first, behind the last) of each run of equal values that begins among the first k."""
+    equal = np.flatnonzero(falling[1:] == falling[:-1])
+    if len(equal):
+        breaks = np.flatnonzero(np.diff(equal) > 1)
+        firsts = equal[np.append(0, breaks + 1)].tolist()
+        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
+        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)

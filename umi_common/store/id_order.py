@@ -9,7 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from umi_common.pool import Ints
+
 Ranks = npt.NDArray[np.int32]
+RANKED_UP_TO = 200_000
+"""Rows up to which `in_order` has all ids ranked once that pays; for more it would hold a search up too long."""
 RESORTED_FROM = 100
 """New ids at which all are sorted afresh; fewer are put in one by one."""
 
@@ -22,6 +26,7 @@ class IdOrder:
         self._ids: Sequence[str] = ()
         self._ordered: Ranks = np.zeros(0, dtype=np.int32)
         self._ranks: Ranks = self._ordered
+        self._compared = 0
 
     def ranks(self, ids: Sequence[str], count: int) -> Ranks:
         """(count or more,) a number for each row, in the order of the ids; rows of one id in any order.
@@ -39,6 +44,23 @@ class IdOrder:
                 self._ranks = np.empty(count, dtype=np.int32)
                 self._ranks[self._ordered] = np.arange(count, dtype=np.int32)
             return self._ranks
+
+    def in_order(self, ids: Sequence[str], count: int, rows: Ints) -> Ints:
+        """Some rows in the order of their ids.
+
+        By their ranks where those are known. Else by comparing strings, until as many have been compared as there are
+        rows: then all are ranked, which costs as much again and makes every later call ten times as fast.
+
+        Args:
+            ids, count: As for `ranks`.
+            rows: Below count.
+        """
+        if ids is not self._ids or len(self._ordered) < count:
+            self._compared += len(rows)
+            if self._compared < count or count > RANKED_UP_TO:
+                return np.array(sorted(rows.tolist(), key=ids.__getitem__), dtype=np.int64)
+        self._compared = 0
+        return rows[np.argsort(self.ranks(ids, count)[rows])]
 
     def _resorted(self, count: int) -> Ranks:
         return np.array(sorted(range(count), key=self._ids.__getitem__), dtype=np.int32)

@@ -19,7 +19,7 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.pool import Floats, Vectors
+from umi_common.pool import Vectors
 from umi_common.store.growing import Growing
 
 Codes = npt.NDArray[np.int8]
@@ -60,16 +60,17 @@ class Quantised:
         left = vectors - codes * steps[:, np.newaxis]
         return cls(codes.astype(np.int8), steps, np.sqrt(np.einsum("ij,ij->i", left, left)))
 
-    def scores(self, queries: Vectors) -> tuple[Floats, Floats]:
+    def scores(self, queries: Vectors) -> tuple[Vectors, Vectors]:
         """((V, n) about the cosines, (V, n) at most so far off) of V unit queries (V, dim); needs the `kernel`."""
         simsimd = kernel()
         assert simsimd is not None, "codes are made only where the kernel is"
         asked = Quantised.of(queries)
-        scores: Floats = np.asarray(simsimd.cdist(asked.codes, self.codes, "dot"), dtype=np.float64)
-        scores *= asked.steps[:, np.newaxis]
+        scores: Vectors = np.asarray(simsimd.cdist(asked.codes, self.codes, "dot", out_dtype="float32"))
         scores *= self.steps
-        length = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float64))
-        off: Floats = length[:, np.newaxis] * self.errors + (asked.errors + ROUNDING)[:, np.newaxis]
+        scores *= asked.steps[:, np.newaxis]
+        length = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
+        off: Vectors = length[:, np.newaxis] * self.errors
+        off += (asked.errors + np.float32(ROUNDING))[:, np.newaxis]
         return scores, off
 
 

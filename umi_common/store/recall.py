@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -40,22 +39,23 @@ def recall(indexes: Indexes, embedder: Embedder, request: Request) -> Pool:
     state = indexes.state
     begun = time.perf_counter()
     queries = query_vectors(request.probes, embedder, state.vectors.shape[1], notes)
-    embedded = time.perf_counter()
+    notes.facts["embed_ms"] = (time.perf_counter() - begun) * 1e3
+    with indexes.turns:
+        return _searched(indexes, state, queries, request, notes)
+
+
+def _searched(indexes: Indexes, state: State, queries: Vectors | None, request: Request, notes: Notes) -> Pool:
+    begun = time.perf_counter()
     allowed = indexes.mask(state, request.where, request.window)
     weights = state.rows.decay(request.now, request.decay)
     lexical = _lexical_arm(indexes, state, request, allowed, weights, notes)
     dense = _dense_arm(indexes, state, queries, request, allowed, weights, notes)
     if lexical is None and dense is None:
         raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
-    searched = time.perf_counter()
-    notes.facts |= {
-        "chunks": state.rows.living,
-        "embed_ms": (embedded - begun) * 1e3,
-        "arms_ms": (searched - embedded) * 1e3,
-    }
+    notes.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
     named = _named(indexes, state, request, allowed)
-    pool = pool_of(state, Found(queries, lexical, dense, named), request, allowed, notes)
-    return replace(pool, **_about_the_corpus(indexes, state, queries))
+    corpus = _about_the_corpus(indexes, state, queries)
+    return pool_of(state, Found(queries, lexical, dense, named), request, allowed, notes, corpus)
 
 
 def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | None) -> Ints:
@@ -67,8 +67,8 @@ def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | Non
 
 def _about_the_corpus(indexes: Indexes, state: State, queries: Vectors | None) -> dict[str, Any]:
     """The pool's fields that do not depend on what was found."""
-    lengths = state.lexical.lengths(len(state.rows))
-    numbers = indexes.calibration.numbers(state.rows, state.vectors, lengths, indexes.sources)
+    rows, lexical = state.rows, state.lexical
+    numbers = indexes.calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), indexes.sources)
     if queries is None:
         return {"calibration": numbers}
     usual = indexes.calibration.background(state.rows, state.vectors, queries)
@@ -121,7 +121,7 @@ def _lexical_arm(
             allowed=allowed,
             weights=weights,
             id_of=state.rows.ids.__getitem__,
-            ranks_of=lambda: indexes.id_order.ranks(state.rows.ids, len(state.rows)),
+            ranks_of=lambda: state.id_order.ranks(state.rows.ids, len(state.rows)),
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
         notes.lost("lexical", error, "searched by meaning alone")

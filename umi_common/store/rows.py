@@ -120,12 +120,16 @@ class Rows:
         return place
 
     def beside(self, rows: Ints, reach: int) -> Ints:
-        """Rows at most `reach` places before or after the given ones in their sources, these among them; rising."""
-        rows = rows[self.slot[rows] >= 0]
-        slots = self.slot[rows][:, None] + np.arange(-reach, reach + 1)
+        """Rows at most `reach` places before or after the given ones in their sources, these among them; in any order,
+        some more than once.
+        """
+        slot = self.slot[rows]
+        slots = slot[slot >= 0][:, None] + np.arange(-reach, reach + 1)
         inside = (slots >= 0) & (slots < len(self.succession))
         found = self.succession[np.where(inside, slots, 0)]
-        return np.unique(found[inside & (self.source[found] == self.source[rows][:, None])])
+        codes = self.source[found]
+        near: Ints = found[inside & (codes == codes[:, reach, None])]
+        return near
 
     def age_hours(self, now: int, rows: Ints | slice = slice(None)) -> Floats:
         """Hours from event to `now` (microseconds since 1970); NaN without a time, negative in the future."""

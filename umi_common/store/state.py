@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from umi_common.pool import Vectors
 from umi_common.store.codec import Head
+from umi_common.store.id_order import IdOrder
 from umi_common.store.ledger import Mark
 from umi_common.store.lexical import PostingsIndex
 from umi_common.store.quantised import QuantisedRows
@@ -25,6 +26,7 @@ class State:
     """(n,) rows whose vector is not zeros; None: all."""
     quantised: QuantisedRows
     """Codes of the vectors, made when they are needed."""
+    id_order: IdOrder
     lexical: PostingsIndex
     lexical_fault: str | None
 

@@ -38,6 +38,8 @@ class Ranking:
 
     rows: Ints
     scores: Floats
+    cosines: Floats | None = None
+    """Aligned with rows, before any weights, where the search was one by cosine; None: it was not."""
     every: Floats | None = None
     """By row, unweighted, where the search has worked out the score of every living row; None: it has not."""
 

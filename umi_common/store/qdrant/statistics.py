@@ -156,4 +156,6 @@ def _calibration(points: Sequence[Any], dim: int) -> Mapping[str, float]:
     )
     vectors = np.array([_vector(point, dim) for point in points], dtype=np.float32).reshape(len(points), dim)
     lengths: Ints = np.array([payload["length"] for payload in payloads], dtype=np.int64)
-    return Calibration().numbers(rows, vectors, lengths, list(codes)) if (rows.source != NO_SOURCE).any() else {}
+    return (
+        Calibration().numbers(rows, vectors, lambda: lengths, list(codes)) if (rows.source != NO_SOURCE).any() else {}
+    )
