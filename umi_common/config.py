@@ -66,7 +66,7 @@ class LexicalConfig(Frozen):
 class DenseConfig(Frozen):
     """Nearest neighbours by cosine."""
 
-    exact_up_to: Count = 50_000
+    exact_up_to: Count = 200_000
     """Chunks up to which an exact scan answers; the Chroma index above."""
     search_ef: int = Field(default=400, ge=10)
     """Chroma's candidate list; larger is more exact and slower."""

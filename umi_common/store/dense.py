@@ -7,6 +7,7 @@ threads would fight over the cores with those of other searches. Ties fall to th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,6 +49,7 @@ def search_exact(
     weights: Floats | None,
     ids: Sequence[str],
     quantised: QuantisedRows | None = None,
+    first: int = 0,
 ) -> list[Ranking]:
     """For each of V unit queries the best k rows by decayed cosine, best first.
 
@@ -59,53 +61,63 @@ def search_exact(
         weights: (n,) in (0, 1]; None: 1.
         ids: By row, for ties.
         quantised: The codes of the matrix, used where it is large; None: never.
+        first: Rows before it are left out.
     """
-    if not len(matrix):
+    if len(matrix) <= first:
         return [NOTHING for _ in queries]
-    few = None if allowed is None or int(allowed.sum()) * FEW > len(matrix) else np.flatnonzero(allowed)
+    held = _Held(k, None if allowed is None else allowed[first:], None if weights is None else weights[first:])
+    some, few = matrix[first:], held.few()
     if few is not None:
-        scores = cosines(matrix[few], queries)
-        found = [(few, row_scores) for row_scores in scores]
-    elif quantised is not None and len(matrix) >= QUANTISED_FROM and kernel() is not None:
-        found = _near_the_best(matrix, queries, quantised.of(matrix), k, allowed, weights)
+        found = [(few, scores) for scores in cosines(some[few], queries)]
+    elif quantised is not None and len(some) >= QUANTISED_FROM and kernel() is not None:
+        found = _near_the_best(some, queries, quantised.of(matrix, first), held)
     else:
         found = []
-        for row_scores in cosines(matrix, queries):
-            rows = best_rows(row_scores, k, allowed, weights)
-            found.append((rows, row_scores[rows]))
+        for scores in cosines(some, queries):
+            rows = held.best(scores)
+            found.append((rows, scores[rows]))
     return [
-        rank_rows(rows, row_scores, k=k, weights=weights, ids=ids) if query.any() else NOTHING
-        for query, (rows, row_scores) in zip(queries, found, strict=True)
+        rank_rows(first + rows, scores, k=k, weights=weights, ids=ids) if query.any() else NOTHING
+        for query, (rows, scores) in zip(queries, found, strict=True)
     ]
 
 
-def _near_the_best(
-    matrix: Vectors, queries: Vectors, codes: Quantised, k: int, allowed: Mask | None, weights: Floats | None
-) -> list[tuple[Ints, Floats]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """What one scan is held to; see `search_exact`."""
+
+    k: int
+    allowed: Mask | None
+    weights: Floats | None
+
+    def few(self) -> Ints | None:
+        """The allowed rows where they are so few that they are better gathered; None: they are not."""
+        if self.allowed is None or int(self.allowed.sum()) * FEW > len(self.allowed):
+            return None
+        return np.flatnonzero(self.allowed)
+
+    def best(self, scores: Floats | Vectors, off: Vectors | None = None) -> Ints:
+        """Rows that may be among the best k by decayed score, each score being at most `off` off (None: exact); rising,
+        ties included.
+        """
+        least = self._decided(scores if off is None else scores - off)
+        most = least if off is None else self._decided(scores + off)
+        cut = np.partition(least, len(least) - self.k)[len(least) - self.k] if len(least) > self.k else NOWHERE
+        return np.flatnonzero(most >= cut) if cut > NOWHERE else np.flatnonzero(most > NOWHERE)
+
+    def _decided(self, scores: Floats | Vectors) -> Floats | Vectors:
+        if self.weights is not None:
+            scores = decayed(scores, self.weights)
+        return scores if self.allowed is None else np.where(self.allowed, scores, NOWHERE)
+
+
+def _near_the_best(matrix: Vectors, queries: Vectors, codes: Quantised, held: _Held) -> list[tuple[Ints, Floats]]:
     """For each query the rows that may be among the best k, and their exact cosines."""
     found = []
     for query, scores, off in zip(queries, *codes.scores(queries), strict=True):
-        rows = best_rows(scores, k, allowed, weights, off=off)
+        rows = held.best(scores, off)
         found.append((rows, cosines(matrix[rows], query[None])[0]))
     return found
-
-
-def best_rows(
-    scores: Floats | Vectors, k: int, allowed: Mask | None, weights: Floats | None, *, off: Vectors | None = None
-) -> Ints:
-    """Rows that may be among the best k by decayed score, each score being at most `off` off (None: exact); rising,
-    ties included.
-    """
-    least = _held(scores if off is None else scores - off, allowed, weights)
-    most = least if off is None else _held(scores + off, allowed, weights)
-    cut = np.partition(least, len(least) - k)[len(least) - k] if len(least) > k else NOWHERE
-    return np.flatnonzero(most >= cut) if cut > NOWHERE else np.flatnonzero(most > NOWHERE)
-
-
-def _held(scores: Floats | Vectors, allowed: Mask | None, weights: Floats | None) -> Floats | Vectors:
-    if weights is not None:
-        scores = decayed(scores, weights)
-    return scores if allowed is None else np.where(allowed, scores, NOWHERE)
 
 
 def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids: Sequence[str]) -> Ranking:

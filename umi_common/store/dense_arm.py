@@ -10,7 +10,7 @@ import numpy as np
 from umi_common.errors import IndexUnavailable
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.chroma import Generation
-from umi_common.store.dense import NOTHING, best_rows, cosines, rank_rows, search_exact
+from umi_common.store.dense import NOTHING, cosines, rank_rows, search_exact
 from umi_common.store.generations import Generations
 from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask
@@ -65,6 +65,9 @@ class DenseSearch:
 
     def exact(self, queries: Vectors) -> list[Ranking]:
         """By a scan of the stored vectors."""
+        return self._scanned(queries, 0)
+
+    def _scanned(self, queries: Vectors, first: int) -> list[Ranking]:
         return search_exact(
             self.vectors,
             queries,
@@ -73,6 +76,7 @@ class DenseSearch:
             weights=self.weights,
             ids=self.ids,
             quantised=self.quantised,
+            first=first,
         )
 
     def _few_allowed(self) -> bool:
@@ -88,15 +92,9 @@ class DenseSearch:
         # Nothing that Chroma left out is nearer than the farthest that it found, and decay only takes away.
         known = cosines(self.vectors[old], query[None])[0]
         frontier = float(known.min(initial=1.0))
-        newer = cosines(self.vectors[tail:], query[None])[0]
-        fresh = best_rows(
-            newer,
-            self.k,
-            None if self.allowed is None else self.allowed[tail:],
-            None if self.weights is None else self.weights[tail:],
-        )
+        (newer,) = self._scanned(query[None], tail)
         kept = slice(None) if self.allowed is None else self.allowed[old]
-        rows, scores = np.concatenate([old[kept], tail + fresh]), np.concatenate([known[kept], newer[fresh]])
+        rows, scores = np.concatenate([old[kept], newer.rows]), np.concatenate([known[kept], newer.cosines])
         ranking = rank_rows(rows, scores, k=self.k, weights=self.weights, ids=self.ids)
         if len(ranking.rows) < self.k or ranking.scores[-1] < frontier:
             return None

@@ -79,17 +79,27 @@ class QuantisedRows:
 
     def __init__(self, dim: int) -> None:
         self._lock = threading.Lock()
-        self._codes = Growing(np.int8, dim)
+        self._dim = dim
+        self._start(0)
+
+    def _start(self, first: int) -> None:
+        self._first = first
+        self._codes = Growing(np.int8, self._dim)
         self._steps = Growing(np.float32)
         self._errors = Growing(np.float32)
 
-    def of(self, vectors: Vectors) -> Quantised:
-        """Codes of (n, dim) vectors, of which an earlier or later call has seen more or fewer."""
+    def of(self, vectors: Vectors, first: int = 0) -> Quantised:
+        """Codes of the rows from `first` on of (n, dim) vectors; an earlier or later call may see more or fewer.
+
+        Rows before the first that any call has asked for have none, so they take no memory where an index answers.
+        """
         with self._lock:
-            for first in range(len(self._steps.view), len(vectors), BLOCK):
-                new = Quantised.of(vectors[first : first + BLOCK])
+            if first < self._first or not len(self._steps.view):
+                self._start(first)
+            for start in range(self._first + len(self._steps.view), len(vectors), BLOCK):
+                new = Quantised.of(vectors[start : start + BLOCK])
                 self._codes.extend(new.codes)
                 self._steps.extend(new.steps)
                 self._errors.extend(new.errors)
-            count = len(vectors)
-            return Quantised(self._codes.view[:count], self._steps.view[:count], self._errors.view[:count])
+            rows = slice(first - self._first, len(vectors) - self._first)
+            return Quantised(self._codes.view[rows], self._steps.view[rows], self._errors.view[rows])
