@@ -39,6 +39,14 @@ def test_it_stops_when_enough_are_kept():
     assert left_out == ((2, 0),)
 
 
+@given(st.lists(st.integers(0, 5), unique=True), st.sampled_from([0.9, 0.999, 1.0]), st.integers(0, 6))
+def test_looking_at_all_pairs_first_changes_nothing(order, similarity, limit):
+    rows, unlike = np.array(order, dtype=np.int64), np.full(len(VECTORS), NO_DIGEST)
+    at_once = collapse(rows, VECTORS, similarity=similarity, limit=limit)
+    one_by_one = collapse(rows, VECTORS, similarity=similarity, limit=limit, digests=unlike)
+    assert at_once[0].tolist() == one_by_one[0].tolist() and at_once[1] == one_by_one[1]
+
+
 @pytest.mark.parametrize("bad", [{"similarity": 0.0}, {"similarity": 1.1}, {"limit": -1}])
 def test_wrong_settings_are_refused(bad):
     with pytest.raises(ConfigError):

@@ -27,6 +27,31 @@ def test_ranks_are_those_of_the_sorted_ids_however_they_came(ids: list[str], ste
             assert [grown[row] for row in np.argsort(ranks[:end])] == sorted(grown[:end])
 
 
+@given(IDS, st.data())
+@settings(max_examples=200, deadline=None)
+def test_some_rows_are_put_in_order_the_same_before_and_after_all_are_ranked(ids: list[str], data: st.DataObject):
+    order = IdOrder()
+    for _ in range(6):
+        rows = data.draw(st.lists(st.integers(0, len(ids) - 1), unique=True))
+        found = order.in_order(ids, len(ids), np.array(rows, dtype=np.int64))
+        assert found.tolist() == sorted(rows, key=ids.__getitem__)
+
+
+def test_all_are_ranked_once_as_many_have_been_compared_and_after_a_write_from_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(id_order, "RANKED_UP_TO", 5)
+    order, ids, some = IdOrder(), ["c", "a", "b", "d"], np.array([0, 1, 2])
+    assert order.in_order(ids, 4, some).tolist() == [1, 2, 0] and not len(order._ranks)
+    assert order.in_order(ids, 4, some).tolist() == [1, 2, 0] and order._ranks.tolist() == [2, 0, 1, 3]
+    ids.append("aa")
+    assert order.in_order(ids, 5, np.array([1, 4])).tolist() == [1, 4] and len(order._ranks) == 4
+    ids += ["x", "y"]
+    for _ in range(9):
+        order.in_order(ids, 7, some)
+    assert len(order._ranks) == 4
+
+
 def test_another_list_of_ids_starts_afresh_and_an_older_moment_keeps_its_order():
     order = IdOrder()
     ids = ["b", "a"]
