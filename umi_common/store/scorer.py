@@ -38,7 +38,7 @@ DENSE_BYTES_KEPT = 64_000_000
 _DF = attrgetter("df")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueryTerms:
     """A query's known terms in canonical order, and what it says about unknown ones."""
 

@@ -48,7 +48,7 @@ class Ranking:
         return len(self.rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Limits:
     """What a search is held to beside its query."""
 
@@ -68,8 +68,10 @@ class Limits:
 
     def factors(self, rows: Ints | None) -> Floats | Mask | None:
         """By row (None: all), what a score is multiplied by: its weight, or 0 where the mask keeps it out; None: 1."""
+        if self.mask is None and self.weights is None:
+            return None
         both = [f if rows is None else f.take(rows) for f in (self.mask, self.weights) if f is not None]
-        return both[0] if len(both) == 1 else both[0] * both[1] if both else None
+        return both[0] if len(both) == 1 else both[0] * both[1]
 
 
 def top_k(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
