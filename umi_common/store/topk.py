@@ -23,7 +23,7 @@ IdOf = Callable[[int], str]
 RanksOf = Callable[[], npt.NDArray[np.integer]]
 TIED = 500
 """Rows tied at the k-th score from which the order of all ids is asked for; fewer are compared by their ids."""
-PRUNING_PAYS = 30_000
+PRUNING_PAYS = 60_000
 """Postings plus rows below which adding everything up is faster."""
 READ_AT_ONCE = 8_192
 """Postings of the rarest terms that are added up before the first threshold."""
@@ -61,17 +61,21 @@ class Limits:
     ranks_of: RanksOf | None = None
     """Gives a number for each row in the order of the ids; None: ids are compared."""
 
+    @property
+    def heaviest(self) -> float:
+        """No weight is larger, nor a product with one for rounding."""
+        return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
+
+    def factors(self, rows: Ints) -> Floats | Mask | None:
+        """What the scores of rows are multiplied by: the weight, or 0 where the mask keeps one out; None: 1."""
+        if self.mask is None:
+            return None if self.weights is None else self.weights.take(rows)
+        allowed = self.mask.take(rows)
+        return allowed if self.weights is None else self.weights.take(rows) * allowed
+
     def weighted(self, rows: Ints, scores: Floats) -> Floats:
         """Scores of rows times their factors."""
-        factors = self.factors(rows)
-        return scores if factors is None else scores * factors
-
-    def factors(self, rows: Ints | None) -> Floats | Mask | None:
-        """By row (None: all), what a score is multiplied by: its weight, or 0 where the mask keeps it out; None: 1."""
-        if self.mask is None and self.weights is None:
-            return None
-        both = [f if rows is None else f.take(rows) for f in (self.mask, self.weights) if f is not None]
-        return both[0] if len(both) == 1 else both[0] * both[1]
+        return _times(scores, self.factors(rows))
 
 
 def top_k(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
@@ -95,17 +99,15 @@ def exhaustive(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
     for rows, worth in lists:
         np.add.at(every, rows, worth)
     every = _lifted(every, query.floor)
-    scores = _times(every, limits.factors(None))
-    sample = next((rows for rows, _ in lists if len(rows) >= limits.k), None)
-    least = 0.0 if sample is None else kth(scores.take(sample), limits.k)
-    rows = (scores >= least if least > 0.0 else scores > 0.0).nonzero()[0]
-    return Ranking(*best(rows, scores.take(rows), limits), query, every)
+    sample = next((rows for rows, _ in lists if len(rows) >= limits.k), lists[0][0])
+    least = kth(limits.weighted(sample, every.take(sample)), limits.k)
+    rows = (every >= least / limits.heaviest if least > 0.0 else every > 0.0).nonzero()[0]
+    return Ranking(*best(rows, limits.weighted(rows, every.take(rows)), limits), query, every)
 
 
 def pruned(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
     """Only the postings that can matter. Needs every idf >= 0."""
-    terms, rest = query.terms, _rest(scorer, query)
-    heaviest = _SLACK if limits.weights is None else _SLACK * float(limits.weights.max(initial=0.0))
+    terms, rest, heaviest = query.terms, _rest(scorer, query), limits.heaviest
     taken = _first(terms)
     while True:
         rows, sums = scorer.totals.summed(_impacts(scorer, query, taken))
