@@ -76,7 +76,9 @@ class Analyzer:
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one of the text's `pieces`; uncached."""
         if piece.isascii() and piece.isalpha():  # most of a text
-            return self.analyse_token(piece)
+            if not piece.islower():
+                return self.analyse_token(piece)
+            return () if piece in self._stop_words else (self._stems.stem(piece),)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_pattern().findall(piece)
         if len(tokens) == 1:
             return self.analyse_token(tokens[0])

@@ -29,6 +29,8 @@ from umi_common.config import LexicalConfig
 from umi_common.pool import Floats
 
 Numbers = npt.NDArray[np.integer] | Floats
+_TINY = 1e-300
+"""Keeps 0 / 0 out where k1 or a length is 0, and is lost in any other sum: a document without the term gains 0."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,25 @@ class Weighting:
         """What a known query term adds to every document, in units of its idf."""
         return self.config.delta if self.config.variant == "plus" else 0.0
 
+    @property
+    def ceiling(self) -> float:
+        """No gain is larger."""
+        return {"lucene": 1.0, "l": math.inf}.get(self.config.variant, self.config.k1 + 1.0)
+
     def norms(self, lengths: Numbers) -> Floats:
-        """K of documents by their length; for L, S."""
+        """K of documents by their length; for L, S. Above 0."""
         b = self.config.b
         share: Floats = 1.0 - b + b * (lengths / self.average_length)
-        return share if self.config.variant == "l" else self.config.k1 * share
+        return (share if self.config.variant == "l" else self.config.k1 * share) + _TINY
 
     def gains(self, tf: Numbers, norms: Floats) -> Floats:
-        """gain of documents that hold the term: tf >= 1, norms as made by `norms`, aligned."""
-        k1, count = self.config.k1, tf.astype(np.float64)
+        """gain of documents with tf occurrences of the term, 0 for none; norms as made by `norms`, aligned."""
+        k1, count = self.config.k1, tf.astype(np.float64, copy=False)
         if self.config.variant == "lucene":
             return count / (count + norms)
         if self.config.variant == "l":
             relative = count / norms + self.config.delta
-            return count * (k1 + 1.0) * relative / (k1 + relative)
+            return count * (k1 + 1.0) * relative / (k1 + relative + _TINY)
         return count * (k1 + 1.0) / (count + norms)
 
 

@@ -44,7 +44,7 @@ class Part:
     frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
     """By place of the term, with a row for each point; filled on demand."""
     dense: dict[int, Counts] = field(default_factory=dict)
-    """Term frequency by row - first row, for common terms, dead documents included; filled on demand."""
+    """Term frequency by offset, for common terms, dead documents included; filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -61,25 +61,23 @@ class Part:
 
     def df(self, place: int) -> int:
         """Live documents with a term. Those that are gone are looked for in its list, or the list in them."""
+        if not len(self.gone):
+            return self.segment.starts.item(place + 1) - self.segment.starts.item(place)
         held, _ = self.segment.stored(place)
         few, many = (self.gone, held) if len(self.gone) < len(held) else (held, self.gone)
-        if not len(few):
-            return len(held)
         at = many.searchsorted(few)
         at[at == len(many)] = 0
         return len(held) - int(np.count_nonzero(many[at] == few))
 
-    def lookup(self, place: int, rows: Codes) -> Counts:
-        """Term frequency in rows (rising) of documents that live or never were in the part; 0 where not held."""
+    def lookup(self, place: int, offsets: Offsets) -> Counts:
+        """Term frequency in documents (rising) that live or never were in the part; 0 where not held."""
         known = self.dense.get(place)
         if known is not None:
-            return known[rows - self.segment.first]
+            return known.take(offsets)
         held, tf = self.segment.stored(place)
-        asked = self.segment.offsets_of(rows)
-        at = held.searchsorted(asked)
-        at[at == len(held)] = 0
-        found = tf[at]
-        found[held[at] != asked] = 0
+        at = held.searchsorted(offsets)
+        found: Counts = tf.take(at, mode="clip")
+        found *= held.take(at, mode="clip") == offsets
         return found
 
 
@@ -164,7 +162,7 @@ class Corpus:
         asked = np.array([row], np.int32)
         inside = [part for part in self.parts if part.segment.first <= row <= part.segment.last]
         places = [(part, part.segment.place(code)) for part in inside]
-        return any(place >= 0 and part.lookup(place, asked)[0] > 0 for part, place in places)
+        return any(place >= 0 and part.lookup(place, part.segment.offsets_of(asked))[0] > 0 for part, place in places)
 
 
 def appended(parts: Sequence[Part], new: Segment, alive: Mask) -> tuple[Part, ...]:

@@ -21,7 +21,7 @@ QUANTISED_FROM = 4_000
 NOWHERE = -np.inf
 FEW = 8
 """Where at most one in so many rows is allowed, their vectors are gathered first."""
-NOTHING = Ranking(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+NOTHING = Ranking(np.zeros(0, dtype=np.int64), np.zeros(0), cosines=np.zeros(0))
 
 
 def cosines(vectors: Vectors, queries: Vectors) -> Floats:
@@ -128,7 +128,7 @@ def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids
     for first, last in runs(falling, k):
         order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
     best = order[:k]
-    return Ranking(rows[best], falling[:k], scores[best])
+    return Ranking(rows[best], falling[:k], cosines=scores[best])
 
 
 def runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:

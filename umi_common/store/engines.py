@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints
 from umi_common.store.corpus import Corpus
@@ -41,8 +39,8 @@ class Engine(Protocol):
     def search(self, terms: Sequence[str], limits: Limits) -> Ranking:
         """The best rows, best first, scores > 0, ties by the smaller id."""
 
-    def score(self, terms: Sequence[str], rows: Ints, every: Floats | None = None) -> RowScores:
-        """Exactly these rows: live, rising; `every` is what a search for the same terms has given, if any."""
+    def score(self, terms: Sequence[str], rows: Ints, searched: Ranking | None = None) -> RowScores:
+        """Exactly these rows: live, rising; `searched` is what this engine has found for the same terms, if any."""
 
 
 class PostingsEngine:
@@ -56,12 +54,16 @@ class PostingsEngine:
         """See `topk`."""
         return top_k(self._scorer, self._scorer.query(terms), limits)
 
-    def score(self, terms: Sequence[str], rows: Ints, every: Floats | None = None) -> RowScores:
+    def score(self, terms: Sequence[str], rows: Ints, searched: Ranking | None = None) -> RowScores:
         """See `scorer` and `sources`."""
-        query = self._scorer.query(terms)
-        lexical = self._scorer.score(query, rows) if every is None else every[rows]
-        source, source_bound = self._sources.score(query, self._scorer.corpus.sources[rows])
-        return RowScores(lexical, query.bound, query.coverage, source, source_bound)
+        scorer, every = self._scorer, None
+        if searched is None or searched.query is None:
+            query = scorer.query(terms)
+        else:
+            query, every = searched.query, searched.every
+        lexical = scorer.score(query, rows) if every is None else every.take(rows)
+        source, source_bound = self._sources.score(query, scorer.corpus.sources.take(rows))
+        return RowScores(lexical, scorer.bound(query), scorer.coverage(query), source, source_bound)
 
 
 class Moment:
@@ -82,9 +84,12 @@ class Moment:
 
     def live(self, rows: Ints) -> Ints:
         """Places in `rows` of those that are alive, by rising row."""
-        order = np.argsort(rows, kind="stable")
-        order = order[(rows[order] >= 0) & (rows[order] < self.corpus.rows)]
-        return order[self.corpus.alive[rows[order]]]
+        order = rows.argsort()
+        rising = rows.take(order)
+        if len(rising) and (rising[0] < 0 or rising[-1] >= self.corpus.rows):
+            start, stop = rising.searchsorted((0, self.corpus.rows))
+            order, rising = order[start:stop], rising[start:stop]
+        return order if self.corpus.documents == self.corpus.rows else order[self.corpus.alive.take(rising)]
 
     def _new_engine(self, config: LexicalConfig) -> Engine:
         if config.engine == "postings":

@@ -210,7 +210,7 @@ class PostingsIndex:
             queries: V texts.
             rows: n rows, in any order; those that are not alive score 0.
             config: As in `search`.
-            searched: What `search` gave for the same queries of this view, so that nothing is scored twice.
+            searched: What `search` gave for the same queries of this view, so that nothing is done twice.
 
         Raises:
             IndexUnavailable: If the index is in ERROR.
@@ -223,9 +223,11 @@ class PostingsIndex:
         lexical, source = np.zeros((len(queries), len(asked))), np.zeros((len(queries), len(asked)))
         length = np.zeros(len(asked), np.int64)
         length[order] = moment.corpus.lengths[live]
-        analysed = [self.analyzer.terms(query) for query in queries]
-        known = [None] * len(analysed) if searched is None else [ranking.every for ranking in searched]
-        scored = [engine.score(terms, live, every) for terms, every in zip(analysed, known, strict=True)]
+        if searched is None:
+            scored = [engine.score(self.analyzer.terms(query), live) for query in queries]
+        else:
+            pairs = zip(queries, searched, strict=True)
+            scored = [engine.score(self.analyzer.terms(query), live, ranking) for query, ranking in pairs]
         for v, found in enumerate(scored):
             lexical[v, order], source[v, order] = found.lexical, found.source
         return LexicalScores(
@@ -270,5 +272,4 @@ def _limits(
     mask = None if allowed is None else allowed[: corpus.rows]
     if corpus.documents < corpus.rows:
         mask = corpus.alive if mask is None else mask & corpus.alive
-    weight_max = 1.0 if weights is None else float(weights.max(initial=0.0))
-    return Limits(k, mask, weights, weight_max, id_of, ranks_of)
+    return Limits(k, mask, None if weights is None else weights[: corpus.rows], id_of, ranks_of)

@@ -64,15 +64,31 @@ class Segment:
         at = int(self.terms.searchsorted(code))
         return at if at < len(self.terms) and self.terms[at] == code else -1
 
+    def places(self, codes: Sequence[int]) -> list[int]:
+        """`place` of each of several."""
+        known = len(self.terms)
+        if known and self.terms.item(-1) == known - 1:  # it has every code so far, as the first segment often does
+            return [code if code < known else -1 for code in codes]
+        if not known:
+            return [-1] * len(codes)
+        wanted = np.array(codes, np.int32)
+        at = self.terms.searchsorted(wanted)
+        found: list[int] = np.where(self.terms.take(at, mode="clip") == wanted, at, -1).tolist()
+        return found
+
     def postings(self, place: int) -> tuple[Codes, Counts]:
         """(rows, tf) of terms[place]."""
         held, tf = self.stored(place)
         return np.add(held, self.block, dtype=np.int32), tf
 
+    def span(self, place: int) -> slice:
+        """Where the postings of terms[place] are."""
+        return slice(self.starts.item(place), self.starts.item(place + 1))
+
     def stored(self, place: int) -> tuple[Offsets, Counts]:
         """(offsets, tf) of terms[place], not copied."""
-        start, stop = self.starts[place], self.starts[place + 1]
-        return self.offsets[start:stop], self.tf[start:stop]
+        own = self.span(place)
+        return self.offsets[own], self.tf[own]
 
     def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:
         """Offsets of rows of the segment's block."""

@@ -58,19 +58,18 @@ class RankBm25Engine:
 
     def search(self, terms: Sequence[str], limits: Limits) -> Ranking:
         """All rows scored, then ranked."""
+        rows = np.arange(self._corpus.rows)
         scores = self._rows.scores(terms, self._corpus.rows)
-        if limits.mask is not None:
-            scores = scores * limits.mask
-        return best(None, scores, limits)
+        return Ranking(*best(rows, limits.weighted(rows, scores), limits))
 
-    def score(self, terms: Sequence[str], rows: Ints, every: Floats | None = None) -> RowScores:
+    def score(self, terms: Sequence[str], rows: Ints, searched: Ranking | None = None) -> RowScores:
         """All rows scored, these taken."""
         width = len(self._corpus.source_documents) + 1  # the last place is for rows without a source
         sources = self._corpus.sources[rows]
         return RowScores(
             self._rows.scores(terms, self._corpus.rows)[rows],
             self._rows.bound(terms),
-            self._scorer.query(terms).coverage,
+            self._scorer.coverage(self._scorer.query(terms)),
             self._sources.scores(terms, width)[np.where(sources == NO_SOURCE, width - 1, sources)],
             self._sources.bound(terms),
         )

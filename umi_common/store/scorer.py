@@ -6,46 +6,50 @@ computes it, so every path gives the same bits.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
-import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting, mean_okapi_idf
 from umi_common.store.corpus import Corpus, Part
-from umi_common.store.postings import Counts
-from umi_common.store.terms import Term, new_terms
+from umi_common.store.terms import Impacts, Term, Unpacked, new_terms, worked_out
+from umi_common.store.totals import Totals
 
+DIRECT = 4_096
+"""Documents of a term up to which its largest impact is taken from the list of all; above, from its frontiers."""
 ENTRIES_KEPT = 2_000_000
 """Array entries that one scorer remembers for terms, 16 bytes each; in a large corpus an eighth of its postings."""
 TERM_ENTRIES = 50
 """What remembering a term costs by itself, in such entries."""
+UNPACKED_MAX = 1_000_000
+"""Postings of a corpus up to which all are unpacked as soon as a quarter has been asked for: 16 MB."""
 DENSE_SHARE = 16
 """A term in more than 1/16 of a part's rows is looked up in an array by row, a rarer one by binary search."""
 DENSE_BYTES_KEPT = 64_000_000
 """Bytes of such arrays that one part remembers."""
 
+_DF = attrgetter("df")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class QueryTerms:
     """A query's known terms in canonical order, and what it says about unknown ones."""
 
-    terms: tuple[tuple[Term, int], ...]
-    """(term, how often the query has it), rarest first."""
+    terms: Sequence[Term]
+    """Rarest first."""
+    repeats: Sequence[int]
+    """How often the query has each."""
+    unknown: int
+    """Distinct terms that no live document holds."""
     floor: float
     """What every matching document gets on top of its gains; 0 but for Plus."""
-    coverage: float
-    """Share of the distinct terms' idf that the corpus knows, 0..1; 0 without terms."""
-
-    @property
-    def bound(self) -> float:
-        """The sum of the terms' largest impacts: no document scores more."""
-        return self.floor + sum(count * term.upper for term, count in self.terms)
 
 
 @dataclass(eq=False)
@@ -55,6 +59,9 @@ class Scorer:
     corpus: Corpus
     config: LexicalConfig
     _terms: dict[str, Term] = field(default_factory=dict)
+    _unpacked: Unpacked | None = None
+    _read: int = 0
+    """Postings worked out so far."""
     _kept: int = 0
     _asked: int = 0
 
@@ -78,26 +85,32 @@ class Scorer:
         """Length normalisation of rows; of all rows at once when as many have been asked for."""
         if self._asked <= self.corpus.rows:
             self._asked += len(rows)
-            return self.weighting.norms(self.corpus.lengths[rows])
-        return self._norms[rows]
+            return self.weighting.norms(self.corpus.lengths.take(rows))
+        return self._norms.take(rows)
 
     def query(self, texts: Sequence[str]) -> QueryTerms:
         """A query's analysed terms, looked up."""
-        counted = Counter(texts)
-        found = self._found(counted)
-        known = [(found[text], count) for text, count in counted.items() if text in found]
-        known.sort(key=_by_df)  # stable: equal df keeps the order of the query
-        floor = self.weighting.floor * sum(term.idf * count for term, count in known)
-        return QueryTerms(tuple(known), floor, self._coverage(counted, known))
+        counted: dict[str, int] = dict.fromkeys(texts, 1)
+        if len(counted) < len(texts):
+            counted = Counter(texts)
+        terms = self._found(counted)
+        terms.sort(key=_DF)  # stable: equal df keeps the order of the query
+        floor = self.weighting.floor
+        if floor:
+            floor *= sum(term.idf * counted[term.text] for term in terms)
+        return QueryTerms(terms, [counted[term.text] for term in terms], len(counted) - len(terms), floor)
 
-    def _found(self, texts: Iterable[str]) -> dict[str, Term]:
-        """Those that some live document holds."""
-        found = {text: term for text in texts if (term := self._terms.get(text)) is not None}
-        new = [text for text in texts if text not in found]
-        for term in new_terms(self.corpus, self.weighting, self.norms, new) if new else ():
-            self.remembers(TERM_ENTRIES + (0 if term.impacts is None else term.df))
-            self._terms[term.text] = found[term.text] = term
-        return found
+    def _found(self, texts: Collection[str]) -> list[Term]:
+        """Those that some live document holds, in their order."""
+        known = self._terms  # another takes its place when it is full
+        new = [text for text in texts if text not in known]
+        if not new:
+            return [known[text] for text in texts]
+        fresh = {term.text: term for term in new_terms(self.corpus, self.weighting, new)}
+        self.remembers(TERM_ENTRIES * len(fresh))
+        self._terms.update(fresh)
+        found = [known.get(text) or fresh.get(text) for text in texts]
+        return [term for term in found if term is not None]
 
     def remembers(self, entries: int) -> bool:
         """Whether arrays of so many entries may stay with their term. When the cache is full it starts over."""
@@ -108,90 +121,125 @@ class Scorer:
         self._kept += entries
         return True
 
-    def impacts(self, term: Term) -> tuple[Ints, Floats]:
-        """`Term.impacts`."""
-        if term.impacts is not None:
-            return term.impacts
-        found = [part.segment.postings(place) for part, place in term.places]
-        rows = _joined([rows for rows, _ in found]).astype(np.int64)
-        impacts = rows, term.idf * self.weighting.gains(_joined([tf for _, tf in found]), self.norms(rows))
-        if self.remembers(len(rows)):
-            term.impacts = impacts
-        return impacts
-
     @cached_property
     def _kept_max(self) -> int:
-        return max(ENTRIES_KEPT, sum(len(part.segment.offsets) for part in self.corpus.parts) // 8)
+        return max(ENTRIES_KEPT, self._postings // 8)
 
-    def champions(self, term: Term, count: int) -> Ints:
-        """At least `count` rows of the term's largest impacts, or all it has; rising."""
-        if term.champions is not None and term.champions[0] >= count:
-            return term.champions[1]
-        rows, worth = self.impacts(term)
-        if len(rows) <= 4 * count:
-            return rows
-        rows = np.sort(rows[np.argpartition(worth, len(rows) - count)[-count:]])
-        if self.remembers(count):
-            term.champions = count, rows
-        return rows
+    def impacts(self, terms: Sequence[Term]) -> list[Impacts]:
+        """`Term.impacts` of each."""
+        known = [term.impacts for term in terms]
+        new = [term for term, impacts in zip(terms, known, strict=True) if impacts is None]
+        if new:
+            fresh = iter(self._worked_out(new))
+            known = [next(fresh) if impacts is None else impacts for impacts in known]
+        return known  # type: ignore[return-value]  # mypy does not see that none is None
+
+    def _worked_out(self, terms: Sequence[Term]) -> list[Impacts]:
+        if self._unpacked is None:
+            self._read += sum([term.df for term in terms])
+            if self._postings <= min(4 * self._read, UNPACKED_MAX):
+                self._unpacked = Unpacked(self.corpus, self.weighting, self._norms)
+        found = worked_out(self.weighting, self.norms, terms) if self._unpacked is None else self._unpacked.cut(terms)
+        for term, impacts in zip(terms, found, strict=True):
+            if self.remembers(term.df):
+                term.impacts = impacts
+        return found
+
+    @cached_property
+    def _postings(self) -> int:
+        return sum(len(part.segment.offsets) for part in self.corpus.parts)
+
+    @cached_property
+    def totals(self) -> Totals:
+        """For sums by row."""
+        return Totals(self.corpus.rows)
+
+    def ceiling(self, term: Term) -> float:
+        """Not less than `upper`, and cheap."""
+        if term.upper is None and (ceiling := self.weighting.ceiling) < math.inf:
+            return max(0.0, term.idf * ceiling)
+        return self.upper(term)
+
+    def upper(self, term: Term) -> float:
+        """`Term.upper`."""
+        if term.upper is None:
+            self._work_out_uppers([term])
+        return term.upper or 0.0
+
+    def bound(self, query: QueryTerms) -> float:
+        """The sum of the terms' largest impacts: no document scores more."""
+        self._work_out_uppers([term for term in query.terms if term.upper is None])
+        pairs = zip(query.terms, query.repeats, strict=True)
+        return query.floor + sum([repeats * self.upper(term) for term, repeats in pairs])
+
+    def _work_out_uppers(self, terms: Sequence[Term]) -> None:
+        few = [term for term in terms if term.df <= DIRECT]
+        for term, (rows, worth) in zip(few, self.impacts(few), strict=True):
+            living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
+            term.upper = max(0.0, float(living.max()))
+        for term in terms:
+            if term.df > DIRECT:
+                term.upper = max(0.0, *[self._largest(term.idf, *place) for place in term.places])
+
+    def _largest(self, idf: float, part: Part, place: int) -> float:
+        tf, lengths = self.corpus.frontier(part, place)
+        return float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max())
 
     def score(self, query: QueryTerms, rows: Ints) -> Floats:
         """BM25 of live rows, rising; 0 where no term matches."""
         scores = np.zeros(len(rows), np.float64)
-        for term, repeats in query.terms:
-            scores += repeats * self.lookup(term, rows)
+        self.add_looked_up(query, 0, rows, scores)
         if query.floor:
             scores[scores > 0.0] += query.floor
         return scores
 
-    def lookup(self, term: Term, rows: Ints) -> Floats:
-        """idf * gain of the term in live rows, rising; 0 in those that do not hold it."""
-        tf = self._tf(term, rows)
-        held = np.flatnonzero(tf)
-        scores = np.zeros(len(rows), np.float64)
-        scores[held] = term.idf * self.weighting.gains(tf[held], self.norms(rows[held]))
-        return scores
+    def add_looked_up(self, query: QueryTerms, start: int, rows: Ints, scores: Floats) -> None:
+        """Add what the terms from `start` on are worth in live rows, rising, to their scores."""
+        terms = query.terms[start:]
+        for term, repeats, gains in zip(terms, query.repeats[start:], self.lookup(terms, rows), strict=True):
+            gains *= term.idf
+            scores += gains if repeats == 1 else repeats * gains
 
-    def _tf(self, term: Term, rows: Ints) -> Counts:
-        """Term frequencies, from each part for the rows in its range."""
-        term.lookups += 1
-        found = [self._tf_in(part, place, term, rows) for part, place in term.places]
-        if len(found) == 1 and len(found[0][1]) == len(rows):
-            return found[0][1]
-        counts = np.zeros(len(rows), np.result_type(*[tf for _, tf in found]))
-        for start, tf in found:
-            counts[start : start + len(tf)] = tf
-        return counts
+    def lookup(self, terms: Sequence[Term], rows: Ints) -> Floats:
+        """(T, n) gains of the terms in live rows, rising; 0 in those that do not hold one."""
+        counts = np.zeros((len(terms), len(rows)), np.float64)
+        edges = rows.searchsorted(self._edges).tolist()
+        spans = dict(zip(self.corpus.parts, zip(edges[::2], edges[1::2], strict=True), strict=True))
+        offsets = {
+            part: part.segment.offsets_of(rows[start:stop]) for part, (start, stop) in spans.items() if start < stop
+        }
+        for term, counted in zip(terms, counts, strict=True):
+            term.lookups += 1
+            for part, place in term.places:
+                if part in offsets:
+                    if term.lookups > 1 and place not in part.dense:
+                        self._remember_dense(part, place)
+                    start, stop = spans[part]
+                    counted[start:stop] = part.lookup(place, offsets[part])
+        return self.weighting.gains(counts, self.norms(rows))
 
-    def _tf_in(self, part: Part, place: int, term: Term, rows: Ints) -> tuple[int, Counts]:
-        start, stop = rows.searchsorted((part.segment.first, part.segment.last + 1))
-        if term.lookups > 1 and place not in part.dense:
-            self._remember_dense(part, place)
-        return int(start), part.lookup(place, rows[start:stop].astype(np.int32))
+    @cached_property
+    def _edges(self) -> Ints:
+        """Of the parts one after the other, the first row and the one after the last."""
+        spans = [(part.segment.first, part.segment.last + 1) for part in self.corpus.parts]
+        return np.array(spans, np.int64).reshape(-1)
 
     @staticmethod
     def _remember_dense(part: Part, place: int) -> None:
-        rows, tf = part.segment.postings(place)
-        span = part.segment.last + 1 - part.segment.first
-        if len(rows) * DENSE_SHARE > span:
-            if (len(part.dense) + 1) * span * tf.itemsize > DENSE_BYTES_KEPT:
+        offsets, tf = part.segment.stored(place)
+        width = part.segment.last + 1 - part.segment.block
+        if len(offsets) * DENSE_SHARE > width:
+            if (len(part.dense) + 1) * width * tf.itemsize > DENSE_BYTES_KEPT:
                 part.dense.clear()
-            dense = np.zeros(span, tf.dtype)
-            dense[rows - part.segment.first] = tf
+            dense = np.zeros(width, tf.dtype)
+            dense[offsets] = tf
             part.dense[place] = dense
 
-    def _coverage(self, counted: Counter[str], known: Sequence[tuple[Term, int]]) -> float:
-        if len(known) == len(counted):
-            return 1.0 if known else 0.0
+    def coverage(self, query: QueryTerms) -> float:
+        """Share of the distinct terms' idf that the corpus knows, 0..1; 0 without terms."""
+        if not query.unknown:
+            return 1.0 if query.terms else 0.0
         # Lucene's idf for every variant: it is defined for df = 0 and never negative.
         lucene = Weighting(LexicalConfig(variant="lucene"), self.corpus.documents, 1.0, float)
-        share = sum(lucene.idf(term.df) for term, _ in known)
-        return share / (share + (len(counted) - len(known)) * lucene.idf(0))
-
-
-def _by_df(known: tuple[Term, int]) -> int:
-    return known[0].df
-
-
-def _joined(arrays: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.integer]:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        share = sum(lucene.idf(term.df) for term in query.terms)
+        return share / (share + query.unknown * lucene.idf(0))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from umi_common.pool import NO_SOURCE, Floats, Ints
+from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting, mean_okapi_idf
 from umi_common.store.scorer import QueryTerms, Scorer
-from umi_common.store.terms import Term
+from umi_common.store.terms import SourceImpacts, Term, all_postings
 
 
 @dataclass(eq=False)
@@ -35,38 +37,50 @@ class SourceScorer:
 
     def score(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
         """(score of each source code asked for, the largest any source could reach); 0 for NO_SOURCE."""
-        scores = np.zeros(len(sources), np.float64)
-        matched = np.zeros(len(sources), np.bool_)
+        every = np.zeros(len(self.norms) + 1, np.float64)  # the last is that of NO_SOURCE
         bound = floor = 0.0
-        for term, repeats in query.terms:
-            codes, tf = self._tf(term)
-            if not len(codes):
-                continue
-            idf = self.weighting.idf(len(codes)) * repeats
-            worth = idf * self.weighting.gains(tf, self.norms[codes])
-            floor += self.weighting.floor * idf
-            bound += max(float(worth.max()), 0.0)
-            at = codes.searchsorted(sources)
-            at[at == len(codes)] = 0
-            held = codes[at] == sources
-            scores[held] += worth[at[held]]
-            matched |= held
-        scores[matched] += floor
-        return scores, bound + floor
+        for found, repeats in zip(self._impacts(query.terms), query.repeats, strict=True):
+            every[found.codes] += found.worth if repeats == 1 else repeats * found.worth
+            bound += repeats * found.upper
+            floor += repeats * found.idf
+        floor *= self.weighting.floor
+        if floor:
+            every[every > 0.0] += floor
+        return every.take(sources), bound + floor
 
-    def _tf(self, term: Term) -> tuple[Ints, Floats]:
-        """(source codes rising, the term's occurrences in each)."""
-        if term.source_tf is None:
-            corpus, width = self.scorer.corpus, len(self.scorer.corpus.source_documents)
-            totals = np.zeros(width, np.float64)
-            for part, place in term.places:
-                rows, tf = corpus.live_postings(part, place)
-                source = corpus.sources[rows]
-                owned = source != NO_SOURCE
-                totals += np.bincount(source[owned], weights=tf[owned], minlength=width)
-            codes = np.flatnonzero(totals)
-            found = codes, totals[codes]
-            if self.scorer.remembers(len(codes)):
-                term.source_tf = found
-            return found
-        return term.source_tf
+    def _impacts(self, terms: Sequence[Term]) -> list[SourceImpacts]:
+        """What each term is worth in the sources that hold it."""
+        new = [term for term in terms if term.of_sources is None]
+        if new:
+            for term, found in zip(new, self._worked_out(new), strict=True):
+                term.of_sources = found
+                self.scorer.remembers(len(found.codes))
+        return [term.of_sources for term in terms if term.of_sources is not None]
+
+    def _worked_out(self, terms: Sequence[Term]) -> list[SourceImpacts]:
+        """In one pass over all their postings."""
+        corpus, width = self.scorer.corpus, len(self.norms) + 1
+        rows, tf, ends = all_postings(terms)
+        if corpus.documents < corpus.rows:
+            tf *= corpus.alive.take(rows)
+        place = corpus.sources.take(rows) + 1  # the first is that of NO_SOURCE
+        start = ends[0]
+        for which, stop in enumerate(ends[1:], 1):
+            place[start:stop] += which * width
+            start = stop
+        totals = np.bincount(place, tf, len(terms) * width)
+        totals[::width] = 0.0
+        held = totals.nonzero()[0]
+        codes = held % width - 1
+        worth = self.weighting.gains(totals.take(held), self.norms.take(codes))
+        found, edges = [], held.searchsorted(np.arange(len(terms) + 1) * width).tolist()
+        for start, stop in pairwise(edges):
+            found.append(self._of_one(codes[start:stop], worth[start:stop]))
+        return found
+
+    def _of_one(self, codes: Ints, gains: Floats) -> SourceImpacts:
+        if not len(codes):
+            return SourceImpacts(codes, gains, 0.0, 0.0)
+        idf = self.weighting.idf(len(codes))
+        worth = idf * gains
+        return SourceImpacts(codes, worth, idf, max(0.0, float(worth.max())))

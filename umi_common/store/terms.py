@@ -1,4 +1,4 @@
-"""A query's terms in one corpus: where they stand and what they are worth, looked up for all new ones together.
+"""A query's terms in one corpus: where they stand and what they are worth, worked out for all new ones together.
 
 After every write all terms are new, so what one costs the first time is what an agent that adds a turn and asks pays.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,79 +15,120 @@ from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting
 from umi_common.store.corpus import Corpus, Part
 
-DIRECT = 4_096
-"""Documents of a term up to which its impacts are worked out at once; above, only how large they can be."""
+AT_ONCE = 16_384
+"""Postings unpacked in one step: what it needs stays in the processor's cache and is not asked of the system anew."""
+
+Impacts = tuple[Ints, Floats]
+"""(rows rising, idf * gain of each); dead rows may be among them."""
 
 
-@dataclass(eq=False)
+class SourceImpacts(NamedTuple):
+    """A term in whole sources."""
+
+    codes: Ints
+    """The sources that hold it, rising."""
+    worth: Floats
+    """idf * gain in each."""
+    idf: float
+    upper: float
+    """The largest worth, or 0."""
+
+
+@dataclass(eq=False, slots=True)
 class Term:
     """A term that some live document holds. Arrays are filled on demand and never changed afterwards."""
 
     text: str
-    code: int
-    df: int
-    idf: float
-    upper: float = 0.0
-    """idf * its largest gain in any live document; 0 where the idf is negative."""
     places: list[tuple[Part, int]] = field(default_factory=list)
-    impacts: tuple[Ints, Floats] | None = None
-    """(rows rising, idf * gain of each); dead rows may be among them."""
-    champions: tuple[int, Ints] | None = None
-    """(how many were asked for, rows)."""
+    df: int = 0
+    idf: float = 0.0
+    upper: float | None = None
+    """idf * its largest gain in any live document; 0 where the idf is negative. None: not worked out yet."""
+    impacts: Impacts | None = None
     lookups: int = 0
-    source_tf: tuple[Ints, Floats] | None = None
+    of_sources: SourceImpacts | None = None
 
 
-def new_terms(
-    corpus: Corpus, weighting: Weighting, norms_of: Callable[[Ints], Floats], texts: Sequence[str]
-) -> list[Term]:
+def new_terms(corpus: Corpus, weighting: Weighting, texts: Sequence[str]) -> list[Term]:
     """The terms among `texts` (distinct) that some live document holds.
 
     Args:
         corpus: One moment.
         weighting: Over its documents.
-        norms_of: Length normalisation of rows.
         texts: Analysed.
     """
-    codes = {text: code for text in texts if (code := corpus.codes.get(text)) is not None}
-    terms = [Term(text, code, 0, 0.0) for text, code in codes.items()]
-    wanted = np.array(list(codes.values()), np.int32)
+    code_of = corpus.codes.get
+    codes = [code_of(text) for text in texts]
+    terms = [Term(text) for text, code in zip(texts, codes, strict=True) if code is not None]
+    known = [code for code in codes if code is not None]
     for part in corpus.parts:
-        held = part.segment.terms
-        at = held.searchsorted(wanted)
-        at[at == len(held)] = 0
-        for which in np.flatnonzero(held[at] == wanted).tolist() if len(held) else ():
-            place = int(at[which])
-            df = part.df(place)
-            if df:
-                terms[which].df += df
-                terms[which].places.append((part, place))
+        for term, place in zip(terms, part.segment.places(known), strict=True):
+            if place >= 0 and (df := part.df(place)):
+                term.df += df
+                term.places.append((part, place))
     terms = [term for term in terms if term.df]
     for term in terms:
         term.idf = weighting.idf(term.df)
-        if term.df > DIRECT:
-            term.upper = max(0.0, *(_largest(corpus, weighting, term.idf, *place) for place in term.places))
-    few = [term for term in terms if term.df <= DIRECT]
-    if few:
-        _work_out(corpus, weighting, norms_of, few)
     return terms
 
 
-def _largest(corpus: Corpus, weighting: Weighting, idf: float, part: Part, place: int) -> float:
-    tf, lengths = corpus.frontier(part, place)
-    return float((idf * weighting.gains(tf, weighting.norms(lengths))).max())
+def worked_out(weighting: Weighting, norms_of: Callable[[Ints], Floats], terms: Sequence[Term]) -> list[Impacts]:
+    """The impacts of terms, in one pass over all their postings.
+
+    Args:
+        weighting: Over the documents.
+        norms_of: Length normalisation of rows.
+        terms: At least one.
+    """
+    rows, tf, ends = all_postings(terms)
+    worth = weighting.gains(tf, norms_of(rows))
+    impacts, start = [], 0
+    for term, stop in zip(terms, ends, strict=True):
+        own = worth[start:stop]
+        own *= term.idf
+        impacts.append((rows[start:stop], own))
+        start = stop
+    return impacts
 
 
-def _work_out(corpus: Corpus, weighting: Weighting, norms_of: Callable[[Ints], Floats], terms: Sequence[Term]) -> None:
-    """Impacts and upper bounds, in one pass over all postings of the terms."""
-    found = [[part.segment.postings(place) for part, place in term.places] for term in terms]
-    sizes = [sum(len(rows) for rows, _ in lists) for lists in found]
-    rows = np.concatenate([rows for lists in found for rows, _ in lists]).astype(np.int64)
-    tf = np.concatenate([tf for lists in found for _, tf in lists])
-    worth = np.repeat([term.idf for term in terms], sizes) * weighting.gains(tf, norms_of(rows))
-    living = worth if corpus.documents == corpus.rows else np.where(corpus.alive[rows], worth, 0.0)
-    ends = np.cumsum(np.array(sizes, np.int64))
-    largest = np.maximum.reduceat(living, ends - sizes)
-    for term, start, end, upper in zip(terms, (ends - sizes).tolist(), ends.tolist(), largest.tolist(), strict=True):
-        term.upper = max(0.0, upper)
-        term.impacts = rows[start:end], worth[start:end]
+class Unpacked:
+    """The rows and gains of all postings of a corpus; the impacts of a term are then a few slices."""
+
+    def __init__(self, corpus: Corpus, weighting: Weighting, norms: Floats) -> None:
+        self._parts: dict[Part, Impacts] = {}
+        for part in corpus.parts:
+            rows = np.add(part.segment.offsets, part.segment.block, dtype=np.int64)
+            gains = np.empty(len(rows), np.float64)
+            for start in range(0, len(rows), AT_ONCE):
+                some = slice(start, start + AT_ONCE)
+                gains[some] = weighting.gains(part.segment.tf[some], norms.take(rows[some]))
+            self._parts[part] = rows, gains
+
+    def cut(self, terms: Sequence[Term]) -> list[Impacts]:
+        """The impacts of terms, as from `worked_out`."""
+        return [self._of(*term.places[0], term.idf) if len(term.places) == 1 else self._joined(term) for term in terms]
+
+    def _of(self, part: Part, place: int, idf: float) -> Impacts:
+        rows, gains = self._parts[part]
+        own = part.segment.span(place)
+        return rows[own], idf * gains[own]
+
+    def _joined(self, term: Term) -> Impacts:
+        found = [self._of(part, place, term.idf) for part, place in term.places]
+        return np.concatenate([rows for rows, _ in found]), np.concatenate([worth for _, worth in found])
+
+
+def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
+    """(rows, tf, ends) of terms, one after the other, dead rows included; those of the i-th end at ends[i]."""
+    stored = [part.segment.stored(place) for term in terms for part, place in term.places]
+    rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
+    tf = np.concatenate([tf for _, tf in stored], dtype=np.float64)
+    ends, start, lists = [], 0, iter(stored)
+    for term in terms:
+        for part, _ in term.places:
+            stop = start + len(next(lists)[0])
+            if part.segment.block:
+                rows[start:stop] += part.segment.block
+            start = stop
+        ends.append(start)
+    return rows, tf, ends

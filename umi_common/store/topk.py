@@ -1,6 +1,6 @@
 """The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
 
-The best rows of the rarest terms are scored first; the k-th best of them is a threshold that every answer must reach.
+The postings of the rarest terms are added up first; the k-th best sum is a threshold that every answer must reach.
 The common terms that cannot reach it even together admit no rows: they are only looked up for the rows that the other
 terms admit. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 """
@@ -8,8 +8,8 @@ terms admit. Source: Turtle and Flood, Query evaluation: strategies and optimiza
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,20 @@ import numpy.typing as npt
 from umi_common.pool import Floats, Ints
 from umi_common.store.postings import Mask
 from umi_common.store.scorer import QueryTerms, Scorer
+from umi_common.store.terms import Impacts, Term
 
 IdOf = Callable[[int], str]
 RanksOf = Callable[[], npt.NDArray[np.integer]]
 TIED = 500
 """Rows tied at the k-th score from which the order of all ids is asked for; fewer are compared by their ids."""
-PRUNING_PAYS = 30_000
+PRUNING_PAYS = 60_000
 """Postings plus rows below which adding everything up is faster."""
-SPARSE_SHARE = 64
-"""Postings that are fewer than 1/64 of the rows are added up by sorting, more by an array over all rows."""
+READ_AT_ONCE = 8_192
+"""Postings of the rarest terms that are added up before the first threshold."""
+SORTED_AT_ONCE = 8
+"""Times k rows that are sorted as they are; of more, the k-th score is found first."""
 _SLACK = 1.0 + 1e-12
 """Bounds are sums too; rounding must never make one too small."""
-_SMALLEST = 5e-324
-"""The smallest number above 0: rows that none of the terms taken so far admits stay out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,16 +39,18 @@ class Ranking:
 
     rows: Ints
     scores: Floats
-    cosines: Floats | None = None
-    """Aligned with rows, before any weights, where the search was one by cosine; None: it was not."""
+    query: QueryTerms | None = None
+    """What a lexical search has looked up of its query."""
     every: Floats | None = None
     """By row, unweighted, where the search has worked out the score of every living row; None: it has not."""
+    cosines: Floats | None = None
+    """Aligned with rows, before any weights, where the search was one by cosine; None: it was not."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Limits:
     """What a search is held to beside its query."""
 
@@ -56,121 +59,148 @@ class Limits:
     """By row: alive and allowed; None: all."""
     weights: Floats | None
     """By row, >= 0, times the score; None: 1."""
-    weight_max: float
     id_of: IdOf
     ranks_of: RanksOf | None = None
     """Gives a number for each row in the order of the ids; None: ids are compared."""
 
+    @property
+    def heaviest(self) -> float:
+        """No weight is larger, nor a product with one for rounding."""
+        return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
+
+    def factors(self, rows: Ints) -> Floats | Mask | None:
+        """What the scores of rows are multiplied by: the weight, or 0 where the mask keeps one out; None: 1."""
+        if self.mask is None:
+            return None if self.weights is None else self.weights.take(rows)
+        allowed = self.mask.take(rows)
+        return allowed if self.weights is None else self.weights.take(rows) * allowed
+
+    def weighted(self, rows: Ints, scores: Floats) -> Floats:
+        """Scores of rows times their factors."""
+        return _times(scores, self.factors(rows))
+
 
 def top_k(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
     """The best rows of a query by the cheapest of three ways that give the same bits."""
-    postings = sum(term.df for term, _ in query.terms)
+    terms = query.terms
+    postings = sum([term.df for term in terms])
     if not postings:
-        return best(np.zeros(0, np.int64), np.zeros(0), limits)
-    if limits.mask is not None and np.count_nonzero(limits.mask) * len(query.terms) * 2 < postings:
-        rows = np.flatnonzero(limits.mask)
-        return best(rows, scorer.score(query, rows), limits)
-    if postings + scorer.corpus.rows < PRUNING_PAYS or query.terms[-1][0].idf < 0.0:
+        return Ranking(np.zeros(0, np.int64), np.zeros(0), query)
+    if limits.mask is not None and np.count_nonzero(limits.mask) * len(terms) * 2 < postings:
+        rows = limits.mask.nonzero()[0]
+        return Ranking(*best(rows, limits.weighted(rows, scorer.score(query, rows)), limits), query)
+    if postings + scorer.corpus.rows < PRUNING_PAYS or terms[-1].idf < 0.0:
         return exhaustive(scorer, query, limits)
     return pruned(scorer, query, limits)
 
 
 def exhaustive(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
     """Every posting of every term: the definition that the other ways must equal."""
-    rows, scores = _accumulated(scorer, query, len(query.terms))
-    if query.floor:
-        scores = np.where(scores > 0.0, scores + query.floor, 0.0)
-    every = scores if rows is None else None
-    if limits.mask is not None:
-        scores = scores * (limits.mask if rows is None else limits.mask[rows])
-    return replace(best(rows, scores, limits), every=every)
+    lists = _impacts(scorer, query, len(query.terms))
+    every = np.zeros(scorer.corpus.rows, np.float64)
+    for rows, worth in lists:
+        np.add.at(every, rows, worth)
+    every = _lifted(every, query.floor)
+    sample = next((rows for rows, _ in lists if len(rows) >= limits.k), lists[0][0])
+    least = kth(limits.weighted(sample, every.take(sample)), limits.k)
+    rows = (every >= least / limits.heaviest if least > 0.0 else every > 0.0).nonzero()[0]
+    return Ranking(*best(rows, limits.weighted(rows, every.take(rows)), limits), query, every)
 
 
 def pruned(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
     """Only the postings that can matter. Needs every idf >= 0."""
-    threshold = _threshold(scorer, query, limits)
-    if threshold <= 0.0:
-        return exhaustive(scorer, query, limits)
-    split, rest = len(query.terms), query.floor
-    while split > 1:
-        term, repeats = query.terms[split - 1]
-        more = rest + repeats * term.upper
-        if more * limits.weight_max * _SLACK >= threshold:
+    terms, rest, heaviest = query.terms, _rest(scorer, query), limits.heaviest
+    taken = _first(terms)
+    while True:
+        rows, sums = scorer.totals.summed(_impacts(scorer, query, taken))
+        factors = limits.factors(rows)
+        least = kth(_times(_lifted(sums, query.floor), factors), limits.k) / _SLACK
+        more = next((i for i in range(taken, len(terms)) if rest[i] * heaviest < least), len(terms))
+        if more == taken:
             break
-        split, rest = split - 1, more
-    rows, scores = _accumulated(scorer, query, split)
-    needed = max(threshold / (limits.weight_max * _SLACK) - rest * _SLACK, _SMALLEST)
-    keep = np.flatnonzero(scores * _SLACK >= needed)
-    rows, scores = keep if rows is None else rows[keep], scores[keep]
-    if limits.mask is not None:
-        keep = np.flatnonzero(limits.mask[rows])
-        rows, scores = rows[keep], scores[keep]
-    for term, repeats in query.terms[split:]:
-        scores += repeats * scorer.lookup(term, rows)
-    return best(rows, scores + query.floor, limits)
+        taken = more
+    keep = (_times(sums + rest[taken], factors) * _SLACK >= least).nonzero()[0]
+    keep = keep[sums[keep] > 0.0]
+    rows, sums = rows[keep], sums[keep]
+    if taken < len(terms):
+        order = rows.argsort()
+        rows, sums = rows[order], sums[order]
+        scorer.add_looked_up(query, taken, rows, sums)
+    return Ranking(*best(rows, limits.weighted(rows, _lifted(sums, query.floor)), limits), query)
 
 
-def best(rows: Ints | None, scores: Floats, limits: Limits) -> Ranking:
-    """The best k of distinct rows (None: of all) under weighted scores > 0."""
-    if limits.weights is not None:
-        scores = scores * (limits.weights[: len(scores)] if rows is None else limits.weights[rows])
-    above = np.flatnonzero(scores > 0.0)
-    rows, scores = above if rows is None else rows[above], scores[above]
-    if len(scores) > limits.k:
-        least = float(np.partition(scores, len(scores) - limits.k)[len(scores) - limits.k])
-        keep = np.flatnonzero(scores >= least)
-        rows, scores = rows[keep], scores[keep]
-        if len(rows) > limits.k:
-            rows, scores = _without_tied(rows, scores, least, limits)
-    ids = [limits.id_of(row) for row in rows.tolist()]
-    order = [place for _, _, place in sorted(zip((-scores).tolist(), ids, range(len(ids)), strict=True))]
-    return Ranking(rows[order], scores[order])
+def _first(terms: Sequence[Term]) -> int:
+    """How many terms to add up before there is a threshold."""
+    read = 0
+    for taken, term in enumerate(terms):
+        read += term.df
+        if read > READ_AT_ONCE:
+            return max(taken, 1)
+    return len(terms)
 
 
-def _without_tied(rows: Ints, scores: Floats, least: float, limits: Limits) -> tuple[Ints, Floats]:
-    """Of the rows tied at the k-th score, only those of the smallest ids that still fit."""
-    surely = scores > least
-    room, tied = limits.k - int(np.count_nonzero(surely)), np.flatnonzero(~surely)
-    if len(tied) > TIED and limits.ranks_of is not None:
-        chosen = tied[np.argpartition(limits.ranks_of()[rows[tied]], room - 1)[:room]]
-    else:
-        chosen = np.array(heapq.nsmallest(room, tied.tolist(), key=lambda place: limits.id_of(int(rows[place]))))
-    surely[chosen] = True
-    return rows[surely], scores[surely]
+def _times(scores: Floats, factors: Floats | Mask | None) -> Floats:
+    return scores if factors is None else scores * factors
 
 
-def _threshold(scorer: Scorer, query: QueryTerms, limits: Limits) -> float:
-    """A weighted score that k rows are known to reach; 0 if not so many were tried."""
-    wanted, tried = 2 * limits.k, 0
-    lists = []
-    for term, _ in query.terms:
-        lists.append(scorer.champions(term, wanted))
-        tried += len(lists[-1])
-        if tried >= wanted:
-            break
-    rows = lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
-    if limits.mask is not None:
-        rows = rows[limits.mask[rows]]
-    if len(rows) < limits.k:
-        return 0.0
-    scores = scorer.score(query, rows)
-    if limits.weights is not None:
-        scores *= limits.weights[rows]
-    return float(np.partition(scores, len(scores) - limits.k)[len(scores) - limits.k])
+def _lifted(scores: Floats, floor: float) -> Floats:
+    """What matches gets the floor."""
+    return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
 
 
-def _accumulated(scorer: Scorer, query: QueryTerms, split: int) -> tuple[Ints | None, Floats]:
-    """(rows rising or None: all, the sum of the first terms' impacts), added up in the order of the terms."""
-    lists = []
-    for term, repeats in query.terms[:split]:
-        rows, worth = scorer.impacts(term)
-        lists.append((rows, worth if repeats == 1 else repeats * worth))
-    if len(lists) == 1:
-        return lists[0]
-    if SPARSE_SHARE * sum(len(rows) for rows, _ in lists) < scorer.corpus.rows:
-        rows, place = np.unique(np.concatenate([rows for rows, _ in lists]), return_inverse=True)
-        return rows, np.bincount(place, np.concatenate([worth for _, worth in lists])).astype(np.float64, copy=False)
-    scores = np.zeros(scorer.corpus.rows, np.float64)
-    for rows, worth in lists:
-        np.add.at(scores, rows, worth)
-    return None, scores
+def kth(scores: Floats, k: int) -> float:
+    """The k-th largest; 0 if there are fewer."""
+    return float(np.partition(scores, len(scores) - k)[len(scores) - k]) if len(scores) >= k else 0.0
+
+
+def best(rows: Ints, scores: Floats, limits: Limits) -> tuple[Ints, Floats]:
+    """The best k of distinct rows by scores > 0, best first."""
+    k = limits.k
+    if len(rows) > SORTED_AT_ONCE * k:
+        keep = (scores >= kth(scores, k)).nonzero()[0]
+        rows, scores = rows.take(keep), scores.take(keep)
+    order = (-scores).argsort()
+    falling = scores.take(order)
+    if len(falling) and falling[-1] <= 0.0:
+        above = np.count_nonzero(falling > 0.0)
+        order, falling = order[:above], falling[:above]
+    equal = falling[1:] == falling[:-1]
+    if np.count_nonzero(equal[:k]):
+        return _settled(rows.take(order), equal, limits), falling[:k]
+    return rows.take(order[:k]), falling[:k]
+
+
+def _settled(rows: Ints, equal: Mask, limits: Limits) -> Ints:
+    """The first k rows, those of equal scores in the order of their ids; `equal`: to the next."""
+    around = np.zeros(len(equal) + 2, np.bool_)
+    around[1:-1] = equal
+    edges = (around[1:] != around[:-1]).nonzero()[0].tolist()  # a run of equals begins, its last, the next begins, ...
+    ranked = rows.tolist()
+    for first, last in zip(edges[::2], edges[1::2], strict=True):
+        if first < limits.k:
+            ranked[first : last + 1] = _by_id(ranked[first : last + 1], limits.k - first, limits)
+    return np.array(ranked[: limits.k], np.int64)
+
+
+def _by_id(tied: list[int], room: int, limits: Limits) -> list[int]:
+    """Rows in the order of their ids, at least as many as there is room for."""
+    if len(tied) > max(TIED, room) and limits.ranks_of is not None:
+        rows = np.array(tied)
+        tied = rows[np.argpartition(limits.ranks_of()[rows], room - 1)[:room]].tolist()
+    return sorted(tied, key=limits.id_of) if len(tied) <= 2 * room else heapq.nsmallest(room, tied, key=limits.id_of)
+
+
+def _rest(scorer: Scorer, query: QueryTerms) -> list[float]:
+    """At i, what terms[i:] can add at most to a document, the floor included."""
+    rest = [query.floor]
+    for term, repeats in zip(reversed(query.terms), reversed(query.repeats), strict=True):
+        rest.append(rest[-1] + repeats * scorer.ceiling(term))
+    return rest[::-1]
+
+
+def _impacts(scorer: Scorer, query: QueryTerms, count: int) -> list[Impacts]:
+    """Of the first terms, repeats counted."""
+    found = scorer.impacts(query.terms[:count])
+    if len(query.terms) == sum(query.repeats):
+        return found
+    return [(rows, repeats * worth) for (rows, worth), repeats in zip(found, query.repeats, strict=False)]

@@ -16,7 +16,7 @@ from pytest import approx
 from rank_bm25 import BM25L, BM25Okapi, BM25Plus
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
-from umi_common.store import corpus, postings, scorer, terms, topk, writing
+from umi_common.store import corpus, postings, scorer, topk, writing
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.engines import Moment
 from umi_common.store.lexical import PostingsIndex
@@ -37,8 +37,9 @@ def thresholds(request: pytest.FixtureRequest):
             for module in (postings, writing):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
-            patch.setattr(topk, "SPARSE_SHARE", 0.5)
-            patch.setattr(terms, "DIRECT", 2)
+            patch.setattr(topk, "READ_AT_ONCE", 3)
+            patch.setattr(scorer, "DIRECT", 2)
+            patch.setattr(scorer, "UNPACKED_MAX", 0)
             patch.setattr(corpus, "RARE", 0)
             patch.setattr(scorer, "DENSE_SHARE", 1_000)
             patch.setattr(scorer, "DENSE_BYTES_KEPT", 20)
