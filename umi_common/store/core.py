@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ class Core:
         self.ready_to_write()
         batch = checked_chunks(chunks)
         given = None if vectors is None else checked_vectors(vectors, batch, self.dim)
-        entries = [encode(chunk) for chunk in batch]
+        entries = encode(batch)
         while True:
             same = self._unchanged(entries, given)
             todo = [at for at, entry in enumerate(entries) if entry.id not in same]
@@ -153,11 +154,11 @@ class Core:
         indexes = self.indexes
         settings = fingerprint(self.embedder) if indexes.state.mark.seq == 0 else None
         try:
-            mark = self.ledger.change(dead, entries, vectors, settings)
+            texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
+            mark = self.ledger.change(dead, entries, vectors, settings, partial(indexes.lexical.begin, texts))
             self.high_water.write(mark)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
             heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
-            texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
             indexes.apply(Change(mark, dead, heads, texts, metadata, vectors))
         except BaseException:
             indexes.stale = True  # the commit may have been made: the next call asks the ledger

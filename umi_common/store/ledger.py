@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,9 +96,19 @@ class Ledger:
         failpoint("ledger.committed")
 
     def change(
-        self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors, settings: Mapping[str, str] | None = None
+        self,
+        dead: Sequence[int],
+        entries: Sequence[Entry],
+        vectors: Vectors,
+        settings: Mapping[str, str] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Mark:
-        """Remove rows by sequence number and append others, at once; the last len(entries) numbers are theirs."""
+        """Remove rows by sequence number and append others, at once; the last len(entries) numbers are theirs.
+
+        Args:
+            settings: To be stored with them.
+            meanwhile: Starts what can run in a thread while SQLite commits, which holds no interpreter lock.
+        """
         assert len(vectors) == len(entries)
         with self.transaction() as connection:
             connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
@@ -113,7 +123,9 @@ class Ledger:
             )
             if settings:
                 connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
-            return self.mark(connection)
+            mark = self.mark(connection)
+            meanwhile()
+        return mark
 
     def meta(self) -> dict[str, str]:
         """Settings and fingerprints by name."""

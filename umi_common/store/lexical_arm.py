@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 TEXTS_AT_ONCE = 5_000
 """Texts handed to the index in one call."""
+BEGUN_FROM = 200
+"""Texts that are worth a thread."""
 SAVE_EVERY = 50_000
 """Changes not yet in the snapshot that make a save worth its time, on top of an eighth of the store: what a reopening
 after a crash then indexes anew takes well under a second."""
@@ -45,6 +47,11 @@ class LexicalArm:
         self.fault, self._unsaved = None, len(gone)
         self._index = PostingsIndex(self.analyzer) if saved is None else saved.postings
         self.change(gone, np.zeros(0, dtype=np.int64), [], [])
+
+    def begin(self, texts: Sequence[str]) -> None:
+        """Start on texts that a change will bring, while the disk has the processor wait; nothing can be found yet."""
+        if len(texts) >= BEGUN_FROM and self.fault is None:
+            self._index.begin(texts[:TEXTS_AT_ONCE])
 
     def change(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
         """Remove rows and add others. A fault here costs this arm, never a write that is committed already."""
