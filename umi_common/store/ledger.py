@@ -24,6 +24,8 @@ from umi_common.store.sqlite import SQL_VARIABLES, Lender, connect, insert, sqli
 
 ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
+VECTORS_AT_ONCE = 250
+"""Blobs read together: they stay in the processor's cache until they are in their array."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
 
 
@@ -178,15 +180,24 @@ class Ledger:
                 entry = checked(Entry(*fields))
                 yield seq, entry.text, entry.metadata
 
-    def vectors(self, connection: sqlite3.Connection, *, after: int = 0) -> Vectors:
-        """(n, dim) of living chunks appended after a sequence number, in its order; (0, 0) where there are none."""
+    def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
+        """(n, dim) of living chunks appended after a sequence number, in its order; (0, 0) where there are none.
+
+        Args:
+            expected: n, if it is known: then they are read to where they stay.
+        """
         rows = connection.execute("SELECT vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
-        some = [decode_vectors(rows.fetchmany(ROWS_AT_ONCE))]  # few blobs at a time stay in the processor's cache
-        while len(some[-1]):
-            some.append(decode_vectors(rows.fetchmany(ROWS_AT_ONCE)))
-        if len({vectors.shape[1] for vectors in some[:-1]}) > 1:
-            raise LedgerDamaged(f"{self.path}: not all vectors have one length; restore it from a copy")
-        return some[0] if len(some) < 3 else np.concatenate(some[:-1])
+        some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
+        whole, size = np.zeros((max(expected, len(some)), some.shape[1]), dtype=np.float32), 0
+        while len(some):
+            if some.shape[1] != whole.shape[1]:
+                raise LedgerDamaged(f"{self.path}: not all vectors have one length; restore it from a copy")
+            if size + len(some) > len(whole):
+                whole = np.concatenate([whole[:size], some, np.zeros_like(whole)])
+            whole[size : size + len(some)] = some
+            size += len(some)
+            some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
+        return whole[:size]
 
     def vector_bytes(self) -> int | None:
         """Length of a stored vector; None: there is none."""
