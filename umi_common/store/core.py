@@ -27,6 +27,8 @@ from umi_common.store.place import WriterLock
 from umi_common.store.state import Change
 from umi_common.types import Chunk
 
+BEGUN_FROM = 200
+"""Texts from which analysing them while SQLite commits is worth a thread."""
 CHUNKS_KEPT = 2_048
 """Chunks last read that stay in memory."""
 
@@ -95,11 +97,10 @@ class Core:
             todo = [at for at, entry in enumerate(entries) if entry.id not in same]
             if not todo:
                 return
-            new = [batch[at] for at in todo]
             if given is not None:
                 made = given[todo] if same else given
             else:
-                ids, texts = [chunk.id for chunk in new], [chunk.text for chunk in new]
+                ids, texts = [batch[at].id for at in todo], [batch[at].text for at in todo]
                 made = embedded(ids, texts, self.embedder, dim=self.dim, show_progress=show_progress)
             with self.writing:
                 self.ready_to_write()
@@ -155,7 +156,8 @@ class Core:
         settings = fingerprint(self.embedder) if indexes.state.mark.seq == 0 else None
         try:
             texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
-            mark = self.ledger.change(dead, entries, vectors, settings, partial(indexes.lexical.begin, texts))
+            meanwhile = partial(indexes.lexical.begin, texts) if len(texts) >= BEGUN_FROM else None
+            mark = self.ledger.change(dead, entries, vectors, settings, meanwhile)
             self.high_water.write(mark)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
             heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]

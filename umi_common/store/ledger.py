@@ -19,8 +19,9 @@ from umi_common.errors import LedgerDamaged, StoreClosed
 from umi_common.pool import Vectors
 from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
+from umi_common.store.growing import Growing
 from umi_common.store.ledger_file import open_file
-from umi_common.store.sqlite import SQL_VARIABLES, Lender, connect, insert, sqlite_errors
+from umi_common.store.sqlite import SQL_VARIABLES, Lender, commit, connect, insert, sqlite_errors
 
 ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
@@ -76,8 +77,11 @@ class Ledger:
                     yield connection
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, meanwhile: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
         """A durable change: all of the block or none of it.
+
+        Args:
+            meanwhile: Done while SQLite commits.
 
         Raises:
             StoreFull: If the disk refuses; nothing has changed then.
@@ -89,7 +93,7 @@ class Ledger:
             try:
                 yield self._writer
                 failpoint("ledger.commit")
-                self._writer.execute("COMMIT")
+                commit(self._writer, meanwhile)
             except BaseException:
                 if self._writer.in_transaction:
                     with suppress(sqlite3.Error):
@@ -103,16 +107,11 @@ class Ledger:
         entries: Sequence[Entry],
         vectors: Vectors,
         settings: Mapping[str, str] | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Mark:
-        """Remove rows by sequence number and append others, at once; the last len(entries) numbers are theirs.
-
-        Args:
-            settings: To be stored with them.
-            meanwhile: Starts what can run in a thread while SQLite commits, which holds no interpreter lock.
-        """
+        """Remove rows by sequence number and append others, at once; the last len(entries) numbers are theirs."""
         assert len(vectors) == len(entries)
-        with self.transaction() as connection:
+        with self.transaction(meanwhile) as connection:
             connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
             connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in dead))
             first = _last(connection, "chunks") + 1
@@ -125,9 +124,7 @@ class Ledger:
             )
             if settings:
                 connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
-            mark = self.mark(connection)
-            meanwhile()
-        return mark
+            return self.mark(connection)
 
     def meta(self) -> dict[str, str]:
         """Settings and fingerprints by name."""
@@ -184,20 +181,18 @@ class Ledger:
         """(n, dim) of living chunks appended after a sequence number, in its order; (0, 0) where there are none.
 
         Args:
-            expected: n, if it is known: then they are read to where they stay.
+            expected: n, if it is known: they are then read to where they stay.
         """
         rows = connection.execute("SELECT vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
-        whole, size = np.zeros((max(expected, len(some)), some.shape[1]), dtype=np.float32), 0
+        width = some.shape[1]
+        whole = Growing(np.float32, width, room=max(expected, len(some)))
         while len(some):
-            if some.shape[1] != whole.shape[1]:
+            if some.shape[1] != width:
                 raise LedgerDamaged(f"{self.path}: not all vectors have one length; restore it from a copy")
-            if size + len(some) > len(whole):
-                whole = np.concatenate([whole[:size], some, np.zeros_like(whole)])
-            whole[size : size + len(some)] = some
-            size += len(some)
+            whole.extend(some)
             some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
-        return whole[:size]
+        return whole.view
 
     def vector_bytes(self) -> int | None:
         """Length of a stored vector; None: there is none."""

@@ -86,7 +86,7 @@ class PostingsIndex:
         return IndexStatus(IndexState.READY if docs else IndexState.EMPTY, docs)
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Start analysing, in a thread, what `add` will bring next; harmless if it does not."""
+        """Analyse now what `add` will bring next; harmless if it does not."""
         with self._writing:
             self._vocabulary.begin(texts)
 

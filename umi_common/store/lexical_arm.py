@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,6 @@ log = logging.getLogger(__name__)
 
 TEXTS_AT_ONCE = 5_000
 """Texts handed to the index in one call."""
-BEGUN_FROM = 200
-"""Texts that are worth a thread."""
 SAVE_EVERY = 50_000
 """Changes not yet in the snapshot that make a save worth its time, on top of an eighth of the store: what a reopening
 after a crash then indexes anew takes well under a second."""
@@ -49,9 +48,10 @@ class LexicalArm:
         self.change(gone, np.zeros(0, dtype=np.int64), [], [])
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Start on texts that a change will bring, while the disk has the processor wait; nothing can be found yet."""
-        if len(texts) >= BEGUN_FROM and self.fault is None:
-            self._index.begin(texts[:TEXTS_AT_ONCE])
+        """Analyse texts that a change will bring, if it comes; nothing can be found yet."""
+        if self.fault is None:
+            with suppress(Exception):  # the change will meet it again
+                self._index.begin(texts[:TEXTS_AT_ONCE])
 
     def change(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
         """Remove rows and add others. A fault here costs this arm, never a write that is committed already."""

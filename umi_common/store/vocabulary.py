@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from itertools import chain, count, islice
 from typing import NamedTuple
 
@@ -51,25 +49,6 @@ class Coded(NamedTuple):
     """(sum of lengths,) codes of all documents in order, one document after the other."""
 
 
-class _Ahead(threading.Thread):
-    """Works out codes before they are asked for."""
-
-    def __init__(self, code: Callable[[Sequence[str]], Coded], texts: Sequence[str]) -> None:
-        super().__init__(name="umi-coding", daemon=True)
-        self._code = code
-        self._texts = texts
-        self._coded: Coded | None = None
-
-    def run(self) -> None:
-        with suppress(Exception):  # whoever asks for the codes meets the same error
-            self._coded = self._code(self._texts)
-
-    def result(self, texts: Sequence[str]) -> Coded | None:
-        """The codes, once the thread has ended; None: not of these texts, or it failed."""
-        self.join()
-        return self._coded if texts == self._texts else None
-
-
 class Vocabulary:
     """The terms of one index. One writer at a time.
 
@@ -81,7 +60,7 @@ class Vocabulary:
     def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
         self.codes = TermCodes() if codes is None else codes
         self._analyzer = analyzer
-        self._ahead: _Ahead | None = None
+        self._ahead: tuple[Sequence[str], Coded] | None = None
         self._start_over()
 
     def _start_over(self) -> None:
@@ -93,17 +72,13 @@ class Vocabulary:
         self._codes = Growing(np.int32)
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Start, in a thread, on what `coded` will be asked for next; harmless if it never is."""
-        if self._ahead is not None:
-            self._ahead.join()
-        self._ahead = _Ahead(self._code, texts)
-        self._ahead.start()
+        """Work out now what `coded` will be asked for next; harmless if it never is."""
+        self._ahead = texts, self._code(texts)
 
     def coded(self, texts: Sequence[str]) -> Coded:
         """The codes of texts; terms that are new get theirs."""
-        ahead, self._ahead = self._ahead, None
-        begun = None if ahead is None else ahead.result(texts)
-        return self._code(texts) if begun is None else begun
+        begun, self._ahead = self._ahead, None
+        return begun[1] if begun is not None and begun[0] == texts else self._code(texts)
 
     def _code(self, texts: Sequence[str]) -> Coded:
         try:
