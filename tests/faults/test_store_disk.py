@@ -14,6 +14,7 @@ resource = pytest.importorskip("resource", reason="file-size limits are a Unix m
 
 SCRIPT = """
 import os, resource, sys
+size = int(sys.argv[3])
 from umi_common.errors import StoreFull
 from umi_common.sim import HashEmbedder
 from umi_common.store.hybrid import HybridStore
@@ -27,21 +28,21 @@ if sys.argv[2] == "limit":
 added = 0
 try:
     for batch in range(400):
-        store.add([Chunk(f"new{batch}-{i}", "many more words " * 50) for i in range(20)])
+        store.add([Chunk(f"new{batch}-{i}", "many more words " * 50) for i in range(size)])
         added = batch + 1
     sys.exit("the limit was never met")
 except StoreFull as error:
     print(error)
-assert len(store) == 50 + 20 * added, (len(store), added)
+assert len(store) == 50 + size * added, (len(store), added)
 assert len([c for c in store.get(store.ids()) if c is not None]) == len(store)
 assert store.verify(), store.verify()
 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 if sys.argv[2] == "disk":
-    os.unlink(sys.argv[3])
+    os.unlink(sys.argv[4])
 store.add([Chunk("after", "there is room again")])
 store.close()
 with HybridStore.open(sys.argv[1], embedder=HashEmbedder(16)) as store:
-    assert len(store) == 51 + 20 * added
+    assert len(store) == 51 + size * added
     assert store.verify()
 """
 
@@ -54,8 +55,10 @@ def run(*arguments: str) -> None:
     assert "free space" in done.stdout
 
 
-def test_a_file_size_limit(tmp_path):
-    run(str(tmp_path / "s"), "limit")
+@pytest.mark.parametrize("size", [20, 250])
+def test_a_file_size_limit(tmp_path, size: int):
+    """Batches of 250 are analysed while they are committed."""
+    run(str(tmp_path / "s"), "limit", str(size))
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a small disk")
@@ -66,6 +69,6 @@ def test_a_full_disk(tmp_path):
     try:
         ballast = tmp_path / "ballast"
         ballast.write_bytes(bytes(6_000_000))
-        run(str(tmp_path / "s"), "disk", str(ballast))
+        run(str(tmp_path / "s"), "disk", "20", str(ballast))
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from umi_common.embedders import CallableEmbedder
 from umi_common.store import ledger
+from umi_common.store.analyzer import Analyzer
 from umi_common.store.hybrid import HybridStore
 from umi_common.store.ingest import unit_rows
 from umi_common.store.ledger_file import PAGE_BYTES
@@ -49,3 +51,23 @@ def test_a_new_ledger_has_pages_that_five_vectors_of_384_fill(tmp_path):
         assert connection.execute("PRAGMA page_size").fetchone() == (PAGE_BYTES,)
     finally:
         connection.close()
+
+
+def test_a_large_batch_is_stored_though_its_analysis_fails(tmp_path, monkeypatch):
+    """It is analysed while SQLite commits, and then once more: the fault belongs to the lexical arm alone."""
+    asked: list[int] = []
+
+    def failing(analyzer: Analyzer, pieces: Sequence[str]) -> list[str]:
+        asked.append(len(pieces))
+        raise ValueError("no stems")
+
+    batch = [Chunk(f"c{at}", f"common word{at}x") for at in range(300)]
+    with HybridStore.open(tmp_path / "s", embedder=EMBEDDER) as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(Analyzer, "stems_of", failing)
+            store.add(batch)
+        assert len(asked) == 2
+        assert len(store) == 300
+        assert not store.verify()
+        assert store.repair()
+        assert [id for id, _ in store.search_lexical("common word7x", k=1)] == ["c7"]

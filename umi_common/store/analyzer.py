@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 import threading
 import unicodedata
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ _ASCII_TOKEN = re.compile(rf"\w+(?:{_LINK}\w+|,\d{{3}}\b)*[+#]*", re.ASCII)
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
 _PROSE_LINKS = frozenset("-/&")
 """Words linked by these alone are ordinary words side by side: long-term, and/or."""
+_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
+"""What may stand before and after a word and is no part of its token."""
 _SHORT = 2
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
@@ -83,6 +86,20 @@ class Analyzer:
         if len(tokens) == 1:
             return self.analyse_token(tokens[0])
         return tuple(chain.from_iterable(map(self.analyse_token, tokens)))
+
+    def stems_of(self, pieces: Sequence[str]) -> list[str]:
+        """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
+        words = [""] * len(pieces)
+        if self.config.language == "turkish":
+            return words  # its lower case is not ASCII's
+        for at, piece in enumerate(pieces):
+            word = piece if piece.isalpha() else piece.strip(_AROUND)
+            # Without humps: abc, Abc and ABC, not aBc or ABCdef.
+            if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+                words[at] = word.lower()
+        if self._stop_words:
+            words = ["" if word in self._stop_words else word for word in words]
+        return self._stems.stem_latin(words)
 
     def _unicode_pattern(self) -> re.Pattern[str]:
         if self._unicode_token is None:
@@ -154,12 +171,21 @@ class _Stemmers:
         self.release = ".".join(Stemmer.version().split(".")[:2])
 
     def stem(self, word: str) -> str:
+        stemmer = self._set().get(scripts.LATIN if word.isascii() else scripts.script_of(word))
+        return word if stemmer is None else stemmer.stemWord(word) or word
+
+    def stem_latin(self, words: list[str]) -> list[str]:
+        stemmer = self._set().get(scripts.LATIN)
+        if stemmer is None:
+            return words
+        return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
+
+    def _set(self) -> dict[str, Any]:
         try:
             stemmers: dict[str, Any] = self._local.stemmers
         except AttributeError:
             stemmers = self._local.stemmers = self._new_set()
-        stemmer = stemmers.get(scripts.LATIN if word.isascii() else scripts.script_of(word))
-        return word if stemmer is None else stemmer.stemWord(word) or word
+        return stemmers
 
     def _new_set(self) -> dict[str, Any]:
         import Stemmer

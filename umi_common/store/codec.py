@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from operator import ne
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from umi_common.types import Chunk, Metadata, MetadataValue, restored
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 DIGEST_BYTES = 16
-_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",\n", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 
 
@@ -51,14 +51,26 @@ class Entry(NamedTuple):
     """JSON."""
 
 
-def encode(chunk: Chunk) -> Entry:
-    """The row of a chunk."""
-    when = None if chunk.event_time is None else microseconds(chunk.event_time)
+def encode(chunks: Sequence[Chunk]) -> list[Entry]:
+    """The rows of chunks."""
+    entries = []
+    for chunk, metadata in zip(chunks, _encoded_metadata(chunks), strict=True):
+        id, text, source, position, moment = chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time
+        when = None if moment is None else microseconds(moment)
+        head = _head_bytes(id, source, position, when)
+        check, whole = zlib.crc32(head), _digest(head, text, metadata)
+        entries.append(Entry(id, source, position, when, check, whole, text, metadata))
+    return entries
+
+
+def _encoded_metadata(chunks: Sequence[Chunk]) -> list[str]:
+    """Compact JSON of each chunk's metadata, made in one call: a call for each takes twice the time."""
+    if not chunks:
+        return []
     # A chunk holds its metadata as a mappingproxy; copy() takes a fifth of the time of dict().
-    metadata = _as_json(cast("MappingProxyType[str, MetadataValue]", chunk.metadata).copy())
-    head = _head_bytes(chunk.id, chunk.source, chunk.position, when)
-    check, whole = zlib.crc32(head), _digest(head, chunk.text, metadata)
-    return Entry(chunk.id, chunk.source, chunk.position, when, check, whole, chunk.text, metadata)
+    every = _as_json([cast("MappingProxyType[str, MetadataValue]", chunk.metadata).copy() for chunk in chunks])
+    # JSON escapes line ends, so one stands only where the encoder put it, and "}", line end, "{" only between objects.
+    return every[1:-1].replace("},\n{", "}\n{").replace(",\n", ",").split("\n")
 
 
 def checked(entry: Entry) -> Entry:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from umi_common.store.place import WriterLock
 from umi_common.store.state import Change
 from umi_common.types import Chunk
 
+BEGUN_FROM = 200
+"""Texts from which analysing them while SQLite commits is worth a thread."""
 CHUNKS_KEPT = 2_048
 """Chunks last read that stay in memory."""
 
@@ -88,17 +91,16 @@ class Core:
         self.ready_to_write()
         batch = checked_chunks(chunks)
         given = None if vectors is None else checked_vectors(vectors, batch, self.dim)
-        entries = [encode(chunk) for chunk in batch]
+        entries = encode(batch)
         while True:
             same = self._unchanged(entries, given)
             todo = [at for at, entry in enumerate(entries) if entry.id not in same]
             if not todo:
                 return
-            new = [batch[at] for at in todo]
             if given is not None:
                 made = given[todo] if same else given
             else:
-                ids, texts = [chunk.id for chunk in new], [chunk.text for chunk in new]
+                ids, texts = [batch[at].id for at in todo], [batch[at].text for at in todo]
                 made = embedded(ids, texts, self.embedder, dim=self.dim, show_progress=show_progress)
             with self.writing:
                 self.ready_to_write()
@@ -153,11 +155,12 @@ class Core:
         indexes = self.indexes
         settings = fingerprint(self.embedder) if indexes.state.mark.seq == 0 else None
         try:
-            mark = self.ledger.change(dead, entries, vectors, settings)
+            texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
+            meanwhile = partial(indexes.lexical.begin, texts) if len(texts) >= BEGUN_FROM else None
+            mark = self.ledger.change(dead, entries, vectors, settings, meanwhile)
             self.high_water.write(mark)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
             heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
-            texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
             indexes.apply(Change(mark, dead, heads, texts, metadata, vectors))
         except BaseException:
             indexes.stale = True  # the commit may have been made: the next call asks the ledger

@@ -15,8 +15,8 @@ ROWS_FIRST = 256
 class Growing(Generic[Scalar]):
     """An array that grows at its end; views of it stay valid and keep their values."""
 
-    def __init__(self, dtype: type[Scalar], width: int | None = None) -> None:
-        shape = (ROWS_FIRST,) if width is None else (ROWS_FIRST, width)
+    def __init__(self, dtype: type[Scalar], width: int | None = None, room: int = ROWS_FIRST) -> None:
+        shape = (room,) if width is None else (room, width)
         self._array: npt.NDArray[Scalar] = np.zeros(shape, dtype=dtype)
         self._size = 0
 

@@ -75,7 +75,7 @@ class Indexes:
             mark = self._ledger.mark(connection)
             saved = None if fresh else snapshot.load(self._directory, self.lexical.analyzer, mark)
             heads = self._ledger.heads(connection)
-            vectors = self._ledger.vectors(connection)
+            vectors = self._ledger.vectors(connection, expected=len(heads))
             texts = list(self._ledger.texts(connection, after=0 if saved is None else saved.mark.seq))
             connection.execute("COMMIT")
             if len(vectors) != len(heads):

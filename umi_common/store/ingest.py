@@ -121,11 +121,11 @@ def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
 def unit_rows(vectors: Vectors) -> Vectors:
     """Rows of length 1; rows of zeros stay, and so do, to the last bit, rows that this function gave."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    norms[np.abs(norms - 1.0) <= ROUNDING] = 1.0  # a copied store keeps its vectors
-    if (norms == 1.0).all():
-        return np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may go on to change theirs
+    rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may go on to change theirs
+    other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # a copied store keeps its vectors
     # Divided as float64: a length may lie outside float32 where no coordinate does.
-    return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1.0)[:, np.newaxis], dtype=np.float32)
+    rows[other] = vectors[other] / norms[other, np.newaxis]
+    return rows
 
 
 class progress:

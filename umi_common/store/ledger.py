@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +19,14 @@ from umi_common.errors import LedgerDamaged, StoreClosed
 from umi_common.pool import Vectors
 from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
+from umi_common.store.growing import Growing
 from umi_common.store.ledger_file import open_file
-from umi_common.store.sqlite import SQL_VARIABLES, Lender, connect, insert, sqlite_errors
+from umi_common.store.sqlite import SQL_VARIABLES, Lender, commit, connect, insert, sqlite_errors
 
 ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
+VECTORS_AT_ONCE = 250
+"""Blobs read together: they stay in the processor's cache until they are in their array."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
 
 
@@ -74,8 +77,11 @@ class Ledger:
                     yield connection
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, meanwhile: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
         """A durable change: all of the block or none of it.
+
+        Args:
+            meanwhile: Done while SQLite commits.
 
         Raises:
             StoreFull: If the disk refuses; nothing has changed then.
@@ -87,7 +93,7 @@ class Ledger:
             try:
                 yield self._writer
                 failpoint("ledger.commit")
-                self._writer.execute("COMMIT")
+                commit(self._writer, meanwhile)
             except BaseException:
                 if self._writer.in_transaction:
                     with suppress(sqlite3.Error):
@@ -96,11 +102,16 @@ class Ledger:
         failpoint("ledger.committed")
 
     def change(
-        self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors, settings: Mapping[str, str] | None = None
+        self,
+        dead: Sequence[int],
+        entries: Sequence[Entry],
+        vectors: Vectors,
+        settings: Mapping[str, str] | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Mark:
         """Remove rows by sequence number and append others, at once; the last len(entries) numbers are theirs."""
         assert len(vectors) == len(entries)
-        with self.transaction() as connection:
+        with self.transaction(meanwhile) as connection:
             connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
             connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in dead))
             first = _last(connection, "chunks") + 1
@@ -166,15 +177,22 @@ class Ledger:
                 entry = checked(Entry(*fields))
                 yield seq, entry.text, entry.metadata
 
-    def vectors(self, connection: sqlite3.Connection, *, after: int = 0) -> Vectors:
-        """(n, dim) of living chunks appended after a sequence number, in its order; (0, 0) where there are none."""
+    def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
+        """(n, dim) of living chunks appended after a sequence number, in its order; (0, 0) where there are none.
+
+        Args:
+            expected: n, if it is known: they are then read to where they stay.
+        """
         rows = connection.execute("SELECT vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
-        some = [decode_vectors(rows.fetchmany(ROWS_AT_ONCE))]  # few blobs at a time stay in the processor's cache
-        while len(some[-1]):
-            some.append(decode_vectors(rows.fetchmany(ROWS_AT_ONCE)))
-        if len({vectors.shape[1] for vectors in some[:-1]}) > 1:
-            raise LedgerDamaged(f"{self.path}: not all vectors have one length; restore it from a copy")
-        return some[0] if len(some) < 3 else np.concatenate(some[:-1])
+        some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
+        width = some.shape[1]
+        whole = Growing(np.float32, width, room=max(expected, len(some)))
+        while len(some):
+            if some.shape[1] != width:
+                raise LedgerDamaged(f"{self.path}: not all vectors have one length; restore it from a copy")
+            whole.extend(some)
+            some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
+        return whole.view
 
     def vector_bytes(self) -> int | None:
         """Length of a stored vector; None: there is none."""

@@ -85,6 +85,11 @@ class PostingsIndex:
             return IndexStatus(IndexState.UNINITIALIZED)
         return IndexStatus(IndexState.READY if docs else IndexState.EMPTY, docs)
 
+    def begin(self, texts: Sequence[str]) -> None:
+        """Analyse now what `add` will bring next; harmless if it does not."""
+        with self._writing:
+            self._vocabulary.begin(texts)
+
     def add(self, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]) -> None:
         """Index texts[i] as rows[i] of source code sources[i] (-1: none); all of them or, on an error, none.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,12 @@ class LexicalArm:
         self.fault, self._unsaved = None, len(gone)
         self._index = PostingsIndex(self.analyzer) if saved is None else saved.postings
         self.change(gone, np.zeros(0, dtype=np.int64), [], [])
+
+    def begin(self, texts: Sequence[str]) -> None:
+        """Analyse texts that a change will bring, if it comes; nothing can be found yet."""
+        if self.fault is None:
+            with suppress(Exception):  # the change will meet it again
+                self._index.begin(texts[:TEXTS_AT_ONCE])
 
     def change(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
         """Remove rows and add others. A fault here costs this arm, never a write that is committed already."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -185,7 +186,7 @@ class RowTable:
         rows = np.arange(first, first + len(heads))
         if not heads:
             return rows
-        seqs, ids, sources, positions, times = zip(*heads, strict=True)
+        seqs, ids, sources, positions, times = (list(map(itemgetter(field), heads)) for field in range(5))
         self._ids.extend(ids)
         self._seq.extend(seqs)
         self._source.extend(list(map(self._sources.__getitem__, sources)))

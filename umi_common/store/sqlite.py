@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,17 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def commit(connection: sqlite3.Connection, meanwhile: Callable[[], object] | None) -> None:
+    """Commit, and do `meanwhile` while SQLite is at it, for which it needs no interpreter lock."""
+    if meanwhile is None:
+        connection.execute("COMMIT")
+        return
+    with ThreadPoolExecutor(1, "umi-commit") as pool:
+        committed = pool.submit(connection.execute, "COMMIT")
+        meanwhile()
+    committed.result()
 
 
 def insert(

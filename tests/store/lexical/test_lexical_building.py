@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
+from umi_common.store import vocabulary as vocabulary_module
 from umi_common.store.analyzer import Analyzer, pieces
 from umi_common.store.growing import Growing
 from umi_common.store.lexical import PostingsIndex
@@ -35,6 +36,55 @@ def test_the_codes_of_texts_are_their_terms(texts: list[str]):
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_a_piece_has_the_same_terms_by_itself_as_in_its_text(text: str):
     assert ENGLISH.terms(text) == [term for piece in pieces(text) for term in ENGLISH.terms_of_piece(piece)]
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+WORDISH = st.text("abtIYŞ.,'-_+#(7 ", max_size=12)
+
+
+@given(st.lists(TEXT | WORDISH), st.sampled_from(["english", "german", "turkish", "none"]), st.sets(WORDISH))
+def test_plain_words_have_the_terms_together_that_they_have_alone(texts: list[str], language: str, stop: set[str]):
+    analyzer = Analyzer(AnalyzerConfig(language=language, stop_words=frozenset(stop)))
+    cut = [piece for text in texts for piece in pieces(text)]
+    for piece, stem in zip(cut, analyzer.stems_of(cut), strict=True):
+        assert not stem or analyzer.terms_of_piece(piece) == (stem,)
+
+
+def test_nearly_all_words_of_a_text_are_plain():
+    assert ENGLISH.stems_of(["Boats", "(boats),", "BOATS!", "iBoat", "boat's", "2"]) == ["boat"] * 3 + [""] * 3
+
+
+def test_codes_stay_right_when_remembering_starts_over(monkeypatch):
+    monkeypatch.setattr(vocabulary_module, "LETTERS_KEPT", 20)
+    monkeypatch.setattr(vocabulary_module, "TEXTS_AT_ONCE", 2)
+    vocabulary = Vocabulary(ENGLISH)
+    texts = [f"ant bee{i % 7} AC-{i % 5} ..." for i in range(40)]
+    for _ in range(2):
+        tokens = vocabulary.coded(texts).tokens.tolist()
+        names = list(vocabulary.codes)
+        assert [names[code] for code in tokens] == [term for text in texts for term in ENGLISH.terms(text)]
+        assert len(vocabulary._pieces) < 12
+
+
+def test_codes_stay_right_after_an_analysis_that_failed(monkeypatch):
+    vocabulary = Vocabulary(ENGLISH)
+    with monkeypatch.context() as patched:
+        patched.setattr(Analyzer, "stems_of", lambda analyzer, pieces: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            vocabulary.coded(["ant bee"])
+    assert vocabulary.coded(["bee ant"]).tokens.tolist() == [0, 1]
+    assert list(vocabulary.codes) == ["bee", "ant"]
+
+
+@pytest.mark.parametrize("begun", [["ant bee", "cat"], ["cat", "dog"], []])
+def test_codes_that_were_begun_are_those_that_are_asked_for(begun: list[str]):
+    vocabulary = Vocabulary(ENGLISH)
+    vocabulary.begin(["eel"])
+    vocabulary.begin(begun)
+    coded = vocabulary.coded(["ant bee", "cat"])
+    names = list(vocabulary.codes)
+    assert coded.lengths.tolist() == [2, 1]
+    assert [names[code] for code in coded.tokens.tolist()] == ["ant", "bee", "cat"]
 
 
 def test_what_is_asked_again_is_not_computed_again_though_the_cache_starts_over():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -25,12 +26,12 @@ class Watching(Analyzer):
         self.index: PostingsIndex | None = None
         self.seen: list[IndexStatus] = []
 
-    def terms_of_piece(self, piece: str) -> tuple[str, ...]:
+    def stems_of(self, pieces: Sequence[str]) -> list[str]:
         if self.index is not None:
             self.seen.append(self.index.status())
-        if piece == "fail":
+        if "fail" in pieces:
             raise MemoryError("no memory left")
-        return super().terms_of_piece(piece)
+        return super().stems_of(pieces)
 
 
 def test_an_index_goes_from_uninitialized_over_building_to_ready_and_empty():
