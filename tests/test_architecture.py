@@ -20,6 +20,7 @@ LINES_MAX = 300
 LAYERS = {
     "errors": 0,
     "types": 0,
+    "taken": 0,
     "pool": 1,
     "forgetting": 1,
     "progress": 1,
@@ -39,6 +40,7 @@ LAYERS = {
     "request": 4,
     "rerank": 4,
     "shape": 4,
+    "hits": 4,
     "arms": 4,
     "recall": 4,
     "together": 4,
