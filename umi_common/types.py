@@ -83,23 +83,6 @@ class Chunk:
         return (_rebuild, (self.id, self.text, dict(self.metadata), self.source, self.position, self.event_time))
 
 
-def restored(
-    id: str, text: str, metadata: Metadata, source: str | None, position: int | None, event_time: datetime | None
-) -> Chunk:
-    """A chunk from the fields of one, as they were in it: nothing is checked again, which would take most of the time.
-
-    Only for what a checksum has shown to be unchanged.
-    """
-    chunk, put = object.__new__(Chunk), object.__setattr__
-    put(chunk, "id", id)
-    put(chunk, "text", text)
-    put(chunk, "metadata", MappingProxyType(dict(metadata)))
-    put(chunk, "source", source)
-    put(chunk, "position", position)
-    put(chunk, "event_time", event_time)
-    return chunk
-
-
 def _rebuild(
     id: str, text: str, metadata: Metadata, source: str | None, position: int | None, event_time: datetime | None
 ) -> Chunk:

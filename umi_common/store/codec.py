@@ -15,7 +15,7 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.pool import Vectors
-from umi_common.types import Chunk, Metadata, MetadataValue, restored
+from umi_common.types import Chunk, Metadata, MetadataValue
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
@@ -94,7 +94,21 @@ def decode(entry: Entry) -> Chunk:
     """
     id, source, position, when, _, _, text, metadata = checked(entry)
     moment = None if when is None else EPOCH + when * MICROSECOND
-    return restored(id, text, decode_metadata(metadata), source, position, moment)
+    return _restored(id, text, decode_metadata(metadata), source, position, moment)
+
+
+def _restored(
+    id: str, text: str, metadata: Metadata, source: str | None, position: int | None, event_time: datetime | None
+) -> Chunk:
+    """A chunk of these fields, not checked again: they were a chunk's, as a checksum has shown."""
+    chunk, put = object.__new__(Chunk), object.__setattr__
+    put(chunk, "id", id)
+    put(chunk, "text", text)
+    put(chunk, "metadata", MappingProxyType(dict(metadata)))
+    put(chunk, "source", source)
+    put(chunk, "position", position)
+    put(chunk, "event_time", event_time)
+    return chunk
 
 
 def decode_metadata(text: str) -> Metadata:
