@@ -257,13 +257,13 @@ def others_garbage():
 
 @pytest.mark.usefixtures("others_garbage")
 async def test_fifty_questions_at_once_leave_the_loop_free(retriever):
-    """In the best of five rounds: the clock also counts whatever else the machine does."""
+    """In the best of ten rounds: the clock also counts whatever else the machine does."""
 
     async def ask() -> None:
         found = await asyncio.gather(*(retriever.aretrieve(f"{QUESTION} {n}") for n in range(50)))
         assert all(len(nodes) == 5 for nodes in found)
 
-    rounds = [await loop_held_by(ask()) for _ in range(5)]
+    rounds = [await loop_held_by(ask()) for _ in range(10)]
     assert max(busy for _, busy in rounds) < LOOP_SECONDS
     assert min(away for away, _ in rounds) < LOOP_SECONDS
 
