@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
+from umi_common.store.distinct import distinct
 from umi_common.store.postings import Mask
 from umi_common.store.scorer import QueryTerms, Scorer
 
@@ -146,7 +147,7 @@ def _threshold(scorer: Scorer, query: QueryTerms, limits: Limits) -> float:
         tried += len(lists[-1])
         if tried >= wanted:
             break
-    rows = lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+    rows = lists[0] if len(lists) == 1 else distinct(np.concatenate(lists))
     if limits.mask is not None:
         rows = rows[limits.mask[rows]]
     if len(rows) < limits.k:
