@@ -7,6 +7,8 @@ reads.
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -266,3 +268,20 @@ def test_chroma_is_asked_once_for_all_variations(counts, tmp_path, monkeypatch):
             asked.clear()
             umi.search("canal item4")
     assert asked == [1, 1 + len(VARIATIONS)]
+
+
+def test_no_write_and_no_search_imports_what_only_masked_arrays_need():
+    """numpy.ma takes 30 ms and more, the first time; `np.unique` asks for it."""
+    script = """
+import sys
+from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.sim import HashEmbedder
+with HybridStore.open(embedder=HashEmbedder()) as store:
+    for part in range(2):
+        store.add([Chunk(f"c{part}-{i}", f"boat {i}", source="s", position=i) for i in range(300)])
+    store.delete(["c0-7"])
+    DualRetriever(store).search("boat 7")
+print("numpy.ma" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

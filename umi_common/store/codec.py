@@ -145,9 +145,11 @@ def _head_bytes(id: str, source: str | None, position: int | None, event_time: i
     return f"{len(str(id))}\0{id}{len(stated)}\0{stated}{position}\0{event_time}".encode()
 
 
-def encode_vectors(vectors: Vectors) -> Iterator[tuple[bytes, int]]:
-    """Each float32 row of (n, dim) as little-endian bytes, and their CRC-32."""
-    whole, size = vectors.astype("<f4", copy=False).tobytes(), 4 * vectors.shape[1]
+def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:
+    """Each float32 row of (n, dim) as little-endian bytes, not copied, and their CRC-32."""
+    if not len(vectors):
+        return
+    whole, size = np.ascontiguousarray(vectors, dtype="<f4").data.cast("B"), 4 * vectors.shape[1]
     for start in range(0, len(whole), size):
         blob = whole[start : start + size]
         yield blob, zlib.crc32(blob)

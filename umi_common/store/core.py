@@ -18,6 +18,7 @@ from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.store.codec import Entry, Head, decode, encode, encode_vectors
+from umi_common.store.distinct import distinct
 from umi_common.store.fingerprint import fingerprint
 from umi_common.store.highwater import HighWater
 from umi_common.store.indexes import Indexes
@@ -195,7 +196,7 @@ class Core:
         for id in ids:
             row = self.indexes.row_of(id)
             if row is not None and row < len(rows):
-                beside = np.unique(rows.beside(np.array([row]), reach))
+                beside = distinct(rows.beside(np.array([row]), reach))
                 ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
                 ordered = ordered if allowed is None else ordered[allowed[ordered]]
                 around[id] = rows.seq[ordered].tolist()

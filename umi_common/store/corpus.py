@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from umi_common.pool import NO_SOURCE, Ints
+from umi_common.store.distinct import distinct
 from umi_common.store.growing import Growing
 from umi_common.store.postings import Codes, Counts, Mask, Offsets, Segment, merge
 from umi_common.store.vocabulary import TermCodes
@@ -152,8 +153,8 @@ class Corpus:
             source = self.sources[segment.block : segment.last + 1][segment.offsets]
             keep = segment.living(self.alive) & (source != NO_SOURCE)
             pairs.append((np.repeat(segment.terms.astype(np.int64), segment.frequencies) * width + source)[keep])
-        distinct = np.unique(np.concatenate(pairs))
-        return np.bincount(distinct // max(width, 1), minlength=len(self.codes))
+        held = distinct(np.concatenate(pairs))
+        return np.bincount(held // max(width, 1), minlength=len(self.codes))
 
     def holds(self, code: int, row: int) -> bool:
         """Whether a live row has a term."""

@@ -11,6 +11,7 @@ from umi_common.errors import IndexUnavailable
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.chroma import Generation
 from umi_common.store.dense import NOTHING, cosines, rank_rows, search_exact
+from umi_common.store.distinct import distinct
 from umi_common.store.generations import Generations
 from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask
@@ -87,7 +88,7 @@ class DenseSearch:
         if not query.any():
             return NOTHING
         places = np.minimum(np.searchsorted(self.seqs, seqs), len(self.seqs) - 1)
-        old = np.unique(places[self.seqs[places] == seqs])
+        old = distinct(places[self.seqs[places] == seqs])
         tail = int(np.searchsorted(self.seqs, generation.manifest.seq, side="right"))
         # Nothing that Chroma left out is nearer than the farthest that it found, and decay only takes away.
         known = cosines(self.vectors[old], query[None])[0]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Ints
+from umi_common.store.distinct import beginnings, distinct
 
 Codes = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.unsignedinteger]
@@ -135,7 +136,7 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
 def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
     """Segments of one block in rising row order as one, without the rows that `alive` (by row) says are dead."""
     kept = [_without_dead(segment, alive) for segment in segments]
-    terms = np.unique(np.concatenate([segment.terms for segment in kept]))
+    terms = distinct(np.concatenate([segment.terms for segment in kept]))
     places = [terms.searchsorted(segment.terms) for segment in kept]
     counts = np.zeros(len(terms), np.int64)
     for segment, place in zip(kept, places, strict=True):
@@ -191,9 +192,7 @@ def _short(starts: Ints) -> Starts:
 
 def _begins(values: npt.NDArray[np.integer]) -> Ints:
     """Where each run of equal values begins; of sorted values, each distinct one."""
-    new = np.ones(len(values), np.bool_)
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    return np.flatnonzero(new)
+    return np.flatnonzero(beginnings(values))
 
 
 def _without_dead(segment: Segment, alive: Mask) -> Segment:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from umi_common.errors import IndexUnavailable
 from umi_common.pool import NO_SOURCE
 from umi_common.store.corpus import Corpus, Part
+from umi_common.store.distinct import distinct
 from umi_common.store.postings import BLOCK_ROWS, Segment, recoded, running
 from umi_common.store.vocabulary import TermCodes
 from umi_common.store.writing import merged_parts
@@ -100,7 +101,7 @@ def _canonical(corpus: Corpus) -> _Content:
     for name in ("source_documents", "source_lengths"):
         arrays[name] = getattr(corpus, name)[: int(used[-1]) + 1 if len(used) else 0]
     segments = [part.segment for part in merged_parts(corpus)]
-    held = np.unique(np.concatenate([np.zeros(0, np.int32), *(segment.terms for segment in segments)]))
+    held = distinct(np.concatenate([np.zeros(0, np.int32), *(segment.terms for segment in segments)]))
     order = sorted(held.tolist(), key=names.__getitem__)
     codes = np.zeros(len(names), np.int64)
     codes[order] = np.arange(len(order))
@@ -195,7 +196,7 @@ def _segments(header: dict[str, Any], arrays: Arrays) -> Iterator[Segment]:
 def _blocks_of_version_1(arrays: Arrays) -> Iterator[Segment]:
     """The one segment of version 1, cut into those of today."""
     terms, starts, rows, tf, doc_rows = (arrays[name] for name in ("terms", "starts", "rows", "tf", "doc_rows"))
-    for block in np.unique(doc_rows // BLOCK_ROWS).tolist():
+    for block in distinct(doc_rows // BLOCK_ROWS).tolist():
         documents = doc_rows[doc_rows // BLOCK_ROWS == block]
         mine = rows // BLOCK_ROWS == block
         begins = running(mine)[starts]

@@ -18,6 +18,7 @@ from umi_common.config import DecayConfig
 from umi_common.forgetting import decay_factors, rate_of
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
 from umi_common.store.codec import Head, microseconds
+from umi_common.store.distinct import distinct
 from umi_common.store.growing import Growing
 from umi_common.types import TimeRange
 
@@ -86,7 +87,7 @@ class Rows:
         order = rows[np.lexsort((self.position[rows], self.source[rows]))]
         tied = (np.diff(self.source[order]) == 0) & (np.diff(self.position[order]) == 0)
         if tied.any():
-            involved = np.unique(np.concatenate([order[:-1][tied], order[1:][tied]]))
+            involved = distinct(np.concatenate([order[:-1][tied], order[1:][tied]]))
             by_id = np.zeros(len(self), dtype=np.int64)
             by_id[sorted(involved.tolist(), key=self.ids.__getitem__)] = np.arange(len(involved))
             order = rows[np.lexsort((by_id[rows], self.position[rows], self.source[rows]))]

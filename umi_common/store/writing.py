@@ -12,6 +12,7 @@ import numpy.typing as npt
 from umi_common.errors import InputError
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.store.corpus import ByRow, Corpus, Part, appended, joined
+from umi_common.store.distinct import distinct
 from umi_common.store.growing import Growing
 from umi_common.store.postings import BLOCK_ROWS, Codes, Mask, build, running
 from umi_common.store.vocabulary import Coded
@@ -59,7 +60,7 @@ def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequen
 
 def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
     """Without these rows; rows that are not there do not matter."""
-    asked = np.unique(np.asarray(rows, np.int64))
+    asked = distinct(np.asarray(rows, np.int64))
     asked = asked[(asked >= 0) & (asked < corpus.rows)]
     gone = asked[corpus.alive[asked]].astype(np.int32)
     if not len(gone):
