@@ -40,7 +40,8 @@ class Engine(Protocol):
         """The best rows, best first, scores > 0, ties by the smaller id."""
 
     def score(self, terms: Sequence[str], rows: Ints, searched: Ranking | None = None) -> RowScores:
-        """Exactly these rows: live, rising; `searched` is what this engine has found for the same terms, if any."""
+        """Exactly these rows: live, rising; `searched` is what this engine has found for the same terms, if any, and
+        where that holds the query, the terms are not needed."""
 
 
 class PostingsEngine:

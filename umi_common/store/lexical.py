@@ -20,7 +20,7 @@ from umi_common.pool import Floats, Ints
 from umi_common.store import postings_file, writing
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.corpus import Corpus
-from umi_common.store.engines import Moment
+from umi_common.store.engines import Engine, Moment, RowScores
 from umi_common.store.lifecycle import IndexState, IndexStatus
 from umi_common.store.postings import Mask
 from umi_common.store.topk import IdOf, Limits, Ranking, RanksOf
@@ -228,11 +228,8 @@ class PostingsIndex:
         lexical, source = np.zeros((len(queries), len(asked))), np.zeros((len(queries), len(asked)))
         length = np.zeros(len(asked), np.int64)
         length[order] = moment.corpus.lengths[live]
-        if searched is None:
-            scored = [engine.score(self.analyzer.terms(query), live) for query in queries]
-        else:
-            pairs = zip(queries, searched, strict=True)
-            scored = [engine.score(self.analyzer.terms(query), live, ranking) for query, ranking in pairs]
+        known = [None] * len(queries) if searched is None else searched
+        scored = [self._score(engine, *pair, live) for pair in zip(queries, known, strict=True)]
         for v, found in enumerate(scored):
             lexical[v, order], source[v, order] = found.lexical, found.source
         return LexicalScores(
@@ -243,6 +240,10 @@ class PostingsIndex:
             np.array([found.source_bound for found in scored]),
             length,
         )
+
+    def _score(self, engine: Engine, query: str, searched: Ranking | None, live: Ints) -> RowScores:
+        looked_up = searched is not None and searched.query is not None
+        return engine.score([] if looked_up else self.analyzer.terms(query), live, searched)
 
     def lengths(self, count: int) -> Ints:
         """(count,) terms in each of the first rows; 0 where nothing was indexed."""

@@ -135,13 +135,14 @@ class Scorer:
         return known  # type: ignore[return-value]  # mypy does not see that none is None
 
     def _worked_out(self, terms: Sequence[Term]) -> list[Impacts]:
+        postings = sum([term.df for term in terms])
         if self._unpacked is None:
-            self._read += sum([term.df for term in terms])
+            self._read += postings
             if self._postings <= min(4 * self._read, UNPACKED_MAX):
                 self._unpacked = Unpacked(self.corpus, self.weighting, self._norms)
         found = worked_out(self.weighting, self.norms, terms) if self._unpacked is None else self._unpacked.cut(terms)
-        for term, impacts in zip(terms, found, strict=True):
-            if self.remembers(term.df):
+        if self.remembers(postings):
+            for term, impacts in zip(terms, found, strict=True):
                 term.impacts = impacts
         return found
 

@@ -58,18 +58,18 @@ def new_terms(corpus: Corpus, weighting: Weighting, texts: Sequence[str]) -> lis
         texts: Analysed.
     """
     code_of = corpus.codes.get
-    codes = [code_of(text) for text in texts]
-    terms = [Term(text) for text, code in zip(texts, codes, strict=True) if code is not None]
-    known = [code for code in codes if code is not None]
+    codes = {text: code for text in texts if (code := code_of(text)) is not None}
+    terms = [Term(text) for text in codes]
+    wanted = list(codes.values())
     for part in corpus.parts:
-        for term, place in zip(terms, part.segment.places(known), strict=True):
+        for term, place in zip(terms, part.segment.places(wanted), strict=True):
             if place >= 0 and (df := part.df(place)):
                 term.df += df
                 term.places.append((part, place))
-    terms = [term for term in terms if term.df]
-    for term in terms:
+    found = [term for term in terms if term.df]
+    for term in found:
         term.idf = weighting.idf(term.df)
-    return terms
+    return found
 
 
 def worked_out(weighting: Weighting, norms_of: Callable[[Ints], Floats], terms: Sequence[Term]) -> list[Impacts]:

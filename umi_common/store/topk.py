@@ -177,8 +177,9 @@ def _settled(rows: Ints, equal: Mask, limits: Limits) -> Ints:
     edges = (around[1:] != around[:-1]).nonzero()[0].tolist()  # a run of equals begins, its last, the next begins, ...
     ranked = rows.tolist()
     for first, last in zip(edges[::2], edges[1::2], strict=True):
-        if first < limits.k:
-            ranked[first : last + 1] = _by_id(ranked[first : last + 1], limits.k - first, limits)
+        if first >= limits.k:
+            break
+        ranked[first : last + 1] = _by_id(ranked[first : last + 1], limits.k - first, limits)
     return np.array(ranked[: limits.k], np.int64)
 
 
