@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.pool import Vectors
-from umi_common.store import dense
+from umi_common.store import dense, quantised
 from umi_common.store.dense import search_exact
 from umi_common.store.quantised import Quantised, QuantisedRows, kernel
 
@@ -48,6 +48,18 @@ def test_no_score_is_farther_off_than_the_bound_says(seed: int, count: int, dim:
     rows, queries = _rows(seed, count, dim, kind=kind), _rows(seed + 1, 3, dim, kind="usual")
     scores, off = Quantised.of(rows).scores(queries)
     assert (np.abs(scores - queries.astype(np.float64) @ rows.T.astype(np.float64)) <= off).all()
+
+
+@needs_kernel
+@given(st.integers(0, 10_000), st.integers(1, 200), st.integers(1, 3))
+@settings(max_examples=30, deadline=None)
+def test_cores_that_divide_a_scan_find_what_one_finds(seed: int, count: int, asked: int):
+    rows, queries = _rows(seed, count, 16, kind="usual"), _rows(seed + 1, asked, 16, kind="usual")
+    alone, off = Quantised.of(rows).scores(queries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quantised, "BYTES_A_CORE", 64)
+        divided, as_far = Quantised.of(rows).scores(queries)
+    assert divided.tobytes() == alone.tobytes() and as_far.tobytes() == off.tobytes()
 
 
 @needs_kernel

@@ -11,9 +11,11 @@ some hundred rows, is scored exactly: the answer is that of a full scan, to the 
 
 from __future__ import annotations
 
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 
 import numpy as np
@@ -26,6 +28,8 @@ Codes = npt.NDArray[np.int8]
 ROUNDING = 1e-5
 """How far float32 sums may lie from the numbers that the bound speaks of."""
 CODE_MAX = 127
+BYTES_A_CORE = 12_000_000
+"""Of codes, from which a thread for them is worth starting: a scan of a millisecond and more."""
 BLOCK = 4_096
 """Rows quantised at a time, so that what is needed meanwhile stays small."""
 
@@ -62,16 +66,27 @@ class Quantised:
 
     def scores(self, queries: Vectors) -> tuple[Vectors, Vectors]:
         """((V, n) about the cosines, (V, n) at most so far off) of V unit queries (V, dim); needs the `kernel`."""
-        simsimd = kernel()
-        assert simsimd is not None, "codes are made only where the kernel is"
         asked = Quantised.of(queries)
-        scores: Vectors = np.asarray(simsimd.cdist(asked.codes, self.codes, "dot", out_dtype="float32"))
+        scores = self._products(asked.codes)
         scores *= self.steps
         scores *= asked.steps[:, np.newaxis]
         length = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
         off: Vectors = length[:, np.newaxis] * self.errors
         off += (asked.errors + np.float32(ROUNDING))[:, np.newaxis]
         return scores, off
+
+    def _products(self, asked: Codes) -> Vectors:
+        """(V, n) of codes. A long scan waits for memory, of which each core gets its own share, so they divide it."""
+        simsimd = kernel()
+        assert simsimd is not None, "codes are made only where the kernel is"
+        product = partial(simsimd.cdist, asked, metric="dot", out_dtype="float32")
+        cores = min(os.cpu_count() or 1, self.codes.nbytes // BYTES_A_CORE)
+        if cores < 2:
+            return np.asarray(product(self.codes))
+        with ThreadPoolExecutor(cores - 1, "umi-scan") as pool:
+            first, *others = np.array_split(self.codes, cores)
+            found = [pool.submit(product, codes) for codes in others]
+            return np.concatenate([product(first), *[each.result() for each in found]], axis=1)
 
 
 class QuantisedRows:
