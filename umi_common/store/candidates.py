@@ -21,6 +21,9 @@ from umi_common.store.topk import Ranking
 from umi_common.taken import TakenIds, TakenRows
 from umi_common.types import Degradation, TimeRange
 
+TAKEN_AT_ONCE = 512
+"""Vectors taken together: they stay in a core's cache until all queries have been compared with them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -143,8 +146,9 @@ def _cosines(state: State, queries: Vectors, found: Sequence[Ranking], rows: Int
     for each in places:
         times[each] += 1
     scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
-    if len(left):
-        scores[:, left] = cosines(state.vectors[rows[left]], queries)
+    for start in range(0, len(left), TAKEN_AT_ONCE):
+        some = left[start : start + TAKEN_AT_ONCE]
+        scores[:, some] = cosines(state.vectors[rows[some]], queries)
     for score, ranking, each in zip(scores, found, places, strict=True):
         score[each] = ranking.cosines
     return scores
