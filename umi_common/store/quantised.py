@@ -30,8 +30,8 @@ ROUNDING = 1e-5
 CODE_MAX = 127
 BYTES_A_CORE = 12_000_000
 """Of codes, from which a thread for them is worth starting: a scan of a millisecond and more."""
-BLOCK = 4_096
-"""Rows quantised at a time, so that what is needed meanwhile stays small."""
+BLOCK = 256
+"""Rows quantised at a time: what is needed meanwhile stays in a core's cache."""
 
 
 @cache
@@ -95,13 +95,13 @@ class QuantisedRows:
     def __init__(self, dim: int) -> None:
         self._lock = threading.Lock()
         self._dim = dim
-        self._start(0)
+        self._start(0, room=1)
 
-    def _start(self, first: int) -> None:
+    def _start(self, first: int, room: int) -> None:
         self._first = first
-        self._codes = Growing(np.int8, self._dim)
-        self._steps = Growing(np.float32)
-        self._errors = Growing(np.float32)
+        self._codes = Growing(np.int8, self._dim, room)
+        self._steps = Growing(np.float32, room=room)
+        self._errors = Growing(np.float32, room=room)
 
     def of(self, vectors: Vectors, first: int = 0) -> Quantised:
         """Codes of the rows from `first` on of (n, dim) vectors; an earlier or later call may see more or fewer.
@@ -110,7 +110,7 @@ class QuantisedRows:
         """
         with self._lock:
             if first < self._first or not len(self._steps.view):
-                self._start(first)
+                self._start(first, room=max(1, len(vectors) - first))
             for start in range(self._first + len(self._steps.view), len(vectors), BLOCK):
                 new = Quantised.of(vectors[start : start + BLOCK])
                 self._codes.extend(new.codes)
