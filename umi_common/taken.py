@@ -82,4 +82,4 @@ class TakenRows:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
             raise ValueError("rows of a larger array cannot be had without a copy")
-        return self._matrix[self._rows].astype(dtype or self.dtype, copy=False)
+        return self._matrix[self._rows].astype(self.dtype if dtype is None else dtype, copy=False)

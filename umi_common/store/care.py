@@ -8,11 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from umi_common.errors import LedgerDamaged
 from umi_common.store.codec import decode
 from umi_common.store.core import Core
+from umi_common.store.distinct import distinct
 from umi_common.store.failpoints import failpoint
 from umi_common.store.snapshot import drop
 
@@ -59,7 +58,7 @@ def status(core: Core) -> StoreStatus:
     indexes, rows = core.indexes, core.indexes.state.rows
     return StoreStatus(
         chunks=rows.living,
-        sources=len(np.unique(rows.source[rows.alive & (rows.source >= 0)])),
+        sources=len(distinct(rows.source[rows.alive & (rows.source >= 0)])),
         dimension=core.dim,
         embedder=core.ledger.meta().get("embedder", core.embedder.name),
         analyzer=indexes.lexical.analyzer.fingerprint,

@@ -6,7 +6,7 @@ threads would fight over the cores with those of other searches. Ties fall to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.quantised import Quantised, QuantisedRows, kernel
 from umi_common.store.rows import Mask
-from umi_common.store.topk import Ranking
+from umi_common.store.topk import Ranking, runs
 
 QUANTISED_FROM = 4_000
 """Rows from which the codes are read first."""
@@ -129,13 +129,3 @@ def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids
         order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
     best = order[:k]
     return Ranking(rows[best], falling[:k], cosines=scores[best])
-
-
-def runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
-    """(first, behind the last) of each run of equal values that begins among the first k."""
-    equal = np.flatnonzero(falling[1:] == falling[:-1])
-    if len(equal):
-        breaks = np.flatnonzero(np.diff(equal) > 1)
-        firsts = equal[np.append(0, breaks + 1)].tolist()
-        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
-        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)

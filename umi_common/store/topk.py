@@ -8,7 +8,7 @@ terms admit. Source: Turtle and Flood, Query evaluation: strategies and optimiza
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,23 +164,26 @@ def best(rows: Ints, scores: Floats, limits: Limits) -> tuple[Ints, Floats]:
     if len(falling) and falling[-1] <= 0.0:
         above = np.count_nonzero(falling > 0.0)
         order, falling = order[:above], falling[:above]
-    equal = falling[1:] == falling[:-1]
-    if np.count_nonzero(equal[:k]):
-        return _settled(rows.take(order), equal, limits), falling[:k]
-    return rows.take(order[:k]), falling[:k]
+    tied = list(runs(falling, k))
+    return _settled(rows.take(order), tied, limits) if tied else rows.take(order[:k]), falling[:k]
 
 
-def _settled(rows: Ints, equal: Mask, limits: Limits) -> Ints:
-    """The first k rows, those of equal scores in the order of their ids; `equal`: to the next."""
-    around = np.zeros(len(equal) + 2, np.bool_)
-    around[1:-1] = equal
-    edges = (around[1:] != around[:-1]).nonzero()[0].tolist()  # a run of equals begins, its last, the next begins, ...
+def _settled(rows: Ints, tied: Sequence[tuple[int, int]], limits: Limits) -> Ints:
+    """The first k rows, those of each run of equal scores in the order of their ids."""
     ranked = rows.tolist()
-    for first, last in zip(edges[::2], edges[1::2], strict=True):
-        if first >= limits.k:
-            break
-        ranked[first : last + 1] = _by_id(ranked[first : last + 1], limits.k - first, limits)
+    for first, last in tied:
+        ranked[first:last] = _by_id(ranked[first:last], limits.k - first, limits)
     return np.array(ranked[: limits.k], np.int64)
+
+
+def runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
+    """(first, behind the last) of each run of equal values that begins among the first k."""
+    equal = (falling[1:] == falling[:-1]).nonzero()[0]
+    if len(equal):
+        breaks = (np.diff(equal) > 1).nonzero()[0]
+        firsts = equal[np.append(0, breaks + 1)].tolist()
+        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
+        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)
 
 
 def _by_id(tied: list[int], room: int, limits: Limits) -> list[int]:
