@@ -92,3 +92,59 @@ async def test_the_loop_stays_free_while_a_blocking_call_runs(executor):
     await asyncio.sleep(0.01)
     released.set()  # could not run if the loop were blocked
     assert await task == [True]
+
+
+async def test_from_its_first_blocking_call_on_a_body_stays_in_one_thread(executor):
+    def body():
+        seen = [threading.get_ident()]
+        for _ in range(3):
+            yield (Call(lambda: None),)
+            yield ()
+            seen.append(threading.get_ident())
+        yield (Call(lambda: None, lambda: asyncio.sleep(0)),)
+        return [*seen, threading.get_ident()]
+
+    here = threading.get_ident()
+    first, *carried, last = await adrive(body(), executor)
+    assert first == last == here
+    assert len(set(carried)) == 1
+    assert here not in carried
+    assert set(await adrive(body(), executor, on_loop=True)) == {here}
+
+
+async def test_what_the_body_raises_in_a_thread_reaches_the_caller(executor):
+    def body():
+        yield (Call(lambda: 1),)
+        yield (Call(lambda: 2),)
+        raise StopAsyncIteration("ours")
+
+    with pytest.raises(StopAsyncIteration):
+        await adrive(body(), executor)
+
+
+@pytest.mark.parametrize("inside", ["call", "body"])
+async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(executor, inside):
+    begun, released, seen = threading.Event(), threading.Event(), []
+
+    def wait():
+        begun.set()
+        released.wait(5)
+
+    def body():
+        try:
+            yield (Call(wait if inside == "call" else lambda: None),)
+            if inside == "body":
+                wait()
+            yield (Call(lambda: seen.append("next call")),)
+            seen.append("next step")
+        finally:
+            seen.append("closed")
+
+    task = asyncio.create_task(adrive(body(), executor))
+    await asyncio.to_thread(begun.wait, 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    released.set()
+    executor.shutdown()
+    assert seen == ["closed"]

@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -113,40 +114,83 @@ def drive(body: Body[T], executor: Executor) -> T:
         body.close()
 
 
-async def adrive(body: Body[T], executor: Executor) -> T:
-    """Run the body on the event loop; blocking calls go to the executor, so the loop stays free."""
-    loop = asyncio.get_running_loop()
+async def adrive(body: Body[T], executor: Executor, *, on_loop: bool = False) -> T:
+    """Run the body on the event loop; blocking calls go to the executor, so the loop stays free.
 
-    async def outcome(call: Call) -> Outcome:
-        try:
-            if call.arun is not None:
-                return await call.arun()
-            return await loop.run_in_executor(executor, call.run)
-        except Exception as error:  # noqa: BLE001 - the body judges it
-            return Failure(error)
-
-    async def all_of(calls: Sequence[Call]) -> list[Outcome]:
-        free = asyncio.Semaphore(AWAITED_MAX)
-
-        async def in_turn(call: Call) -> Outcome:
-            if call is calls[0]:
-                await asyncio.sleep(HEAD_START)
-            async with free:
-                return await outcome(call)
-
-        return await asyncio.gather(*map(in_turn, calls))
-
+    With its first blocking call the body itself goes to that thread, and stays there while it asks for nothing else:
+    a thread that is woken for every call waits for the interpreter each time. `on_loop`: it comes back after each,
+    because it tells somebody who must be told on the loop.
+    """
+    in_thread = _InThread(body)
     try:
         calls = next(body)
         while True:
-            if not calls:
+            if not on_loop and _blocks(calls):
+                left = await asyncio.get_running_loop().run_in_executor(executor, in_thread.go_on, calls)
+                if isinstance(left, _Finished):
+                    return left.result  # type: ignore[no-any-return]
+                calls = left
+            elif not calls:
                 await asyncio.sleep(0)
-            outcomes = [await outcome(calls[0])] if len(calls) == 1 else await all_of(calls)
-            calls = body.send(outcomes)
+                calls = body.send([])
+            else:
+                calls = body.send(await _awaited(calls, executor))
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
-        body.close()
+        in_thread.given_up = True
+        with suppress(ValueError):  # a cancelled caller's body is in the middle of a step; its thread closes it
+            body.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A body that ended in a thread; StopIteration cannot leave one."""
+
+    result: Any
+
+
+@dataclass(slots=True)
+class _InThread:
+    """A body that a thread drives for a while."""
+
+    body: Body[Any]
+    given_up: bool = False
+    """Nobody waits for it any more."""
+
+    def go_on(self, calls: tuple[Call, ...]) -> tuple[Call, ...] | _Finished:
+        """Up to the next calls that are not for this thread alone."""
+        try:
+            while not self.given_up and (not calls or _blocks(calls)):
+                calls = self.body.send([_outcome(call.run) for call in calls])
+        except StopIteration as stop:
+            return _Finished(stop.value)
+        if self.given_up:
+            self.body.close()
+        return calls
+
+
+def _blocks(calls: tuple[Call, ...]) -> bool:
+    """Whether this is one call, and one for a thread."""
+    return len(calls) == 1 and calls[0].arun is None
+
+
+async def _awaited(calls: Sequence[Call], executor: Executor) -> list[Outcome]:
+    """The outcomes of calls that run together."""
+    free = asyncio.Semaphore(AWAITED_MAX)
+
+    async def in_turn(call: Call) -> Outcome:
+        if call is calls[0] and len(calls) > 1:
+            await asyncio.sleep(HEAD_START)
+        try:
+            async with free:
+                if call.arun is not None:
+                    return await call.arun()
+                return await asyncio.get_running_loop().run_in_executor(executor, call.run)
+        except Exception as error:  # noqa: BLE001 - the body judges it
+            return Failure(error)
+
+    return await asyncio.gather(*map(in_turn, calls))
 
 
 def _outcome(run: Callable[[], Any]) -> Outcome:

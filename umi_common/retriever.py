@@ -149,7 +149,8 @@ class DualRetriever:
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
         """`search` for an event loop, which it never blocks; same arguments, result and errors."""
-        return await adrive(self._search(query, **options), self._threads.executor())
+        told = options.get("on_stage") is not None
+        return await adrive(self._search(query, **options), self._threads.executor(), on_loop=told)
 
     def search_many(
         self,
@@ -181,7 +182,8 @@ class DualRetriever:
         **options: Unpack[SharedOptions],
     ) -> list[SearchResult]:
         """`search_many` for an event loop; same arguments, results and errors."""
-        return await adrive(self._many(queries, on_stages, options), self._threads.executor())
+        told = any(on_stages or ())
+        return await adrive(self._many(queries, on_stages, options), self._threads.executor(), on_loop=told)
 
     def get_context(
         self,
@@ -221,7 +223,7 @@ class DualRetriever:
     ) -> AssembledContext:
         """`get_context` for an event loop; same arguments, result and errors."""
         body = self._context(query, budget, policy, counter, {**options, "limit": limit})
-        return await adrive(body, self._threads.executor())
+        return await adrive(body, self._threads.executor(), on_loop=options.get("on_stage") is not None)
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the ADRs' trigger words occur in the query (mode "heuristic")."""
