@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from umi_common.pool import Floats, Ints, Vectors
-from umi_common.store.quantised import Quantised, QuantisedRows, kernel
+from umi_common.store.quantised import Off, Quantised, QuantisedRows, kernel
 from umi_common.store.rows import Mask
 from umi_common.store.topk import Ranking, runs
 
 QUANTISED_FROM = 4_000
 """Rows from which the codes are read first."""
-NOWHERE = -np.inf
+NOWHERE, SOMEWHERE = -np.inf, -1e9
+"""Stands for the score of a row that must not be found, and lies below all others."""
 FEW = 8
 """Where at most one in so many rows is allowed, their vectors are gathered first."""
 NOTHING = Ranking(np.zeros(0, dtype=np.int64), np.zeros(0), cosines=np.zeros(0))
@@ -96,14 +97,23 @@ class _Held:
             return None
         return np.flatnonzero(self.allowed)
 
-    def best(self, scores: Floats | Vectors, off: Vectors | None = None) -> Ints:
+    def best(self, scores: Floats | Vectors, off: Off | None = None) -> Ints:
         """Rows that may be among the best k by decayed score, each score being at most `off` off (None: exact); rising,
         ties included.
         """
-        least = self._decided(scores if off is None else scores - off)
-        most = least if off is None else self._decided(scores + off)
-        cut = np.partition(least, len(least) - self.k)[len(least) - self.k] if len(least) > self.k else NOWHERE
-        return np.flatnonzero(most >= cut) if cut > NOWHERE else np.flatnonzero(most > NOWHERE)
+        decided = self._decided(scores)
+        if off is None:
+            return np.flatnonzero(decided >= self._kth(decided))
+        # Decay makes scores smaller, and what they are off by. The most it may be says which rows are worth a look.
+        rows = np.flatnonzero(decided >= max(self._kth(decided) - 2 * off.most, SOMEWHERE))
+        some, by = decided[rows], off.at(rows)
+        return rows[some + by >= self._kth(some - by)]
+
+    def _kth(self, scores: Floats | Vectors) -> float:
+        """The k-th largest, or what every row that may be found reaches."""
+        if len(scores) <= self.k:
+            return SOMEWHERE
+        return max(float(np.partition(scores, len(scores) - self.k)[len(scores) - self.k]), SOMEWHERE)
 
     def _decided(self, scores: Floats | Vectors) -> Floats | Vectors:
         if self.weights is not None:

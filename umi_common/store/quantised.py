@@ -21,13 +21,14 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.pool import Vectors
+from umi_common.pool import Ints, Vectors
 from umi_common.store.growing import Growing
 
 Codes = npt.NDArray[np.int8]
 ROUNDING = 1e-5
 """How far float32 sums may lie from the numbers that the bound speaks of."""
 CODE_MAX = 127
+CORES = os.cpu_count() or 1
 BYTES_A_CORE = 12_000_000
 """Of codes, from which a thread for them is worth starting: a scan of a millisecond and more."""
 BLOCK = 256
@@ -54,6 +55,8 @@ class Quantised:
     """(n,) s."""
     errors: Vectors
     """(n,) |e|."""
+    largest_error: float
+    """None of the errors is larger."""
 
     @classmethod
     def of(cls, vectors: Vectors) -> Quantised:
@@ -62,31 +65,53 @@ class Quantised:
         steps = (np.where(largest > 0, largest, CODE_MAX) / CODE_MAX).astype(np.float32)
         codes = np.rint(vectors / steps[:, np.newaxis])
         left = vectors - codes * steps[:, np.newaxis]
-        return cls(codes.astype(np.int8), steps, np.sqrt(np.einsum("ij,ij->i", left, left)))
+        errors = np.sqrt(np.einsum("ij,ij->i", left, left))
+        return cls(codes.astype(np.int8), steps, errors, float(errors.max(initial=0.0)))
 
-    def scores(self, queries: Vectors) -> tuple[Vectors, Vectors]:
-        """((V, n) about the cosines, (V, n) at most so far off) of V unit queries (V, dim); needs the `kernel`."""
+    def scores(self, queries: Vectors) -> tuple[Vectors, list[Off]]:
+        """(V, n) about the cosines of V unit queries (V, dim), and how far off those of each may be; needs the
+        `kernel`.
+        """
         asked = Quantised.of(queries)
         scores = self._products(asked.codes)
         scores *= self.steps
         scores *= asked.steps[:, np.newaxis]
-        length = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
-        off: Vectors = length[:, np.newaxis] * self.errors
-        off += (asked.errors + np.float32(ROUNDING))[:, np.newaxis]
-        return scores, off
+        lengths = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
+        rest = asked.errors + np.float32(ROUNDING)
+        return scores, [Off(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)]
 
     def _products(self, asked: Codes) -> Vectors:
         """(V, n) of codes. A long scan waits for memory, of which each core gets its own share, so they divide it."""
         simsimd = kernel()
         assert simsimd is not None, "codes are made only where the kernel is"
         product = partial(simsimd.cdist, asked, metric="dot", out_dtype="float32")
-        cores = min(os.cpu_count() or 1, self.codes.nbytes // BYTES_A_CORE)
+        cores = min(CORES, self.codes.nbytes // BYTES_A_CORE)
         if cores < 2:
             return np.asarray(product(self.codes))
         with ThreadPoolExecutor(cores - 1, "umi-scan") as pool:
             first, *others = np.array_split(self.codes, cores)
             found = [pool.submit(product, codes) for codes in others]
             return np.concatenate([product(first), *[each.result() for each in found]], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """How far the scores of one query may lie from its cosines."""
+
+    of: Quantised
+    length: float
+    """|s_q c_q|"""
+    rest: float
+    """|e_q|, and what rounding adds."""
+
+    @property
+    def most(self) -> float:
+        """Of any row."""
+        return self.length * self.of.largest_error + self.rest
+
+    def at(self, rows: Ints) -> Vectors:
+        """(m,) of these rows."""
+        return self.length * self.of.errors[rows] + self.rest
 
 
 class QuantisedRows:
@@ -102,6 +127,7 @@ class QuantisedRows:
         self._codes = Growing(np.int8, self._dim, room)
         self._steps = Growing(np.float32, room=room)
         self._errors = Growing(np.float32, room=room)
+        self._largest_error = 0.0
 
     def of(self, vectors: Vectors, first: int = 0) -> Quantised:
         """Codes of the rows from `first` on of (n, dim) vectors; an earlier or later call may see more or fewer.
@@ -116,5 +142,8 @@ class QuantisedRows:
                 self._codes.extend(new.codes)
                 self._steps.extend(new.steps)
                 self._errors.extend(new.errors)
+                self._largest_error = max(self._largest_error, new.largest_error)
             rows = slice(first - self._first, len(vectors) - self._first)
-            return Quantised(self._codes.view[rows], self._steps.view[rows], self._errors.view[rows])
+            return Quantised(
+                self._codes.view[rows], self._steps.view[rows], self._errors.view[rows], self._largest_error
+            )
