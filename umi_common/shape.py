@@ -18,6 +18,7 @@ from umi_common.ranking.fusion import fuse_pool
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import BELIEVED, shares_of, source_evidence, spread
 from umi_common.ranking.normalize import min_max
+from umi_common.ranking.order import best_first
 from umi_common.ranking.trust import Background
 from umi_common.types import TimeRange
 
@@ -87,7 +88,7 @@ def rank(
     if config.decay.half_life_hours is not None:
         with notes.stage("decay"):
             scores = stages["decay"] = scores * _factors(pool, config.decay)
-    order = np.argsort(-scores, kind="stable")
+    order = best_first(scores)
     suppressed: tuple[tuple[int, str, int], ...] = ()
     if config.duplicates.enabled and len(order):
         with notes.stage("collapse duplicates") as facts:
@@ -142,7 +143,7 @@ def reranked(ranked: Ranked, rows: Sequence[int], scores: object) -> tuple[Ranke
         return ranked, f"gave {type(scores).__name__}; expected {len(rows)} numbers"
     if given.shape != (len(rows),) or not np.isfinite(given).all():
         return ranked, f"gave shape {given.shape} or numbers that are not finite; expected {len(rows)} scores"
-    places = np.argsort(-given, kind="stable")
+    places = best_first(given)
     best = np.asarray(rows, dtype=np.int64)[places]
     after = np.full(len(ranked.scores), given.min(initial=0.0))
     after[best] = given[places]

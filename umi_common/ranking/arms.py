@@ -14,6 +14,7 @@ from umi_common.config import FusionConfig
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool
 from umi_common.ranking.fusion import mix, rrf
 from umi_common.ranking.normalize import by_best
+from umi_common.ranking.order import best_first
 
 
 def fuse_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], config: FusionConfig) -> Floats:
@@ -43,7 +44,7 @@ def fuse_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], config: 
 def falling_ranks(scores: Floats) -> Ints:
     """(n,) from FIRST_RANK by falling score, ties to the smaller row."""
     ranks = np.empty(len(scores), dtype=np.int64)
-    ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores)) + FIRST_RANK
+    ranks[best_first(scores)] = np.arange(len(scores)) + FIRST_RANK
     return ranks
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from umi_common.errors import ConfigError
 from umi_common.pool import Floats, Ints, Vectors
+from umi_common.ranking.order import best_first
 
 TRADE_OFF = 0.7
 POOL = 50
@@ -33,7 +34,7 @@ def mmr(scores: Floats, vectors: Vectors, *, limit: int, trade_off: float = TRAD
     """
     if not 0 <= trade_off <= 1 or limit < 0 or pool < 1:
         raise ConfigError(f"mmr trade_off {trade_off!r}, limit {limit!r}, pool {pool!r}: expected 0..1, >= 0, >= 1")
-    rows = np.sort(np.argsort(-scores, kind="stable")[: max(pool, limit)])
+    rows = np.sort(best_first(scores)[: max(pool, limit)])
     gains = trade_off * np.asarray(scores, dtype=np.float64)[rows]
     among = vectors[rows]
     alike = np.full(len(rows), -np.inf, dtype=among.dtype)

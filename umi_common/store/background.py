@@ -89,5 +89,9 @@ def background_of(sample: Vectors, queries: Vectors) -> Background:
     """Of V unit queries (V, dim) over the sample (n, dim)."""
     if not len(sample):
         return Background(np.zeros(len(queries)), np.zeros(len(queries)), 0)
-    cosines = np.stack([np.einsum("ij,j->i", sample, query) for query in queries]).astype(np.float64)
-    return Background(cosines.mean(axis=1), cosines.std(axis=1), len(sample))
+    usual = np.empty((len(queries), len(sample)))
+    for each, query in zip(usual, queries, strict=True):
+        each[:] = np.einsum("ij,j->i", sample, query)
+    mean = usual.sum(axis=1) / len(sample)
+    usual -= mean[:, np.newaxis]
+    return Background(mean, np.sqrt(np.einsum("ij,ij->i", usual, usual) / len(sample)), len(sample))

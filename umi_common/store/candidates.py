@@ -90,8 +90,9 @@ def pool_of(
     """The pool of what was found; `corpus` holds its fields that do not depend on that."""
     rows = pool_rows(state, found, request, allowed)
     shape = (len(request.probes), len(rows))
-    words = _no_words(shape)
-    if found.lexical is not None:
+    if found.lexical is None:
+        words = _no_words(shape)
+    else:
         try:
             texts = [probe.text for probe in request.probes]
             words = state.lexical.score(texts, rows, config=request.lexical, searched=found.lexical)

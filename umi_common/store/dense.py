@@ -133,7 +133,7 @@ def _near_the_best(matrix: Vectors, queries: Vectors, codes: Quantised, held: _H
 def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids: Sequence[str]) -> Ranking:
     """The best k of `rows` by their cosines, decayed; best first, ties to the smaller id."""
     decided = scores if weights is None else decayed(scores, weights[rows])
-    order = np.argsort(-decided, kind="stable")
+    order = np.argsort(-decided)
     falling = decided[order]
     for first, last in runs(falling, k):
         order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])

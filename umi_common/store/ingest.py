@@ -123,8 +123,8 @@ def unit_rows(vectors: Vectors) -> Vectors:
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may go on to change theirs
     other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # a copied store keeps its vectors
-    # Divided as float64: a length may lie outside float32 where no coordinate does.
-    rows[other] = vectors[other] / norms[other, np.newaxis]
+    if len(other):  # divided as float64: a length may lie outside float32 where no coordinate does
+        rows[other] = vectors[other] / norms[other, np.newaxis]
     return rows
 
 

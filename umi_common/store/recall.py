@@ -28,6 +28,8 @@ from umi_common.store.state import State
 from umi_common.store.topk import Ranking
 from umi_common.types import TimeRange
 
+NO_ROWS = np.zeros(0, dtype=np.int64)
+
 
 def recall(indexes: Indexes, embedder: Embedder, request: Request) -> Pool:
     """The candidates of one search; see `protocols.Store.recall`.
@@ -61,6 +63,8 @@ def _searched(indexes: Indexes, state: State, queries: Vectors | None, request: 
 def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | None) -> Ints:
     """Rows that the probes name and that may be seen."""
     found = [indexes.row_of(id) for probe in request.probes for id in probe.ids]
+    if not found:
+        return NO_ROWS
     rows = np.array([row for row in found if row is not None and row < len(state.rows)], dtype=np.int64)
     return rows[(state.rows.alive if allowed is None else allowed)[rows]]
 

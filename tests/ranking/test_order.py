@@ -1,0 +1,15 @@
+"""The order of rows is that of a stable sort, however it is worked out."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umi_common.ranking.order import best_first
+
+
+@given(st.lists(st.one_of(st.sampled_from([0.0, -0.0, 0.5, 1.0]), st.floats(allow_nan=False))))
+def test_the_order_is_that_of_python_with_ties_to_the_smaller_row(scores: list[float]):
+    expected = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
+    assert best_first(np.array(scores, dtype=np.float64)).tolist() == expected
