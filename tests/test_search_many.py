@@ -39,6 +39,10 @@ class CountingStore:
         self.recalls.append(len(probes))
         return self._store.recall(probes, **options)
 
+    def recall_many(self, searches):
+        self.recalls.append(sum(len(asked.probes) for asked in searches))
+        return self._store.recall_many(searches)
+
     def __getattr__(self, name):
         return getattr(self._store, name)
 
@@ -208,11 +212,20 @@ def test_no_query_is_no_work_and_a_query_asked_twice_is_answered_twice(counting)
     assert counting.recalls == [2]
 
 
-def test_a_query_that_names_its_own_period_is_recalled_apart(store):
+def test_a_query_that_names_its_own_period_finds_what_it_finds_alone(store):
     umi = DualRetriever(store)
     queries = ["messages from March 1999 about a trip", "a trip", "messages from May 2023 about a trip"]
     alone = [plain(umi.search(query, now=NOW)) for query in queries]
     assert [plain(result) for result in umi.search_many(queries, now=NOW)] == alone
+
+
+def test_a_store_that_cannot_recall_for_many_is_asked_for_each(store, queries):
+    class OneByOne:
+        def __init__(self):
+            self.recall, self.get = store.recall, store.get
+
+    alone = [plain(DualRetriever(store).search(query, now=NOW)) for query in queries[:5]]
+    assert [plain(result) for result in DualRetriever(OneByOne()).search_many(queries[:5], now=NOW)] == alone
 
 
 def test_without_an_embedder_the_words_answer_for_all():

@@ -61,7 +61,7 @@ class Call:
         part: Callable[[Any, slice], Any],
     ) -> Call:
         """A call for these items that may be answered together with others of its kind; see `Batch`."""
-        return cls(lambda: run(items), batch=Batch(kind, items, run, part))
+        return cls(lambda: part(run(items), slice(0, len(items))), batch=Batch(kind, items, run, part))
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,20 @@ class Probe:
     """Chunks that join the pool whether an arm finds them or not. A store that cannot do this leaves them out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one search asks of a store: the arguments of `Store.recall`."""
+
+    probes: Sequence[Probe]
+    depth: int
+    now: datetime
+    where: Filter | None = None
+    window: TimeRange | None = None
+    lexical: LexicalConfig | None = None
+    decay: DecayConfig | None = None
+    around: int = 0
+
+
 NEIGHBOURS_OF = 4
 """One in so many of each arm's best brings the chunks beside it into the pool."""
 
@@ -92,7 +106,8 @@ class LexicalIndex(Protocol):
 class Store(Protocol):
     """Chunks and the two arms over them. Thread-safe.
 
-    May offer `terms_of`, a function from a text to its terms as the lexical arm has them: what a result marks.
+    May offer `terms_of`, a function from a text to its terms as the lexical arm has them: what a result marks; and
+    `recall_many`, from several `Asked` to the `Pool` of each, where what searches have in common can be done once.
     """
 
     def recall(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from umi_common.drivers import Body, Call, Failure, Outcome
 from umi_common.filters import matches
 from umi_common.notes import Notes
 from umi_common.pool import Pool
-from umi_common.protocols import NEIGHBOURS_OF, Probe, Store
+from umi_common.protocols import Asked, Probe, Store
 from umi_common.query.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.request import Request
@@ -172,31 +174,47 @@ def _decide_beforehand(parts: Parts, request: Request) -> Decision:
 
 def _ask_store(parts: Parts, request: Request, probes: Sequence[Probe], window: TimeRange | None) -> Call:
     config = parts.config
-    depth = max(config.recall.depth, request.limit)
-    around = config.recall.around if config.neighbours.enabled else 0
-    ids = frozenset(id for probe in probes for id in probe.ids)
+    asked = Asked(
+        probes,
+        max(config.recall.depth, request.limit),
+        request.now,
+        request.where,
+        window,
+        config.lexical,
+        config.decay,
+        config.recall.around if config.neighbours.enabled else 0,
+    )
+    return Call.batched(("recall", id(parts.store)), [asked], partial(_recalled, parts.store), _first)
 
-    def run(probes: Sequence[Probe]) -> Pool:
-        return parts.store.recall(
-            probes,
-            depth=depth,
-            now=request.now,
-            where=request.where,
-            window=window,
-            lexical=config.lexical,
-            decay=config.decay,
-            around=around,
+
+def _recalled(store: Store, searches: Sequence[Asked]) -> list[Pool]:
+    """A pool for each search, together where the store can do that."""
+    together: Callable[[Sequence[Asked]], list[Pool]] | None = getattr(store, "recall_many", None)
+    if together is not None and len(searches) > 1:
+        return together(searches)
+    return [
+        store.recall(
+            asked.probes,
+            depth=asked.depth,
+            now=asked.now,
+            where=asked.where,
+            window=asked.window,
+            lexical=asked.lexical,
+            decay=asked.decay,
+            around=asked.around,
         )
+        for asked in searches
+    ]
 
-    def part(pool: Pool, which: slice) -> Pool:
-        return pool.asked_alone(which, best=depth // NEIGHBOURS_OF, around=around, ids=ids)
 
-    return Call.batched(("recall", window), probes, run, part)
+def _first(pools: Sequence[Pool], which: slice) -> Pool:
+    (pool,) = pools[which]
+    return pool
 
 
 def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
     """The store's chunks, aligned with ids."""
-    return Call.batched("get", ids, store.get, lambda chunks, which: chunks[which])
+    return Call.batched(("get", id(store)), ids, store.get, operator.getitem)
 
 
 def _ask_llm(parts: Parts, request: Request) -> Call:

@@ -34,7 +34,7 @@ from umi_common.types import SearchResult, TimeRange
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
 QUERIES_AT_ONCE = 32
-"""Of `search_many`; their pool grows with the square of their number."""
+"""Of `search_many`: so many pools, a quarter of a megabyte each, are in memory at a time."""
 
 
 class DualRetriever:
@@ -161,7 +161,7 @@ class DualRetriever:
     ) -> list[SearchResult]:
         """A result for each query, aligned, the same as from `search`; 32 at a time are embedded and recalled at once.
 
-        A query that names a period of its own ("messages from March") is recalled apart. LLM calls run side by side.
+        LLM calls run side by side.
 
         Args:
             queries: Any number; all are checked before any is searched.

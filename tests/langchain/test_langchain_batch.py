@@ -63,6 +63,10 @@ class CountingStore:
         self.recalls.append(len(probes))
         return self._store.recall(probes, **options)
 
+    def recall_many(self, searches):
+        self.recalls.append(sum(len(asked.probes) for asked in searches))
+        return self._store.recall_many(searches)
+
     def __getattr__(self, name):
         return getattr(self._store, name)
 

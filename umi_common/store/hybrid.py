@@ -13,7 +13,7 @@ from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Embedder, Probe
+from umi_common.protocols import Asked, Embedder, Probe
 from umi_common.store import care
 from umi_common.store.core import Core
 from umi_common.store.imports import Drift, Imported, Keys, drift, import_collection
@@ -195,18 +195,13 @@ class HybridStore:
             SearchUnavailable: If neither arm can answer.
             InvalidVector: If a probe's vector has not the store's dimension.
         """
+        return self.recall_many([Asked(probes, depth, now, where, window, lexical, decay, around)])[0]
+
+    def recall_many(self, searches: Sequence[Asked]) -> list[Pool]:
+        """`recall` for each of several searches, with one embedding call for all."""
         self._core.ready()
-        request = request_of(
-            probes,
-            depth=depth,
-            now=now,
-            where=where,
-            window=window,
-            lexical=self.config.lexical if lexical is None else lexical,
-            decay=self.config.decay if decay is None else decay,
-            around=around,
-        )
-        return recall(self._core.indexes, self.embedder, request)
+        requests = [request_of(asked, self.config.lexical, self.config.decay) for asked in searches]
+        return recall(self._core.indexes, self.embedder, requests)
 
     def search_lexical(
         self,

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.errors import EmbedderError, InvalidVector, SearchUnavailable
-from umi_common.filters import Filter
 from umi_common.pool import Floats, Ints, Pool, Vectors
-from umi_common.protocols import Embedder, Probe
+from umi_common.protocols import Asked, Embedder
 from umi_common.store.candidates import Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
 from umi_common.store.dense_arm import DenseSearch
@@ -26,24 +24,24 @@ from umi_common.store.ingest import unit_rows
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
 from umi_common.store.topk import Ranking
-from umi_common.types import TimeRange
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
-def recall(indexes: Indexes, embedder: Embedder, request: Request) -> Pool:
-    """The candidates of one search; see `protocols.Store.recall`.
+def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) -> list[Pool]:
+    """The candidates of each search, of one moment, embedded in one call; see `protocols.Store.recall`.
 
     Raises:
         SearchUnavailable: If neither arm can answer.
     """
-    notes = Notes()
+    notes = [Notes() for _ in requests]
     state = indexes.state
-    begun = time.perf_counter()
-    queries = query_vectors(request.probes, embedder, state.vectors.shape[1], notes)
-    notes.facts["embed_ms"] = (time.perf_counter() - begun) * 1e3
-    with indexes.turns:
-        return _searched(indexes, state, queries, request, notes)
+    queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
+    pools = []
+    for asked in zip(queries, requests, notes, strict=True):
+        with indexes.turns:
+            pools.append(_searched(indexes, state, *asked))
+    return pools
 
 
 def _searched(indexes: Indexes, state: State, queries: Vectors | None, request: Request, notes: Notes) -> Pool:
@@ -84,31 +82,59 @@ def _about_the_corpus(indexes: Indexes, state: State, queries: Vectors | None) -
     }
 
 
-def query_vectors(probes: Sequence[Probe], embedder: Embedder, dim: int, notes: Notes) -> Vectors | None:
-    """(V, dim) unit rows, embedding in one call what has no vector yet; None: there is not one vector."""
-    given = {place: probe.vector for place, probe in enumerate(probes) if probe.vector is not None}
-    for vector in given.values():
-        if vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim):
-            raise InvalidVector(f"a query vector has shape {vector.shape}; expected ({dim or 'dim'},), finite")
-    missing = [place for place in range(len(probes)) if place not in given]
+def query_vectors(
+    requests: Sequence[Request], embedder: Embedder, dim: int, notes: Sequence[Notes]
+) -> list[Vectors | None]:
+    """For each request (V, dim) unit rows; None: there is not one vector. What has no vector yet is embedded in one
+    call, and if that fails, each of them notes it.
+
+    Raises:
+        InvalidVector: If a probe's own vector does not fit.
+    """
+    begun = time.perf_counter()
+    probes = [probe for request in requests for probe in request.probes]
+    vectors = [None if probe.vector is None else _checked(probe.vector, dim) for probe in probes]
+    missing = [place for place, vector in enumerate(vectors) if vector is None]
+    failure: Exception | None = None
     if missing:
         try:
-            made = np.asarray(embedder.embed_queries([probes[place].text for place in missing]), dtype=np.float32)
-            if made.ndim != 2 or len(made) != len(missing) or (dim and made.shape[1] != dim):
-                raise EmbedderError(f"it gave shape {made.shape}, expected ({len(missing)}, {dim or 'dim'})")
-            if not np.isfinite(made).all():
-                raise EmbedderError("it gave NaN or infinity")
+            made = _embedded([probes[place].text for place in missing], embedder, dim)
         except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
-            notes.lost("embedder", error, "searched by words alone" if not given else "some variations by words alone")
+            failure = error
         else:
-            given.update(zip(missing, made, strict=True))
-    if not given:
-        return None
-    width = dim or len(next(iter(given.values())))
-    queries = np.zeros((len(probes), width), dtype=np.float32)
-    for place, vector in given.items():
-        queries[place] = vector
-    return unit_rows(queries)
+            for place, vector in zip(missing, made, strict=True):
+                vectors[place] = vector
+    milliseconds = (time.perf_counter() - begun) * 1e3
+    found, start = [], 0
+    for request, noted in zip(requests, notes, strict=True):
+        noted.facts["embed_ms"] = milliseconds
+        own = vectors[start : start + len(request.probes)]
+        start += len(own)
+        given = [vector for vector in own if vector is not None]
+        if failure is not None and len(given) < len(own):
+            consequence = "some variations by words alone" if given else "searched by words alone"
+            noted.lost("embedder", failure, consequence)
+        found.append(unit_rows(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
+    return found
+
+
+def _checked(vector: Vectors, dim: int) -> Vectors:
+    if vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim):
+        raise InvalidVector(f"a query vector has shape {vector.shape}; expected ({dim or 'dim'},), finite")
+    return vector
+
+
+def _embedded(texts: Sequence[str], embedder: Embedder, dim: int) -> Vectors:
+    made = np.asarray(embedder.embed_queries(texts), dtype=np.float32)
+    if made.ndim != 2 or len(made) != len(texts) or (dim and made.shape[1] != dim):
+        raise EmbedderError(f"it gave shape {made.shape}, expected ({len(texts)}, {dim or 'dim'})")
+    if not np.isfinite(made).all():
+        raise EmbedderError("it gave NaN or infinity")
+    return made
+
+
+def _or_zeros(vector: Vectors | None, like: Vectors) -> Vectors:
+    return np.zeros_like(like) if vector is None else vector
 
 
 def _lexical_arm(
@@ -154,16 +180,15 @@ def _dense_arm(
     return found
 
 
-def request_of(
-    probes: Sequence[Probe],
-    *,
-    depth: int,
-    now: datetime,
-    where: Filter | None,
-    window: TimeRange | None,
-    lexical: LexicalConfig,
-    decay: DecayConfig,
-    around: int,
-) -> Request:
-    """A request from the arguments of `Store.recall`."""
-    return Request(tuple(probes), depth, microseconds(now), where, window, lexical, decay, around)
+def request_of(asked: Asked, lexical: LexicalConfig, decay: DecayConfig) -> Request:
+    """A request as the arms have it; the settings are those of the store, for a caller who has none."""
+    return Request(
+        tuple(asked.probes),
+        asked.depth,
+        microseconds(asked.now),
+        asked.where,
+        asked.window,
+        lexical if asked.lexical is None else asked.lexical,
+        decay if asked.decay is None else asked.decay,
+        asked.around,
+    )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
 from umi_common.pool import Pool, Vectors
+from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.store.candidates import Notes, Request
 from umi_common.store.codec import EPOCH, MICROSECOND
 from umi_common.store.qdrant import batch
@@ -48,12 +51,43 @@ class Searched:
     search_params: Any
 
 
-def recall(store: Searched, queries: Vectors | None, request: Request, notes: Notes) -> Pool:
-    """The candidates of one search; see `protocols.Store.recall`.
+def recall_many(
+    store: Searched, queries: Sequence[Vectors | None], requests: Sequence[Request], notes: Sequence[Notes]
+) -> list[Pool]:
+    """The candidates of each search; see `protocols.Store`. Those alike but for their probes are made as one.
+
+    Args:
+        store: What they work with.
+        queries: For each search (V, dim) unit rows; None: it has no vectors.
+        requests: What is asked.
+        notes: What went on already, for the pools.
 
     Raises:
         SearchUnavailable: If the server fails: it is both arms.
     """
+    alike: dict[Hashable, list[int]] = {}
+    for place, (vectors, request, noted) in enumerate(zip(queries, requests, notes, strict=True)):
+        kind = (replace(request, probes=()), vectors is None, tuple(noted.degraded))
+        alike.setdefault(kind, []).append(place)
+    pools: dict[int, Pool] = {}
+    for places in alike.values():
+        own = [vectors for place in places if (vectors := queries[place]) is not None]
+        request = replace(requests[places[0]], probes=[probe for place in places for probe in requests[place].probes])
+        pool = _recall(store, np.concatenate(own) if own else None, request, notes[places[0]])
+        start = 0
+        for place in places:
+            stop = start + len(requests[place].probes)
+            pools[place] = pool if len(places) == 1 else _asked_alone(pool, requests[place], slice(start, stop))
+            start = stop
+    return [pools[place] for place in range(len(requests))]
+
+
+def _asked_alone(pool: Pool, request: Request, which: slice) -> Pool:
+    ids = frozenset(id for probe in request.probes for id in probe.ids)
+    return pool.asked_alone(which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=ids)
+
+
+def _recall(store: Searched, queries: Vectors | None, request: Request, notes: Notes) -> Pool:
     begun = time.perf_counter()
     try:
         rows = _best_rows(store, queries, request, notes)

@@ -14,13 +14,13 @@ from umi_common.embedders import as_embedder
 from umi_common.errors import StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Embedder, Probe
+from umi_common.protocols import Asked, Embedder, Probe
 from umi_common.store.candidates import Notes
 from umi_common.store.care import Verification
 from umi_common.store.qdrant import bm25, care, reading, writing
 from umi_common.store.qdrant.collection import open_collection
 from umi_common.store.qdrant.connection import Connection
-from umi_common.store.qdrant.recall import Searched, recall
+from umi_common.store.qdrant.recall import Searched, recall_many
 from umi_common.store.qdrant.statistics import Remembered
 from umi_common.store.recall import query_vectors, request_of
 from umi_common.types import Chunk, TimeRange
@@ -171,22 +171,17 @@ class QdrantStore:
             InvalidVector: If a probe's vector has not the collection's dimension.
             ConfigError: If `lexical` is what Qdrant's statistics cannot serve: Okapi, or the rank_bm25 engine.
         """
+        return self.recall_many([Asked(probes, depth, now, where, window, lexical, decay, around)])[0]
+
+    def recall_many(self, searches: Sequence[Asked]) -> list[Pool]:
+        """`recall` for each of several searches; what differs in its probes alone shares the round trips."""
         self._ready()
-        words = self._config.lexical if lexical is None else lexical
-        bm25.refuse_unknown(words)
-        request = request_of(
-            probes,
-            depth=depth,
-            now=now,
-            where=where,
-            window=window,
-            lexical=words,
-            decay=self._config.decay if decay is None else decay,
-            around=around,
-        )
-        notes = Notes()
-        queries = query_vectors(request.probes, self._embedder, self._opened.dim, notes)
-        return recall(self._searched, queries, request, notes)
+        requests = [request_of(asked, self._config.lexical, self._config.decay) for asked in searches]
+        for request in requests:
+            bm25.refuse_unknown(request.lexical)
+        notes = [Notes() for _ in requests]
+        queries = query_vectors(requests, self._embedder, self._opened.dim, notes)
+        return recall_many(self._searched, queries, requests, notes)
 
     def __len__(self) -> int:
         return care.count(self._ready())
