@@ -7,7 +7,7 @@ what ranks it sees no holes.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,20 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
     state = indexes.state
     queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
     pools = []
-    for asked in zip(queries, requests, notes, strict=True):
+    for asked in zip(queries, requests, _about_the_corpus(indexes, state, queries), notes, strict=True):
         with indexes.turns:
             pools.append(_searched(indexes, state, *asked))
     return pools
 
 
-def _searched(indexes: Indexes, state: State, queries: Vectors | None, request: Request, notes: Notes) -> Pool:
+def _searched(
+    indexes: Indexes,
+    state: State,
+    queries: Vectors | None,
+    request: Request,
+    corpus: Mapping[str, Any],
+    notes: Notes,
+) -> Pool:
     begun = time.perf_counter()
     allowed = indexes.mask(state, request.where, request.window)
     weights = state.rows.decay(request.now, request.decay)
@@ -54,7 +61,6 @@ def _searched(indexes: Indexes, state: State, queries: Vectors | None, request: 
         raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
     notes.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
     named = _named(indexes, state, request, allowed)
-    corpus = _about_the_corpus(indexes, state, queries)
     return pool_of(state, Found(queries, lexical, dense, named), request, allowed, notes, corpus)
 
 
@@ -67,19 +73,20 @@ def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | Non
     return rows[(state.rows.alive if allowed is None else allowed)[rows]]
 
 
-def _about_the_corpus(indexes: Indexes, state: State, queries: Vectors | None) -> dict[str, Any]:
-    """The pool's fields that do not depend on what was found."""
-    rows, lexical = state.rows, state.lexical
-    numbers = indexes.calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), indexes.sources)
-    if queries is None:
-        return {"calibration": numbers}
-    usual = indexes.calibration.background(state.rows, state.vectors, queries)
-    return {
-        "calibration": numbers,
-        "dense_mean": usual.mean,
-        "dense_deviation": usual.deviation,
-        "dense_count": usual.chunks,
-    }
+def _about_the_corpus(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[dict[str, Any]]:
+    """For each search the pool's fields that do not depend on what was found."""
+    rows, lexical, calibration = state.rows, state.lexical, indexes.calibration
+    numbers = calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), indexes.sources)
+    fields: list[dict[str, Any]] = [{"calibration": numbers} for _ in queries]
+    with_vectors = [(own, vectors) for own, vectors in zip(fields, queries, strict=True) if vectors is not None]
+    if with_vectors:
+        usual = calibration.background(rows, state.vectors, np.concatenate([vectors for _, vectors in with_vectors]))
+        start = 0
+        for own, vectors in with_vectors:
+            which = slice(start, start := start + len(vectors))
+            own["dense_mean"], own["dense_deviation"] = usual.mean[which], usual.deviation[which]
+            own["dense_count"] = usual.chunks
+    return fields
 
 
 def query_vectors(
