@@ -35,6 +35,8 @@ LAYERS = {
     "ranking": 3,
     "context": 3,
     "store": 3,
+    "calls": 4,
+    "threads": 4,
     "drivers": 4,
     "notes": 4,
     "request": 4,

@@ -4,45 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from umi_common.drivers import Call, Failure, adrive, drive
+from umi_common.calls import Call, Failure
+from umi_common.drivers import adrive, drive
+from umi_common.threads import Threads
 
 
 @pytest.fixture()
-def executor():
-    with ThreadPoolExecutor(2) as pool:
-        yield pool
+def threads():
+    made = Threads()
+    yield made
+    made.close()
 
 
-async def twice(body_of, executor):
+async def twice(body_of, threads):
     """The result by both drivers; they must agree."""
-    result = drive(body_of(), executor)
-    assert await adrive(body_of(), executor) == result
+    result = drive(body_of(), threads)
+    assert await adrive(body_of(), threads) == result
     return result
 
 
-async def test_outcomes_come_back_in_the_order_of_the_calls(executor):
+async def test_outcomes_come_back_in_the_order_of_the_calls(threads):
     def body():
         first = yield (Call(lambda: 1), Call(lambda: 2), Call(lambda: 3))
         (last,) = yield (Call(lambda: sum(first)),)
         return [*first, last]
 
-    assert await twice(body, executor) == [1, 2, 3, 6]
+    assert await twice(body, threads) == [1, 2, 3, 6]
 
 
-async def test_calls_of_one_tuple_run_at_the_same_time(executor):
+async def test_calls_of_one_tuple_run_at_the_same_time(threads):
     def body():
         meeting = threading.Barrier(2, timeout=5)
         return (yield (Call(meeting.wait), Call(meeting.wait)))
 
-    assert sorted(drive(body(), executor)) == [0, 1]
-    assert sorted(await adrive(body(), executor)) == [0, 1]
+    assert sorted(drive(body(), threads)) == [0, 1]
+    assert sorted(await adrive(body(), threads)) == [0, 1]
 
 
-async def test_a_call_that_raises_is_the_bodys_business(executor):
+async def test_a_call_that_raises_is_the_bodys_business(threads):
     def fail():
         raise OSError("no")
 
@@ -51,21 +53,21 @@ async def test_a_call_that_raises_is_the_bodys_business(executor):
         assert isinstance(failed, Failure)
         return (type(failed.error).__name__, fine)
 
-    assert await twice(body, executor) == ("OSError", "fine")
+    assert await twice(body, threads) == ("OSError", "fine")
 
 
-async def test_what_the_body_raises_reaches_the_caller(executor):
+async def test_what_the_body_raises_reaches_the_caller(threads):
     def body():
         yield (Call(lambda: 1),)
         raise LookupError("ours")
 
     with pytest.raises(LookupError):
-        drive(body(), executor)
+        drive(body(), threads)
     with pytest.raises(LookupError):
-        await adrive(body(), executor)
+        await adrive(body(), threads)
 
 
-async def test_a_cancelled_search_closes_its_body_and_swallows_nothing(executor):
+async def test_a_cancelled_search_closes_its_body_and_swallows_nothing(threads):
     closed = []
 
     def body():
@@ -74,7 +76,7 @@ async def test_a_cancelled_search_closes_its_body_and_swallows_nothing(executor)
         finally:
             closed.append(True)
 
-    task = asyncio.create_task(adrive(body(), executor))
+    task = asyncio.create_task(adrive(body(), threads))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -82,19 +84,19 @@ async def test_a_cancelled_search_closes_its_body_and_swallows_nothing(executor)
     assert closed == [True]
 
 
-async def test_the_loop_stays_free_while_a_blocking_call_runs(executor):
+async def test_the_loop_stays_free_while_a_blocking_call_runs(threads):
     released = threading.Event()
 
     def body():
         return (yield (Call(lambda: released.wait(5)),))
 
-    task = asyncio.create_task(adrive(body(), executor))
+    task = asyncio.create_task(adrive(body(), threads))
     await asyncio.sleep(0.01)
     released.set()  # could not run if the loop were blocked
     assert await task == [True]
 
 
-async def test_from_its_first_blocking_call_on_a_body_stays_in_one_thread(executor):
+async def test_from_its_first_blocking_call_on_a_body_stays_in_one_thread(threads):
     def body():
         seen = [threading.get_ident()]
         for _ in range(3):
@@ -105,25 +107,25 @@ async def test_from_its_first_blocking_call_on_a_body_stays_in_one_thread(execut
         return [*seen, threading.get_ident()]
 
     here = threading.get_ident()
-    first, *carried, last = await adrive(body(), executor)
+    first, *carried, last = await adrive(body(), threads)
     assert first == last == here
     assert len(set(carried)) == 1
     assert here not in carried
-    assert set(await adrive(body(), executor, on_loop=True)) == {here}
+    assert set(await adrive(body(), threads, on_loop=True)) == {here}
 
 
-async def test_what_the_body_raises_in_a_thread_reaches_the_caller(executor):
+async def test_what_the_body_raises_in_a_thread_reaches_the_caller(threads):
     def body():
         yield (Call(lambda: 1),)
         yield (Call(lambda: 2),)
         raise StopAsyncIteration("ours")
 
     with pytest.raises(StopAsyncIteration):
-        await adrive(body(), executor)
+        await adrive(body(), threads)
 
 
 @pytest.mark.parametrize("inside", ["call", "body"])
-async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(executor, inside):
+async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(threads, inside):
     begun, released, seen = threading.Event(), threading.Event(), []
 
     def wait():
@@ -140,11 +142,11 @@ async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(exec
         finally:
             seen.append("closed")
 
-    task = asyncio.create_task(adrive(body(), executor))
+    task = asyncio.create_task(adrive(body(), threads))
     await asyncio.to_thread(begun.wait, 5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     released.set()
-    executor.shutdown()
+    threads.executor().shutdown()
     assert seen == ["closed"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
+from umi_common.calls import Call, Failure
 from umi_common.config import UmiConfig
-from umi_common.drivers import Call, Failure, drive
+from umi_common.drivers import drive
 from umi_common.embedders import default_embedder
 from umi_common.errors import EmptyQuery, InputError, SearchUnavailable
 from umi_common.evaluation.beir import Keys, load_beir
@@ -21,6 +21,7 @@ from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder
 from umi_common.store import candidates
 from umi_common.store.hybrid import HybridStore
+from umi_common.threads import Threads
 from umi_common.together import together
 from umi_common.types import Chunk
 
@@ -283,8 +284,7 @@ def test_calls_of_one_kind_go_out_as_one_and_each_body_gets_its_part():
         )
         return second, own
 
-    with ThreadPoolExecutor(2) as threads:
-        assert drive(together([body(1), body(10, 20), body()]), threads) == [([3], 1), ([12, 22], 30), ([], 0)]
+    assert drive(together([body(1), body(10, 20), body()]), Threads()) == [([3], 1), ([12, 22], 30), ([], 0)]
     assert asked == [[1, 10, 20], [2, 11, 21]]
 
 
@@ -304,8 +304,8 @@ def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_
         finally:
             closed.append(name)
 
-    with pytest.raises(LookupError), ThreadPoolExecutor(2) as threads:
-        drive(together([body("a"), body("b"), body("c")]), threads)
+    with pytest.raises(LookupError):
+        drive(together([body("a"), body("b"), body("c")]), Threads())
     assert sorted(closed) == ["a", "b", "c"]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from umi_common.calls import Call, Failure, Outcome
 from umi_common.config import ExtraArmsConfig
-from umi_common.drivers import Call, Failure, Outcome
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.notes import Notes

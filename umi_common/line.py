@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from umi_common.calls import Body, Call, Failure
 from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-from umi_common.drivers import Body, Call, Failure
 from umi_common.hits import hits_of
 from umi_common.notes import Notes
 from umi_common.protocols import OnStage

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 
 from umi_common.arms import Arms, Brought
+from umi_common.calls import Body, Call, Failure, Outcome
 from umi_common.config import UmiConfig
-from umi_common.drivers import Body, Call, Failure, Outcome
 from umi_common.filters import matches
 from umi_common.notes import Notes
 from umi_common.pool import Pool

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from umi_common.calls import Call
 from umi_common.config import RerankConfig
-from umi_common.drivers import Call
 from umi_common.errors import ConfigError
 from umi_common.query.deadline import Bounded
 

@@ -16,9 +16,10 @@ from typing import Any
 from typing_extensions import Self, Unpack
 
 from umi_common.arms import Arm, Arms
+from umi_common.calls import Body
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-from umi_common.drivers import Body, Threads, adrive, drive
+from umi_common.drivers import adrive, drive
 from umi_common.errors import InputError
 from umi_common.line import context_body, search_body
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store
@@ -28,6 +29,7 @@ from umi_common.ranking.fusion import merge_rrf
 from umi_common.recall import Parts
 from umi_common.request import Request, SearchOptions, SharedOptions, Strategy, Where
 from umi_common.rerank import Reranking, as_reranker
+from umi_common.threads import Threads
 from umi_common.together import together
 from umi_common.types import SearchResult, TimeRange
 
@@ -145,12 +147,12 @@ class DualRetriever:
             query_vector=query_vector,
             on_stage=on_stage,
         )
-        return drive(body, self._threads.executor())
+        return drive(body, self._threads)
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
         """`search` for an event loop, which it never blocks; same arguments, result and errors."""
         told = options.get("on_stage") is not None
-        return await adrive(self._search(query, **options), self._threads.executor(), on_loop=told)
+        return await adrive(self._search(query, **options), self._threads, on_loop=told)
 
     def search_many(
         self,
@@ -172,7 +174,7 @@ class DualRetriever:
             InputError: As `search`; names the query's place.
             SearchUnavailable: If no arm of the store can answer for one of them.
         """
-        return drive(self._many(queries, on_stages, options), self._threads.executor())
+        return drive(self._many(queries, on_stages, options), self._threads)
 
     async def asearch_many(
         self,
@@ -183,7 +185,7 @@ class DualRetriever:
     ) -> list[SearchResult]:
         """`search_many` for an event loop; same arguments, results and errors."""
         told = any(on_stages or ())
-        return await adrive(self._many(queries, on_stages, options), self._threads.executor(), on_loop=told)
+        return await adrive(self._many(queries, on_stages, options), self._threads, on_loop=told)
 
     def get_context(
         self,
@@ -209,7 +211,7 @@ class DualRetriever:
             BudgetError: If the budget cannot hold even a header. Otherwise as `search`.
         """
         body = self._context(query, budget, policy, counter, {**options, "limit": limit})
-        return drive(body, self._threads.executor())
+        return drive(body, self._threads)
 
     async def aget_context(
         self,
@@ -223,7 +225,7 @@ class DualRetriever:
     ) -> AssembledContext:
         """`get_context` for an event loop; same arguments, result and errors."""
         body = self._context(query, budget, policy, counter, {**options, "limit": limit})
-        return await adrive(body, self._threads.executor(), on_loop=options.get("on_stage") is not None)
+        return await adrive(body, self._threads, on_loop=options.get("on_stage") is not None)
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the ADRs' trigger words occur in the query (mode "heuristic")."""

@@ -1,0 +1,250 @@
+"""Searches that wait for a thread go together; none pays for another, and none is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+
+import pytest
+
+from umi_common import threads as module
+from umi_common.calls import Call, Failure
+from umi_common.drivers import adrive
+from umi_common.threads import TOGETHER_MAX, Threads
+
+
+@pytest.fixture()
+def threads(monkeypatch):
+    """One thread, so that whoever comes while it is at work waits."""
+    monkeypatch.setattr(module, "CARRIERS_MAX", 1)
+    made = Threads()
+    yield made
+    made.close()
+
+
+class Busy:
+    """Keeps the only thread until it is told to let go."""
+
+    def __init__(self, threads):
+        self._begun, self._released, self._threads = threading.Event(), threading.Event(), threads
+
+    async def __aenter__(self):
+        def hold(items):
+            self._begun.set()
+            self._released.wait(5)
+
+        busy = one(Call.batched("hold", [], hold, lambda answer, which: answer))
+        self._task = asyncio.create_task(adrive(busy, self._threads))
+        await asyncio.to_thread(self._begun.wait, 5)
+        return self
+
+    async def __aexit__(self, *exc_info):
+        await asyncio.sleep(0.01)  # those who came meanwhile are waiting now
+        self._released.set()
+        await self._task
+
+
+def one(call):
+    (outcome,) = yield (call,)
+    return outcome
+
+
+def asked_of(log):
+    """A batched call that notes what it is asked, and cannot bear "bad"."""
+
+    def run(items):
+        log.append(list(items))
+        if "bad" in items:
+            raise OSError("bad")
+        return [item.upper() for item in items]
+
+    return lambda *items: Call.batched("upper", items, run, lambda answer, which: answer[which])
+
+
+async def gathered(threads, bodies):
+    async with Busy(threads):
+        tasks = [asyncio.create_task(adrive(body, threads)) for body in bodies]
+    return await asyncio.gather(*tasks)
+
+
+async def test_what_those_who_wait_ask_for_is_asked_at_once(threads):
+    log = []
+    upper = asked_of(log)
+    assert await gathered(threads, [one(upper("a")), one(upper("b", "c")), one(upper("d"))]) == [
+        ["A"],
+        ["B", "C"],
+        ["D"],
+    ]
+    assert log == [["a", "b", "c", "d"]]
+
+
+async def test_no_more_than_some_go_together(threads):
+    log = []
+    upper = asked_of(log)
+    names = [str(number) for number in range(TOGETHER_MAX + 3)]
+    assert await gathered(threads, [one(upper(name)) for name in names]) == [[name] for name in names]
+    assert list(map(len, log)) == [TOGETHER_MAX, 3]
+
+
+async def test_what_one_asks_for_in_vain_costs_the_others_nothing(threads):
+    log = []
+    upper = asked_of(log)
+    good, bad, other = await gathered(threads, [one(upper("a")), one(upper("bad")), one(upper("b"))])
+    assert (good, other) == (["A"], ["B"])
+    assert isinstance(bad, Failure)
+    assert isinstance(bad.error, OSError)
+    assert log == [["a", "bad", "b"], ["a"], ["bad"], ["b"]]
+
+
+async def test_a_body_that_raises_takes_nobody_with_it(threads):
+    upper = asked_of([])
+
+    def raising():
+        yield (upper("x"),)
+        raise LookupError("mine")
+
+    async with Busy(threads):
+        failing, fine = (asyncio.create_task(adrive(body, threads)) for body in (raising(), one(upper("a"))))
+    assert await fine == ["A"]
+    with pytest.raises(LookupError, match="mine"):
+        await failing
+
+
+async def test_a_call_that_has_no_company_does_not_hold_others_up(threads):
+    upper, held, ready = asked_of([]), threading.Event(), threading.Event()
+
+    def slow(name):
+        yield (upper(name),)
+        (outcome,) = yield (Call(lambda: ready.set() or held.wait(5)),)
+        return outcome
+
+    def quick():
+        yield (upper("q"),)
+        yield (upper("r"),)
+        return "done"
+
+    tasks = [asyncio.create_task(adrive(body, threads)) for body in (quick(), slow("a"), quick())]
+    assert await asyncio.wait_for(tasks[0], 4) == await asyncio.wait_for(tasks[2], 4) == "done"
+    await asyncio.to_thread(ready.wait, 4)
+    held.set()
+    assert await tasks[1] is True
+
+
+async def test_one_who_gave_up_while_waiting_is_closed_and_asks_for_nothing(threads):
+    log, closed = [], []
+    upper = asked_of(log)
+
+    def body():
+        try:
+            yield (upper("gone"),)
+            log.append("went on")
+        finally:
+            closed.append(True)
+
+    async with Busy(threads):
+        task = asyncio.create_task(adrive(body(), threads))
+        await asyncio.sleep(0.01)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await adrive(one(upper("a")), threads) == ["A"]
+    assert closed == [True]
+    assert log == [["a"]]
+
+
+async def test_who_waits_when_the_threads_are_closed_is_cancelled_and_the_next_get_new_ones(threads):
+    upper = asked_of([])
+    async with Busy(threads):
+        task = asyncio.create_task(adrive(one(upper("a")), threads))
+        await asyncio.sleep(0.01)
+        threads.close()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert await adrive(one(upper("b")), threads) == ["B"]
+
+
+async def test_what_no_body_can_catch_reaches_all_who_wait_for_it(threads):
+    class TheEnd(BaseException):
+        pass
+
+    def stop(items):
+        raise TheEnd
+
+    async with Busy(threads):
+        calls = [Call.batched("stop", [n], stop, lambda answer, which: answer) for n in range(2)]
+        tasks = [asyncio.create_task(adrive(one(call), threads)) for call in calls]
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in found] == [TheEnd, TheEnd]
+
+
+def test_searches_of_two_event_loops_share_threads(threads):
+    upper = asked_of([])
+    found = []
+
+    def run(name):
+        found.append(asyncio.run(adrive(one(upper(name)), threads)))
+
+    both = [threading.Thread(target=run, args=(name,)) for name in "ab"]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join(5)
+    assert sorted(found) == [["A"], ["B"]]
+
+
+async def test_a_call_without_company_that_waits_when_the_threads_are_closed_is_cancelled(monkeypatch):
+    monkeypatch.setattr(module, "THREADS_MAX", 1)
+    threads, begun, released = Threads(), threading.Event(), threading.Event()
+
+    def hold():
+        begun.set()
+        released.wait(5)
+
+    first = asyncio.create_task(adrive(one(Call(hold)), threads))
+    await asyncio.to_thread(begun.wait, 5)
+    second = asyncio.create_task(adrive(one(Call(lambda: None)), threads))
+    await asyncio.sleep(0.01)
+    threads.close()
+    released.set()
+    assert await first is None
+    with pytest.raises(asyncio.CancelledError):
+        await second
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_of_many_who_come_and_go_each_that_stays_gets_its_own(seed):
+    draw, threads = random.Random(seed), Threads()
+    upper = asked_of([])
+
+    def body(number):
+        seen = []
+        for step in range(draw.randint(1, 4)):
+            name = f"{number}-{step}"
+            kinds = {"batch": upper(name), "alone": Call(lambda: [name]), "loop": Call(list, lambda: told(name))}  # noqa: B023
+            (outcome,) = yield (kinds[draw.choice(list(kinds))],)
+            seen += outcome
+            yield ()
+        if number % 7 == 0:
+            raise LookupError(str(number))
+        return seen
+
+    async def told(name):
+        await asyncio.sleep(0)
+        return [name]
+
+    tasks = []
+    for number in range(150):
+        tasks.append(asyncio.create_task(adrive(body(number), threads)))
+        if draw.random() < 0.3:
+            await asyncio.sleep(0)
+        if draw.random() < 0.2:
+            draw.choice(tasks).cancel()
+    found = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
+    threads.close()
+    for number, each in enumerate(found):
+        if isinstance(each, list):
+            assert [name.casefold() for name in each] == [f"{number}-{step}" for step in range(len(each))]
+        else:
+            assert isinstance(each, (asyncio.CancelledError, LookupError)), each
+            assert isinstance(each, asyncio.CancelledError) or str(each) == str(number)

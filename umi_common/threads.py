@@ -1,0 +1,172 @@
+"""The threads of a retriever, in which what blocks is done beside the event loop.
+
+A search stays in its thread from one blocking call to the next: a thread that is woken for each waits for the
+interpreter every time. Searches that wait for a thread go together, and what they ask for at the same time, vectors of
+their queries say, is asked at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections import deque
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from umi_common.calls import Body, Call, Outcome, grouped, outcome_of
+
+THREADS_MAX = 8
+"""Calls of one retriever that wait for somebody else at a time, for an LLM say; more wait their turn."""
+CARRIERS_MAX = max(2, (os.cpu_count() or 1) // 2)
+"""Threads in which searches compute; in more they would wait for one another's interpreter lock."""
+TOGETHER_MAX = 8
+"""Searches that go together; with more the first would wait long for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A body that ended in a thread, which StopIteration cannot leave."""
+
+    result: Any
+
+
+class Threads:
+    """The threads of a retriever and of those made from it; started when they are needed, ended with the last user."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._waiting: deque[_Carried] = deque()
+
+    def executor(self) -> Executor:
+        """Where single calls go."""
+        return self._pool(THREADS_MAX, "umi")
+
+    def _pool(self, size: int, name: str) -> ThreadPoolExecutor:
+        with self._lock:
+            if name not in self._pools:
+                self._pools[name] = ThreadPoolExecutor(size, thread_name_prefix=name)
+                weakref.finalize(self, self._pools[name].shutdown, wait=False)
+            return self._pools[name]
+
+    def close(self) -> None:
+        """End the threads; whoever needs some later gets new ones, who waits for one is cancelled."""
+        with self._lock:
+            pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+        for carried in self._taken(len(self._waiting)):
+            carried.tell(carried.told.cancel)
+
+    async def carry(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
+        """The body in a thread, from calls that block up to the next that are not for a thread alone.
+
+        Raises:
+            Exception: What the body raises.
+        """
+        loop = asyncio.get_running_loop()
+        carried = _Carried(body, calls, loop, loop.create_future())
+        try:
+            self._hand_on(carried)
+            left: tuple[Call, ...] | Finished = await carried.told
+            return left
+        finally:
+            carried.given_up = True
+
+    def _hand_on(self, carried: _Carried) -> None:
+        if carried.has_company:
+            self._waiting.append(carried)
+            self._pool(CARRIERS_MAX, "umi-search").submit(self._carry_on)
+        else:
+            alone = self.executor().submit(self._carry_alone, carried)
+            alone.add_done_callback(lambda alone: carried.tell(carried.told.cancel) if alone.cancelled() else None)
+
+    def _taken(self, most: int) -> list[_Carried]:
+        """Up to so many of those who still wait."""
+        taken: list[_Carried] = []
+        with suppress(IndexError):  # there are no more, or another thread has taken them
+            while len(taken) < most:
+                carried = self._waiting.popleft()
+                if not carried.given_up:
+                    taken.append(carried)
+        return taken
+
+    def _carry_on(self) -> None:
+        """Those who wait, together, for as long as their calls have company."""
+        group = self._taken(TOGETHER_MAX)
+        try:
+            while group:
+                as_few, parted = grouped([carried.calls[0] for carried in group])
+                outcomes = parted([outcome_of(call.run) for call in as_few])
+                going = [each for each, outcome in zip(group, outcomes, strict=True) if each.goes_on(outcome)]
+                group = [carried for carried in going if carried.has_company]
+                for carried in going:
+                    if not carried.has_company:
+                        self._hand_on(carried)
+        except BaseException as error:
+            for carried in group:
+                carried.tell(carried.told.set_exception, error)
+            raise
+
+    def _carry_alone(self, carried: _Carried) -> None:
+        """One whose call has nothing in common with others' and may take long."""
+        try:
+            while not carried.given_up and carried.goes_on(outcome_of(carried.calls[0].run)):
+                pass
+        except BaseException as error:
+            carried.tell(carried.told.set_exception, error)
+            raise
+
+
+@dataclass(slots=True, eq=False)
+class _Carried:
+    """A body in the hands of a thread, and who waits for it on an event loop."""
+
+    body: Body[Any]
+    calls: tuple[Call, ...]
+    loop: asyncio.AbstractEventLoop
+    told: asyncio.Future[Any]
+    given_up: bool = False
+    """Nobody waits any more."""
+
+    @property
+    def has_company(self) -> bool:
+        """Whether its call can be answered together with others."""
+        return self.calls[0].batch is not None
+
+    def goes_on(self, outcome: Outcome) -> bool:
+        """Whether the body, sent this, still needs a thread and nothing else; if not, who waits for it is told."""
+        try:
+            self.calls = self.body.send([outcome])
+            while not self.calls:
+                self.calls = self.body.send([])
+        except StopIteration as stop:
+            self.tell(self.told.set_result, Finished(stop.value))
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            self.tell(self.told.set_exception, error)
+        else:
+            if self.given_up:
+                self.body.close()
+            elif blocks(self.calls):
+                return True
+            self.tell(self.told.set_result, self.calls)
+        return False
+
+    def tell(self, how: Any, *what: Any) -> None:
+        """On the loop, unless it has given up."""
+
+        def tell() -> None:
+            if not self.told.done():
+                how(*what)
+
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            self.loop.call_soon_threadsafe(tell)
+
+
+def blocks(calls: tuple[Call, ...]) -> bool:
+    """Whether this is one call, and one for a thread."""
+    return len(calls) == 1 and calls[0].arun is None
