@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import TypeVar
 
+from umi_common.making import Maker
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.ranking.arms import ranks_at, ranks_of
 from umi_common.shape import Ranked
 from umi_common.taken import ids_at
 from umi_common.types import Chunk, Hit, Signal
 
+_made_hits, _made_signals = Maker(Hit), Maker(Signal)
 Number = TypeVar("Number", int, float)
 
 
@@ -25,7 +27,8 @@ def hits_of(pool: Pool, ranked: Ranked, chunks: Mapping[str, Chunk], limit: int)
     ranks = _by_row({name: ranks_at(scores, rows) for name, scores in ranked.stages.items()}, len(rows))
     places = range(1, len(rows) + 1)
     shown = map(chunks.__getitem__, ids)
-    return tuple(map(Hit, shown, ranked.scores[rows].tolist(), places, _signals(pool, rows), stages, ranks))
+    scores = ranked.scores[rows].tolist()
+    return tuple(_made_hits.many(shown, scores, places, _signals(pool, rows), stages, ranks))
 
 
 def _by_row(columns: Mapping[str, Sequence[Number]], count: int) -> list[dict[str, Number]]:
@@ -37,11 +40,12 @@ def _by_row(columns: Mapping[str, Sequence[Number]], count: int) -> list[dict[st
 
 def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
     """What each arm said of each row, arm by arm for the query and then for each of its variations."""
-    columns: list[Iterable[Signal]] = []
+    columns: list[list[Signal]] = []
     for variation in range(pool.variations):
         for arm, scores, ranks in _arms(pool):
             stated = [rank or None for rank in ranks[variation][rows].tolist()]
-            columns.append(map(Signal, repeat(arm), repeat(variation), stated, scores[variation][rows].tolist()))
+            stored = scores[variation][rows].tolist()
+            columns.append(_made_signals.many(repeat(arm), repeat(variation), stated, stored))
     if not pool.extra:
         return zip(*columns, strict=True)
     further = [_of_extra_arm(arm, scores, rows) for arm, scores in pool.extra.items()]

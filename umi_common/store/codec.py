@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from umi_common.errors import LedgerDamaged
+from umi_common.making import Maker
 from umi_common.pool import Vectors
 from umi_common.types import Chunk, Metadata, MetadataValue
 
@@ -22,6 +23,7 @@ MICROSECOND = timedelta(microseconds=1)
 DIGEST_BYTES = 16
 NO_METADATA: Metadata = MappingProxyType({})
 """Of every chunk that has none."""
+_restored = Maker(Chunk)
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",\n", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 
@@ -97,21 +99,8 @@ def decode(entry: Entry) -> Chunk:
     """
     id, source, position, when, _, _, text, metadata = checked(entry)
     moment = None if when is None else EPOCH + when * MICROSECOND
+    # Not checked again: these were a chunk's fields, as the checksum has shown.
     return _restored(id, text, decode_metadata(metadata), source, position, moment)
-
-
-def _restored(
-    id: str, text: str, metadata: Metadata, source: str | None, position: int | None, event_time: datetime | None
-) -> Chunk:
-    """A chunk of these fields, not checked again: they were a chunk's, as a checksum has shown."""
-    chunk, put = object.__new__(Chunk), object.__setattr__
-    put(chunk, "id", id)
-    put(chunk, "text", text)
-    put(chunk, "metadata", metadata)
-    put(chunk, "source", source)
-    put(chunk, "position", position)
-    put(chunk, "event_time", event_time)
-    return chunk
 
 
 def decode_metadata(text: str) -> Metadata:
