@@ -21,7 +21,7 @@ from umi_common.pool import Vectors
 from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
 from umi_common.store.growing import Growing
-from umi_common.store.ledger_file import open_file
+from umi_common.store.ledger_file import READING_CACHE_KIB, open_file
 from umi_common.store.sqlite import SQL_VARIABLES, Lender, Reading, SoleLender, commit, connect, insert, sqlite_errors
 
 ROWS_AT_ONCE = 1_000
@@ -64,6 +64,7 @@ class Ledger:
     def _open_reader(self) -> sqlite3.Connection:
         connection = connect(self.path, self._options)
         connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{READING_CACHE_KIB}")
         return connection
 
     def reading(self) -> Reading:

@@ -18,6 +18,8 @@ PAGE_BYTES = 8_192
 """Of new files: five vectors of 384 numbers fill a page, where SQLite's own 4,096 bytes hold two."""
 CACHE_KIB = 16_384
 """Pages of a write kept in memory: above 2 MB, SQLite's own, a large batch is written out before it is whole."""
+READING_CACHE_KIB = 4_096
+"""Likewise for each reading connection: the rows of 10,000 short chunks, of which SQLite's own 2 MB hold half."""
 LOG_BYTES = 32_000_000
 """Of umi.db-wal from which it is folded into umi.db; SQLite's own 4 MB would make that part of every large batch."""
 SCHEMA = f"""
