@@ -59,7 +59,6 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
         name, uri=path is not None, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
     )
     try:
-        connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
     except sqlite3.Error:
