@@ -21,6 +21,7 @@ LAYERS = {
     "errors": 0,
     "types": 0,
     "taken": 0,
+    "making": 0,
     "pool": 1,
     "forgetting": 1,
     "progress": 1,

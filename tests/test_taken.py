@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.taken import TakenIds, TakenRows
+from umi_common.taken import TakenIds, TakenRows, ids_at
 
 IDS = ["b", "c", "a", "e"]
 MATRIX = np.arange(8, dtype=np.float32).reshape(4, 2)
@@ -20,6 +20,8 @@ def test_ids_behave_as_the_tuple_of_them(which: list[int]):
     assert (len(taken), list(taken), taken[1:], taken[::-1]) == (len(plain), list(plain), plain[1:], plain[::-1])
     assert [taken[place] for place in range(-len(plain), len(plain))] == [*plain, *plain]
     assert all(id in taken and taken.index(id) == plain.index(id) for id in plain)
+    places = np.arange(len(plain))[::-1]
+    assert ids_at(taken, places) == ids_at(plain, places) == list(plain[::-1])
 
 
 def test_ids_equal_no_list_and_no_other_ids():

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import TypeVar
 
+from umi_common.making import Maker
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.ranking.arms import ranks_at, ranks_of
 from umi_common.shape import Ranked
+from umi_common.taken import ids_at
 from umi_common.types import Chunk, Hit, Signal
 
+_made_hits, _made_signals = Maker(Hit), Maker(Signal)
 Number = TypeVar("Number", int, float)
 
 
 def hits_of(pool: Pool, ranked: Ranked, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:
     """The best `limit` of the ranked rows whose chunks are there, best first."""
-    ids = [pool.ids[row] for row in ranked.order.tolist()]
-    rows = ranked.order[[place for place, id in enumerate(ids) if id in chunks][:limit]]
-    shown = [chunks[id] for id in ids if id in chunks][:limit]
+    rows, ids = ranked.order, ids_at(pool.ids, ranked.order)
+    there = [place for place, id in enumerate(ids) if id in chunks][:limit]
+    if len(there) < len(ids):
+        rows, ids = rows[there], [ids[place] for place in there]
     stages = _by_row({name: scores[rows].tolist() for name, scores in ranked.stages.items()}, len(rows))
-    ranks = _by_row({name: ranks_at(scores, rows).tolist() for name, scores in ranked.stages.items()}, len(rows))
-    each_hit = zip(shown, ranked.scores[rows].tolist(), _signals(pool, rows), stages, ranks, strict=True)
-    return tuple(
-        [
-            Hit(chunk, score, place, signals, stage_scores, stage_ranks)
-            for place, (chunk, score, signals, stage_scores, stage_ranks) in enumerate(each_hit, 1)
-        ]
-    )
+    ranks = _by_row({name: ranks_at(scores, rows) for name, scores in ranked.stages.items()}, len(rows))
+    places = range(1, len(rows) + 1)
+    shown = map(chunks.__getitem__, ids)
+    scores = ranked.scores[rows].tolist()
+    return tuple(_made_hits.many(shown, scores, places, _signals(pool, rows), stages, ranks))
 
 
 def _by_row(columns: Mapping[str, Sequence[Number]], count: int) -> list[dict[str, Number]]:
@@ -38,17 +40,16 @@ def _by_row(columns: Mapping[str, Sequence[Number]], count: int) -> list[dict[st
 
 def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
     """What each arm said of each row, arm by arm for the query and then for each of its variations."""
-    columns = [
-        [
-            Signal(arm, variation, rank or None, score)
-            for rank, score in zip(ranks[variation, rows].tolist(), scores[variation, rows].tolist(), strict=True)
-        ]
-        for variation in range(pool.variations)
-        for arm, scores, ranks in _arms(pool)
-    ]
+    columns: list[list[Signal]] = []
+    for variation in range(pool.variations):
+        for arm, scores, ranks in _arms(pool):
+            stated = [rank or None for rank in ranks[variation][rows].tolist()]
+            stored = scores[variation][rows].tolist()
+            columns.append(_made_signals.many(repeat(arm), repeat(variation), stated, stored))
+    if not pool.extra:
+        return zip(*columns, strict=True)
     further = [_of_extra_arm(arm, scores, rows) for arm, scores in pool.extra.items()]
-    for own in zip(*columns, *further, strict=True):
-        yield tuple([signal for signal in own if signal is not None])
+    return (tuple([signal for signal in own if signal is not None]) for own in zip(*columns, *further, strict=True))
 
 
 def _arms(pool: Pool) -> Sequence[tuple[str, Floats, Ints]]:

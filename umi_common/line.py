@@ -16,6 +16,7 @@ from umi_common.query.when import When, find_time
 from umi_common.recall import Found, Parts, ask_chunks, recall
 from umi_common.request import Request
 from umi_common.shape import Period, Ranked, diversified, rank, reranked
+from umi_common.taken import ids_at
 from umi_common.types import Chunk, SearchResult, Suppressed, TimeRange
 
 
@@ -101,7 +102,7 @@ def _fetch(
     pool = found.pool
     if parts.reranker is None and parts.config.mmr.enabled:
         ranked = diversified(ranked, pool, parts.config, request.limit)
-    ids = [pool.ids[row] for row in ranked.order.tolist()]
+    ids = ids_at(pool.ids, ranked.order)
     with notes.stage("fetch"):
         (outcome,) = yield (ask_chunks(parts.store, ids),)
         if isinstance(outcome, Failure):

@@ -49,6 +49,13 @@ class TakenIds(Sequence[str]):
         return repr(tuple(self))
 
 
+def ids_at(ids: Sequence[str], rows: Rows) -> list[str]:
+    """ids[row] for each of a few rows."""
+    if isinstance(ids, TakenIds):
+        return ids_at(ids._ids, ids._rows[rows])
+    return [ids[row] for row in rows.tolist()]
+
+
 class TakenRows:
     """matrix[rows], an array to NumPy and to whoever takes some of its rows.
 

@@ -48,13 +48,15 @@ def falling_ranks(scores: Floats) -> Ints:
     return ranks
 
 
-def ranks_at(scores: Floats, rows: Ints) -> Ints:
-    """(m,) the `falling_ranks` of some rows."""
-    rising, own = np.sort(scores), scores[rows]
-    above = rising.searchsorted(own, "right")
-    if (above - rising.searchsorted(own) > 1).any():
-        return falling_ranks(scores)[rows]
-    return len(scores) - above + FIRST_RANK
+def ranks_at(scores: Floats, rows: Ints) -> list[int]:
+    """(m,) the `falling_ranks` of some rows, which are among the best: only what is no worse is sorted."""
+    own = scores[rows].tolist()
+    best = sorted(scores[scores >= min(own, default=np.inf)].tolist(), reverse=True)
+    rank_of = {score: rank for rank, score in enumerate(best, FIRST_RANK)}
+    if len(rank_of) < len(best):
+        ranks: list[int] = falling_ranks(scores)[rows].tolist()
+        return ranks
+    return [rank_of[score] for score in own]
 
 
 def ranks_of(scores: Floats) -> Ints:

@@ -14,12 +14,16 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from umi_common.errors import LedgerDamaged
+from umi_common.making import Maker
 from umi_common.pool import Vectors
 from umi_common.types import Chunk, Metadata, MetadataValue
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 DIGEST_BYTES = 16
+NO_METADATA: Metadata = MappingProxyType({})
+"""Of every chunk that has none."""
+_restored = Maker(Chunk)
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",\n", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 
@@ -57,8 +61,8 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
     for chunk, metadata in zip(chunks, _encoded_metadata(chunks), strict=True):
         id, text, source, position, moment = chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time
         when = None if moment is None else microseconds(moment)
-        head = _head_bytes(id, source, position, when)
-        check, whole = zlib.crc32(head), _digest(head, text, metadata)
+        head = _head(id, source, position, when)
+        check, whole = zlib.crc32(head.encode()), _digest(head, text, metadata)
         entries.append(Entry(id, source, position, when, check, whole, text, metadata))
     return entries
 
@@ -79,10 +83,11 @@ def checked(entry: Entry) -> Entry:
     Raises:
         LedgerDamaged: If the row is not what was written.
     """
-    if not (isinstance(entry.text, str) and isinstance(entry.metadata, str)) or entry.digest != digest(
-        *entry[:4], entry.text, entry.metadata
+    id, source, position, when, _, stated, text, metadata = entry
+    if not (isinstance(text, str) and isinstance(metadata, str)) or stated != _digest(
+        _head(id, source, position, when), text, metadata
     ):
-        raise LedgerDamaged(f"chunk {entry.id!r:.80} is not what was stored; restore umi.db from a copy")
+        raise LedgerDamaged(f"chunk {id!r:.80} is not what was stored; restore umi.db from a copy")
     return entry
 
 
@@ -94,27 +99,18 @@ def decode(entry: Entry) -> Chunk:
     """
     id, source, position, when, _, _, text, metadata = checked(entry)
     moment = None if when is None else EPOCH + when * MICROSECOND
+    # Not checked again: these were a chunk's fields, as the checksum has shown.
     return _restored(id, text, decode_metadata(metadata), source, position, moment)
-
-
-def _restored(
-    id: str, text: str, metadata: Metadata, source: str | None, position: int | None, event_time: datetime | None
-) -> Chunk:
-    """A chunk of these fields, not checked again: they were a chunk's, as a checksum has shown."""
-    chunk, put = object.__new__(Chunk), object.__setattr__
-    put(chunk, "id", id)
-    put(chunk, "text", text)
-    put(chunk, "metadata", MappingProxyType(dict(metadata)))
-    put(chunk, "source", source)
-    put(chunk, "position", position)
-    put(chunk, "event_time", event_time)
-    return chunk
 
 
 def decode_metadata(text: str) -> Metadata:
     """Metadata from its JSON; lists come back as the tuples they were."""
+    if text == "{}":
+        return NO_METADATA
     values, _ = _of_json(text)
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    if "[" in text:  # there may be a list, or a string that has the sign
+        values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    return MappingProxyType(values)
 
 
 def microseconds(moment: datetime) -> int:
@@ -124,25 +120,19 @@ def microseconds(moment: datetime) -> int:
 
 def head_check(id: str, source: str | None, position: int | None, event_time: int | None) -> int:
     """CRC-32 of the fields that are read without the text."""
-    return zlib.crc32(_head_bytes(id, source, position, event_time))
+    return zlib.crc32(_head(id, source, position, event_time).encode())
 
 
-def digest(
-    id: str, source: str | None, position: int | None, event_time: int | None, text: str, metadata: str
-) -> bytes:
+def _digest(head: str, text: str, metadata: str) -> bytes:
     """BLAKE2b of all that a chunk says; equal for equal chunks."""
-    return _digest(_head_bytes(id, source, position, event_time), text, metadata)
+    whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
+    return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest()
 
 
-def _digest(head: bytes, text: str, metadata: str) -> bytes:
-    whole = b"%d\0%s%d\0%s%s" % (len(head), head, len(text), text.encode(), metadata.encode())
-    return hashlib.blake2b(whole, digest_size=DIGEST_BYTES).digest()
-
-
-def _head_bytes(id: str, source: str | None, position: int | None, event_time: int | None) -> bytes:
+def _head(id: str, source: str | None, position: int | None, event_time: int | None) -> str:
     # Lengths and the "=" keep None, "" and "None" apart. What a damaged file holds may be of any type.
     stated = "" if source is None else f"={source}"
-    return f"{len(str(id))}\0{id}{len(stated)}\0{stated}{position}\0{event_time}".encode()
+    return f"{len(str(id))}\0{id}{len(stated)}\0{stated}{position}\0{event_time}"
 
 
 def encode_vectors(vectors: Vectors) -> Iterator[tuple[memoryview, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from umi_common.store.fingerprint import fingerprint
 from umi_common.store.highwater import HighWater
 from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import checked_chunks, checked_vectors, embedded, refuse_other_dimension
+from umi_common.store.kept import KeptChunks
 from umi_common.store.ledger import Ledger
 from umi_common.store.place import WriterLock
 from umi_common.store.state import Change
@@ -53,8 +53,7 @@ class Core:
         self._lock = lock
         self._pid = os.getpid()
         self._closed = False
-        self._kept: OrderedDict[int, Chunk] = OrderedDict()
-        self._keeping = threading.Lock()
+        self._kept = KeptChunks(CHUNKS_KEPT)
 
     def ready(self) -> None:
         """Before every read: usable, and level with the ledger.
@@ -106,14 +105,14 @@ class Core:
             with self.writing:
                 self.ready_to_write()
                 # While we embedded, another thread may have removed what was unchanged; then look again.
-                if all(self.indexes.seq_of(id) == seq for id, seq in same.items()):
+                if self.indexes.seqs_of(list(same)) == list(same.values()):
                     refuse_other_dimension(made, self.dim)
                     self._replace([entries[at] for at in todo], made)
                     return
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
         """Ids, with ledger numbers, of entries that are stored just so; with `vectors`, these as well."""
-        known = {at: seq for at, entry in enumerate(entries) if (seq := self.indexes.seq_of(entry.id)) is not None}
+        known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         same = {}
         for at, seq in known.items():
@@ -125,8 +124,11 @@ class Core:
         return same
 
     def _replace(self, entries: Sequence[Entry], vectors: Vectors) -> None:
-        dead = [seq for entry in entries if (seq := self.indexes.seq_of(entry.id)) is not None]
+        dead = [seq for seq in self._seqs_of(entries) if seq is not None]
         self._commit(dead, entries, vectors)
+
+    def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
+        return self.indexes.seqs_of([entry.id for entry in entries])
 
     def delete(self, ids: Iterable[str] | None, where: Filter | Mapping[str, Any] | None) -> int:
         """See `HybridStore.delete`."""
@@ -175,7 +177,7 @@ class Core:
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """See `HybridStore.get`."""
-        seqs = [self.indexes.seq_of(id) for id in ids]
+        seqs = self.indexes.seqs_of(ids)
         chunks = self.chunks([seq for seq in seqs if seq is not None])
         return [None if seq is None else chunks.get(seq) for seq in seqs]
 
@@ -209,21 +211,13 @@ class Core:
         Raises:
             LedgerDamaged: If one that nobody removed is not there.
         """
-        with self._keeping:
-            found = {seq: self._kept[seq] for seq in seqs if seq in self._kept}
-        missing = [seq for seq in dict.fromkeys(seqs) if seq not in found]
+        found, missing = self._kept.known(seqs)
         if missing:
             read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
             if len(read) < len(missing) and not self.ledger.read_only:
                 self._check_lost([seq for seq in missing if seq not in read])
+            self._kept.keep(read)
             found.update(read)
-        with self._keeping:
-            for seq in seqs:
-                if seq in found:
-                    self._kept[seq] = found[seq]
-                    self._kept.move_to_end(seq)
-            while len(self._kept) > CHUNKS_KEPT:
-                self._kept.popitem(last=False)
         return found
 
     def _check_lost(self, seqs: Sequence[int]) -> None:

@@ -199,10 +199,9 @@ class Indexes:
         """The row of a living chunk."""
         return self._table.row_of(id)
 
-    def seq_of(self, id: str) -> int | None:
-        """The ledger number of a living chunk."""
-        row = self._table.row_of(id)
-        return None if row is None else self._table.seq_of(row)
+    def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
+        """Ledger numbers of living chunks; None where there is none."""
+        return self._table.seqs_of(ids)
 
     def is_alive(self, seq: int) -> bool:
         """Whether a chunk with this ledger number is there now."""

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +21,15 @@ from umi_common.pool import Vectors
 from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
 from umi_common.store.growing import Growing
-from umi_common.store.ledger_file import open_file
-from umi_common.store.sqlite import SQL_VARIABLES, Lender, commit, connect, insert, sqlite_errors
+from umi_common.store.ledger_file import READING_CACHE_KIB, open_file
+from umi_common.store.sqlite import SQL_VARIABLES, Lender, Reading, SoleLender, commit, connect, insert, sqlite_errors
 
 ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
 VECTORS_AT_ONCE = 250
 """Blobs read together: they stay in the processor's cache until they are in their array."""
+SELECTS_KEPT = 64
+"""Statements kept for the next reading of as many rows."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
 
 
@@ -56,25 +59,17 @@ class Ledger:
         self._closed = False
         with sqlite_errors(path):
             self._writer, self._options = open_file(path, read_only=read_only)
-        self._readers = Lender(self._open_reader)
+        self._readers = SoleLender(self._writer, self._lock) if path is None else Lender(self._open_reader)
 
     def _open_reader(self) -> sqlite3.Connection:
         connection = connect(self.path, self._options)
         connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{READING_CACHE_KIB}")
         return connection
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Reading:
         """A connection for SELECTs; `BEGIN` on it for more than one of the same moment."""
-        with sqlite_errors(self.path):
-            if self.path is None:
-                with self._lock:
-                    if self._closed:
-                        raise StoreClosed("the store is closed")
-                    yield self._writer
-            else:
-                with self._readers.borrow() as connection:
-                    yield connection
+        return Reading(self._readers, self.path)
 
     @contextmanager
     def transaction(self, meanwhile: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
@@ -202,7 +197,7 @@ class Ledger:
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Whole rows by sequence number; those that are gone are left out."""
-        return {seq: Entry(*fields) for seq, *fields in self._by_seq(ENTRY_COLUMNS, seqs)}
+        return {row[0]: Entry._make(row[1:]) for row in self._by_seq(ENTRY_COLUMNS, seqs)}
 
     def checksums(self, seqs: Sequence[int]) -> dict[int, tuple[bytes, int]]:
         """Checksums of whole rows and of their vectors, by sequence number."""
@@ -214,8 +209,7 @@ class Ledger:
         with self.reading() as connection:
             for start in range(0, len(seqs), SQL_VARIABLES):
                 some = seqs[start : start + SQL_VARIABLES]
-                sql = f"SELECT seq, {columns} FROM chunks WHERE seq IN ({','.join('?' * len(some))})"
-                found += connection.execute(sql, some).fetchall()
+                found += connection.execute(_select(columns, len(some)), some).fetchall()
         return found
 
     def compact(self) -> None:
@@ -242,6 +236,13 @@ class Ledger:
                 with suppress(sqlite3.Error):
                     self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._writer.close()
+
+
+@lru_cache(SELECTS_KEPT)
+def _select(columns: str, count: int) -> str:
+    """Rows of `chunks` by number. Joined: for `seq IN (...)` SQLite makes itself a table of the numbers first."""
+    asked = ", ".join(["(?)"] * count)
+    return f"WITH asked(number) AS (VALUES {asked}) SELECT seq, {columns} FROM asked CROSS JOIN chunks ON seq = number"
 
 
 def _last(connection: sqlite3.Connection, table: str) -> int:

@@ -18,8 +18,12 @@ PAGE_BYTES = 8_192
 """Of new files: five vectors of 384 numbers fill a page, where SQLite's own 4,096 bytes hold two."""
 CACHE_KIB = 16_384
 """Pages of a write kept in memory: above 2 MB, SQLite's own, a large batch is written out before it is whole."""
+READING_CACHE_KIB = 4_096
+"""Likewise for each reading connection: the rows of 10,000 short chunks, of which SQLite's own 2 MB hold half."""
 LOG_BYTES = 32_000_000
 """Of umi.db-wal from which it is folded into umi.db; SQLite's own 4 MB would make that part of every large batch."""
+CASCADING = "PRAGMA foreign_keys = ON"
+"""What writes: a chunk's vector goes with it."""
 SCHEMA = f"""
 PRAGMA page_size = {PAGE_BYTES};
 PRAGMA application_id = {APPLICATION_ID};
@@ -75,6 +79,7 @@ def open_file(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection
     """
     if path is None:
         connection = connect(None)
+        connection.execute(CASCADING)
         connection.executescript(SCHEMA)
         return connection, ""
     if path.stat().st_size == 0:
@@ -88,6 +93,7 @@ def open_file(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection
         if read_only:
             connection.execute("PRAGMA query_only = ON")
         else:
+            connection.execute(CASCADING)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync does not reach the disk

@@ -177,9 +177,11 @@ class RowTable:
         """The living row of an id."""
         return self._by_id.get(id)
 
-    def seq_of(self, row: int) -> int:
-        """Ledger number of a row."""
-        return int(self._seq.view[row])
+    def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
+        """Ledger numbers of the living rows of some ids."""
+        rows = [self._by_id.get(id) for id in ids]
+        seq = self._seq.view  # taken after the rows, so it reaches as far
+        return [None if row is None else int(seq[row]) for row in rows]
 
     def append(self, heads: Sequence[Head]) -> Ints:
         """New living rows; gives their numbers."""
