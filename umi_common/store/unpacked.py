@@ -1,0 +1,128 @@
+"""A small corpus with all its postings unpacked at once: a term is then worked out by a few slices.
+
+Every array is in the order of the term codes, of living rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from umi_common.pool import Floats, Ints
+from umi_common.store.bm25 import Numbers, Weighting
+from umi_common.store.corpus import Corpus
+from umi_common.store.distinct import beginnings
+from umi_common.store.postings import Counts, running
+from umi_common.store.terms import SourceImpacts, Term
+
+AT_ONCE = 16_384
+"""Postings worked out in one step: what it needs stays in the processor's cache and is not asked of the system anew."""
+BINS = 4
+"""Pairs of a term and a source, per posting, up to which an array of all that could be is faster than sorting."""
+
+
+class Unpacked:
+    """Rows and gains of all postings."""
+
+    def __init__(self, corpus: Corpus, weighting: Weighting, norms: Floats) -> None:
+        self._corpus, self._weighting = corpus, weighting
+        self._starts, self._rows, tf = living_postings(corpus)
+        self._gains = np.empty(len(tf), np.float64)
+        for start in range(0, len(tf), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            self._gains[some] = weighting.gains(tf[some], norms.take(self._rows[some]))
+
+    def terms(self, texts: Sequence[str]) -> list[Term]:
+        """Those of distinct analysed texts that some live document holds, with their impacts."""
+        code_of, starts, idf_of = self._corpus.codes.get, self._starts.item, self._weighting.idf
+        behind, found, codes = len(self._starts) - 1, [], []
+        for text in texts:
+            code = code_of(text, behind)
+            if code < behind and (df := starts(code + 1) - starts(code)):
+                own, idf = slice(starts(code), starts(code + 1)), idf_of(df)
+                found.append(Term(text, [], df, idf, impacts=(self._rows[own], idf * self._gains[own])))
+                codes.append(code)
+        for part in self._corpus.parts:
+            for term, place in zip(found, part.segment.places(codes), strict=True):
+                if place >= 0:
+                    term.places.append((part, place))
+        return found
+
+
+class UnpackedSources:
+    """Source codes and gains of all pairs of a term and a source that holds it."""
+
+    def __init__(self, corpus: Corpus, weighting: Weighting, norms: Floats) -> None:
+        starts, rows, tf = living_postings(corpus)
+        self._starts, self._codes, counts = in_sources(np.diff(starts), corpus.sources.take(rows), tf, len(norms))
+        self._gains = weighting.gains(counts, norms.take(self._codes))
+        self._code_of, self._weighting = corpus.codes.__getitem__, weighting
+
+    def of(self, term: Term) -> SourceImpacts:
+        """What a term is worth."""
+        code = self._code_of(term.text)
+        own = slice(self._starts.item(code), self._starts.item(code + 1))
+        return SourceImpacts.of(self._weighting, self._codes[own], self._gains[own])
+
+
+def living_postings(corpus: Corpus) -> tuple[Ints, Ints, Counts]:
+    """(starts, rows, tf) of all postings of living rows: those of the term with code i are starts[i]:starts[i + 1]."""
+    segments = [part.segment for part in corpus.parts]
+    rows = np.concatenate([np.add(segment.offsets, segment.block, dtype=np.int64) for segment in segments])
+    tf = np.concatenate([segment.tf for segment in segments])
+    sizes = np.zeros(max(segment.terms.item(-1) for segment in segments if len(segment.terms)) + 1, np.int64)
+    if len(segments) == 1 and corpus.documents == corpus.rows:
+        sizes[segments[0].terms] = segments[0].frequencies
+        return running(sizes), rows, tf
+    codes = np.concatenate([np.repeat(segment.terms, segment.frequencies) for segment in segments])
+    living = corpus.alive.take(rows).nonzero()[0]
+    codes = codes.take(living)
+    order = codes.argsort(kind="stable")
+    living = living.take(order)
+    return running(np.bincount(codes, minlength=len(sizes))), rows.take(living), tf.take(living)
+
+
+def in_sources(
+    sizes: Sequence[int] | Ints, sources: Ints, tf: Counts | Floats, width: int
+) -> tuple[Ints, Ints, Numbers]:
+    """Postings added up by source.
+
+    Args:
+        sizes: By term, its postings; those of the next follow.
+        sources: By posting, the code of the row's source; NO_SOURCE is left out.
+        tf: By posting; 0 is left out.
+        width: Above every source code.
+
+    Returns:
+        (starts, source codes, occurrences): those of term i are starts[i]:starts[i + 1], by rising code.
+    """
+    stride = width + 1  # the first of each term is that of NO_SOURCE
+    bins = stride * len(sizes)
+    firsts = np.arange(len(sizes) + 1) * stride + 1
+    pairs = firsts[:-1].repeat(sizes)
+    pairs += sources
+    counts: Numbers
+    if bins <= BINS * len(pairs):
+        totals = np.bincount(pairs, tf, bins)
+        totals[::stride] = 0.0
+        held = totals.nonzero()[0]
+        counts = totals.take(held)
+    else:
+        held, counts = _added_up(pairs, tf)
+        keep = (held % stride > 0) & (counts > 0.0)
+        if not keep.all():
+            held, counts = held[keep], counts[keep]
+    starts = held.searchsorted(firsts)
+    return starts, held - firsts[:-1].repeat(starts[1:] - starts[:-1]), counts
+
+
+def _added_up(numbers: Ints, tf: Counts | Floats) -> tuple[Ints, Floats]:
+    """The distinct numbers, rising, and each one's sum."""
+    if (numbers[1:] < numbers[:-1]).any():
+        order = numbers.argsort()
+        numbers, tf = numbers.take(order), tf.take(order)
+    begins = beginnings(numbers).nonzero()[0]
+    if not len(begins):
+        return numbers, np.zeros(0, np.float64)
+    return numbers.take(begins), np.add.reduceat(tf, begins, dtype=np.float64)
