@@ -6,17 +6,18 @@ Every array is in the order of the term codes, of living rows alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Numbers, Weighting
 from umi_common.store.corpus import Corpus
-from umi_common.store.distinct import beginnings
+from umi_common.store.distinct import beginnings, distinct
 from umi_common.store.postings import Counts, running
 from umi_common.store.terms import SourceImpacts, Term
 
-AT_ONCE = 16_384
+AT_ONCE = 8_192
 """Postings worked out in one step: what it needs stays in the processor's cache and is not asked of the system anew."""
 BINS = 4
 """Pairs of a term and a source, per posting, up to which an array of all that could be is faster than sorting."""
@@ -55,8 +56,16 @@ class UnpackedSources:
 
     def __init__(self, corpus: Corpus, weighting: Weighting, norms: Floats) -> None:
         starts, rows, tf = living_postings(corpus)
-        self._starts, self._codes, counts = in_sources(np.diff(starts), corpus.sources.take(rows), tf, len(norms))
-        self._gains = weighting.gains(counts, norms.take(self._codes))
+        sizes = starts[1:] - starts[:-1]
+        inner = starts.searchsorted(np.arange(AT_ONCE, len(rows), AT_ONCE))
+        edges = distinct(np.array([0, *inner, len(sizes)])).tolist()
+        found = []
+        for first, last in pairwise(edges):
+            own = slice(starts.item(first), starts.item(last))
+            each, codes, counts = in_sources(sizes[first:last], corpus.sources.take(rows[own]), tf[own], len(norms))
+            found.append((each[1:] - each[:-1], codes, weighting.gains(counts, norms.take(codes))))
+        held, self._codes, self._gains = map(np.concatenate, zip(*found, strict=True))
+        self._starts = running(held)
         self._code_of, self._weighting = corpus.codes.__getitem__, weighting
 
     def of(self, term: Term) -> SourceImpacts:
@@ -69,8 +78,12 @@ class UnpackedSources:
 def living_postings(corpus: Corpus) -> tuple[Ints, Ints, Counts]:
     """(starts, rows, tf) of all postings of living rows: those of the term with code i are starts[i]:starts[i + 1]."""
     segments = [part.segment for part in corpus.parts]
-    rows = np.concatenate([np.add(segment.offsets, segment.block, dtype=np.int64) for segment in segments])
     tf = np.concatenate([segment.tf for segment in segments])
+    rows, start = np.empty(len(tf), np.int64), 0
+    for segment in segments:
+        stop = start + len(segment.offsets)
+        np.add(segment.offsets, segment.block, out=rows[start:stop], dtype=np.int64)
+        start = stop
     sizes = np.zeros(max(segment.terms.item(-1) for segment in segments if len(segment.terms)) + 1, np.int64)
     if len(segments) == 1 and corpus.documents == corpus.rows:
         sizes[segments[0].terms] = segments[0].frequencies

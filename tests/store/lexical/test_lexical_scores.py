@@ -46,6 +46,8 @@ def thresholds(request: pytest.FixtureRequest):
             patch.setattr(scorer, "ENTRIES_KEPT", 120)
             patch.setattr(sources, "SOURCES_ADDED_UP", 0)
             patch.setattr(unpacked, "BINS", 0)
+        else:
+            patch.setattr(unpacked, "AT_ONCE", 4)
         yield
 
 
