@@ -19,7 +19,7 @@ from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting, mean_okapi_idf
 from umi_common.store.corpus import Corpus, Part
-from umi_common.store.terms import Impacts, Term, new_terms, worked_out
+from umi_common.store.terms import Impacts, Term, largest, new_terms, worked_out
 from umi_common.store.totals import Totals
 from umi_common.store.unpacked import Unpacked
 
@@ -185,7 +185,7 @@ class Scorer:
         few = [term for term in terms if term.df <= DIRECT]
         for term, (rows, worth) in zip(few, self.impacts(few), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
-            term.upper = max(0.0, float(living.max()))
+            term.upper = max(0.0, largest(living))
         if len(few) < len(terms):
             for term in terms:
                 if term.df > DIRECT:

@@ -37,7 +37,7 @@ class SourceImpacts(NamedTuple):
             return cls(codes, gains, 0.0, 0.0)
         idf = weighting.idf(len(codes))
         worth = idf * gains
-        return cls(codes, worth, idf, max(0.0, float(worth.max())))
+        return cls(codes, worth, idf, max(0.0, largest(worth)))
 
 
 @dataclass(eq=False, slots=True)
@@ -111,3 +111,8 @@ def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
             start = stop
         ends.append(start)
     return rows, tf, ends
+
+
+def largest(values: Floats) -> float:
+    """Of at least one value; on the few of most terms `argmax` takes a quarter of the time of `max`."""
+    return values.item(values.argmax())

@@ -153,7 +153,11 @@ def _lifted(scores: Floats, floor: float) -> Floats:
 
 def kth(scores: Floats, k: int) -> float:
     """The k-th largest; 0 if there are fewer."""
-    return float(np.partition(scores, len(scores) - k)[len(scores) - k]) if len(scores) >= k else 0.0
+    if len(scores) < k:
+        return 0.0
+    parted, place = scores.copy(), len(scores) - k
+    parted.partition(place)
+    return float(parted[place])
 
 
 def best(rows: Ints, scores: Floats, limits: Limits) -> tuple[Ints, Floats]:
@@ -166,16 +170,16 @@ def best(rows: Ints, scores: Floats, limits: Limits) -> tuple[Ints, Floats]:
     falling = scores.take(order)
     if len(falling) and falling[-1] <= 0.0:
         falling = falling[: np.count_nonzero(falling > 0.0)]
-    if len(falling) > k:
-        falling = falling[: np.count_nonzero(falling >= falling[k - 1])]
-    ranked = rows.take(order[: len(falling)])
-    if len(ranked) > 2 * k:
-        first = np.count_nonzero(falling > falling[-1])
-        ranked[first:k] = _smallest(ranked[first:], k - first, limits)
-        ranked, falling = ranked[:k], falling[:k]
     equal = falling[1:] == falling[:-1]
-    if equal.any():
-        _settle(ranked, falling, equal, limits)
+    if not np.count_nonzero(equal[:k]):  # `any` takes three times as long
+        return rows.take(order[: min(k, len(falling))]), falling[:k]
+    reach = int(np.count_nonzero(falling >= falling[min(k, len(falling)) - 1]))
+    ranked = rows.take(order[:reach])
+    if reach > 2 * k:
+        first = np.count_nonzero(falling > falling[k - 1])
+        ranked[first:k] = _smallest(ranked[first:], k - first, limits)
+        reach = k
+    _settle(ranked[:reach], falling[:reach], equal[: reach - 1], limits)
     return ranked[:k], falling[:k]
 
 

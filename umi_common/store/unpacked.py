@@ -12,7 +12,7 @@ import numpy as np
 
 from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Numbers, Weighting
-from umi_common.store.corpus import Corpus
+from umi_common.store.corpus import Corpus, Part
 from umi_common.store.distinct import beginnings, distinct
 from umi_common.store.postings import Counts, running
 from umi_common.store.terms import SourceImpacts, Term
@@ -29,6 +29,7 @@ class Unpacked:
     def __init__(self, corpus: Corpus, weighting: Weighting, norms: Floats) -> None:
         self._corpus, self._weighting = corpus, weighting
         self._starts, self._rows, tf = living_postings(corpus)
+        self._behind = len(self._starts) - 1  # the code after the last
         self._gains = np.empty(len(tf), np.float64)
         for start in range(0, len(tf), AT_ONCE):
             some = slice(start, start + AT_ONCE)
@@ -36,19 +37,23 @@ class Unpacked:
 
     def terms(self, texts: Sequence[str]) -> list[Term]:
         """Those of distinct analysed texts that some live document holds, with their impacts."""
-        code_of, starts, idf_of = self._corpus.codes.get, self._starts.item, self._weighting.idf
-        behind, found, codes = len(self._starts) - 1, [], []
+        code_of, start_of, idf_of, found = self._corpus.codes.get, self._starts.item, self._weighting.idf, []
         for text in texts:
-            code = code_of(text, behind)
-            if code < behind and (df := starts(code + 1) - starts(code)):
-                own, idf = slice(starts(code), starts(code + 1)), idf_of(df)
-                found.append(Term(text, [], df, idf, impacts=(self._rows[own], idf * self._gains[own])))
-                codes.append(code)
-        for part in self._corpus.parts:
-            for term, place in zip(found, part.segment.places(codes), strict=True):
-                if place >= 0:
-                    term.places.append((part, place))
+            code = code_of(text, self._behind)
+            if code < self._behind:
+                start, stop = start_of(code), start_of(code + 1)
+                if start < stop:
+                    idf = idf_of(stop - start)
+                    impacts = self._rows[start:stop], idf * self._gains[start:stop]
+                    found.append(Term(text, self._places(code), stop - start, idf, None, impacts))
         return found
+
+    def _places(self, code: int) -> list[tuple[Part, int]]:
+        parts = self._corpus.parts
+        if len(parts) == 1 and len(parts[0].segment.terms) == self._behind:  # it has every code
+            return [(parts[0], code)]
+        places = [(part, part.segment.place(code)) for part in parts]
+        return [(part, place) for part, place in places if place >= 0]
 
 
 class UnpackedSources:
