@@ -131,8 +131,8 @@ class Scorer:
     def impacts(self, terms: Sequence[Term]) -> list[Impacts]:
         """`Term.impacts` of each."""
         known = [term.impacts for term in terms]
-        new = [term for term, impacts in zip(terms, known, strict=True) if impacts is None]
-        if new:
+        if None in known:
+            new = [term for term, impacts in zip(terms, known, strict=True) if impacts is None]
             fresh = iter(self._worked_out(new))
             known = [next(fresh) if impacts is None else impacts for impacts in known]
         return known  # type: ignore[return-value]  # mypy does not see that none is None

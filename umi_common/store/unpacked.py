@@ -24,28 +24,29 @@ BINS = 4
 
 
 class Unpacked:
-    """Rows and gains of all postings."""
+    """Rows of all postings and what each is worth."""
 
     def __init__(self, corpus: Corpus, weighting: Weighting, norms: Floats) -> None:
-        self._corpus, self._weighting = corpus, weighting
+        self._corpus = corpus
         self._starts, self._rows, tf = living_postings(corpus)
         self._behind = len(self._starts) - 1  # the code after the last
-        self._gains = np.empty(len(tf), np.float64)
+        frequencies = self._starts[1:] - self._starts[:-1]
+        self._idf = _idfs(weighting, frequencies)
+        self._worth = self._idf.repeat(frequencies)
         for start in range(0, len(tf), AT_ONCE):
             some = slice(start, start + AT_ONCE)
-            self._gains[some] = weighting.gains(tf[some], norms.take(self._rows[some]))
+            self._worth[some] *= weighting.gains(tf[some], norms.take(self._rows[some]))
 
     def terms(self, texts: Sequence[str]) -> list[Term]:
         """Those of distinct analysed texts that some live document holds, with their impacts."""
-        code_of, start_of, idf_of, found = self._corpus.codes.get, self._starts.item, self._weighting.idf, []
+        code_of, start_of, found = self._corpus.codes.get, self._starts.item, []
         for text in texts:
             code = code_of(text, self._behind)
             if code < self._behind:
                 start, stop = start_of(code), start_of(code + 1)
                 if start < stop:
-                    idf = idf_of(stop - start)
-                    impacts = self._rows[start:stop], idf * self._gains[start:stop]
-                    found.append(Term(text, self._places(code), stop - start, idf, None, impacts))
+                    impacts = self._rows[start:stop], self._worth[start:stop]
+                    found.append(Term(text, self._places(code), stop - start, self._idf.item(code), None, impacts))
         return found
 
     def _places(self, code: int) -> list[tuple[Part, int]]:
@@ -78,6 +79,14 @@ class UnpackedSources:
         code = self._code_of(term.text)
         own = slice(self._starts.item(code), self._starts.item(code + 1))
         return SourceImpacts.of(self._weighting, self._codes[own], self._gains[own])
+
+
+def _idfs(weighting: Weighting, frequencies: Ints) -> Floats:
+    """By term, from in how many documents it is; 0 for one that is in none."""
+    present = distinct(frequencies[frequencies > 0])
+    table = np.zeros(int(present[-1]) + 1, np.float64)
+    table[present] = list(map(weighting.idf, present.tolist()))
+    return table.take(frequencies)
 
 
 def living_postings(corpus: Corpus) -> tuple[Ints, Ints, Counts]:
