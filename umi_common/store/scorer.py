@@ -71,12 +71,8 @@ class Scorer:
         """Over documents."""
         corpus = self.corpus
         average = corpus.total_length / corpus.documents if corpus.total_length else 1.0
-        return Weighting(
-            self.config,
-            corpus.documents,
-            average,
-            lambda: mean_okapi_idf(corpus.documents, corpus.document_frequencies()),
-        )
+        count = corpus.documents
+        return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.document_frequencies()))
 
     @cached_property
     def _norms(self) -> Floats:
@@ -103,16 +99,14 @@ class Scorer:
 
     def _found(self, texts: Collection[str]) -> list[Term]:
         """Those that some live document holds, in their order."""
-        known = self._terms  # another takes its place when it is full
-        new = [text for text in texts if text not in known]
-        if not new:
-            return [known[text] for text in texts]
-        unpacked = self._unpacked
-        terms = new_terms(self.corpus, self.weighting, new) if unpacked is None else unpacked.terms(new)
-        fresh = {term.text: term for term in terms}
-        self.remembers(TERM_ENTRIES * len(fresh))
-        self._terms.update(fresh)
-        found = [known.get(text) or fresh.get(text) for text in texts]
+        found = list(map(self._terms.get, texts))
+        if None in found:
+            new, unpacked = [text for text, term in zip(texts, found, strict=True) if term is None], self._unpacked
+            terms = new_terms(self.corpus, self.weighting, new) if unpacked is None else unpacked.terms(new)
+            fresh = {term.text: term for term in terms}
+            self.remembers(TERM_ENTRIES * len(fresh))
+            self._terms.update(fresh)
+            found = [term or fresh.get(text) for text, term in zip(texts, found, strict=True)]
         return [term for term in found if term is not None]
 
     def remembers(self, entries: int) -> bool:
@@ -175,9 +169,7 @@ class Scorer:
 
     def bound(self, query: QueryTerms) -> float:
         """The sum of the terms' largest impacts: no document scores more."""
-        new = [term for term in query.terms if term.upper is None]
-        if new:
-            self._work_out_uppers(new)
+        self._work_out_uppers([term for term in query.terms if term.upper is None])
         pairs = zip(query.terms, query.repeats, strict=True)
         return query.floor + sum([repeats * (term.upper or 0.0) for term, repeats in pairs])
 
@@ -186,10 +178,9 @@ class Scorer:
         for term, (rows, worth) in zip(few, self.impacts(few), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
             term.upper = max(0.0, largest(living))
-        if len(few) < len(terms):
-            for term in terms:
-                if term.df > DIRECT:
-                    term.upper = max(0.0, *[self._largest(term.idf, *place) for place in term.places])
+        for term in terms:
+            if term.df > DIRECT:
+                term.upper = max(0.0, *[self._largest(term.idf, *place) for place in term.places])
 
     def _largest(self, idf: float, part: Part, place: int) -> float:
         tf, lengths = self.corpus.frontier(part, place)
