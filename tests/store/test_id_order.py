@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from umi_common import Chunk, HybridStore
 from umi_common.config import LexicalConfig
-from umi_common.store import id_order, topk
-from umi_common.store.id_order import IdOrder
+from umi_common.store import id_order
+from umi_common.store.id_order import IdOrder, Ranks
 
 IDS = st.lists(st.text(max_size=3), min_size=1, max_size=60, unique=True)
 
@@ -63,22 +63,34 @@ def test_another_list_of_ids_starts_afresh_and_an_older_moment_keeps_its_order()
     assert order.ranks(["z"], 1).tolist() == [0]
 
 
-def test_a_thousand_equal_scores_fall_to_the_smallest_ids_as_ten_do(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("ranked", [True, False])
+def test_a_thousand_equal_scores_fall_to_the_smallest_ids_as_ten_do(ranked: bool):
     ids = [f"{number * 7919 % 1_000:03d}" for number in range(1_000)]
     with HybridStore.open() as store:
         store.add([Chunk(id, "the same words") for id in ids])
-        state = store._core.indexes.state
+        state, asked = store._core.indexes.state, list[int]()
 
-        def search() -> list[str]:
-            found = state.lexical.search(
-                ["words"],
-                k=20,
-                config=LexicalConfig(),
-                id_of=state.rows.ids.__getitem__,
-                ranks_of=lambda: store._core.indexes.id_order.ranks(state.rows.ids, len(state.rows)),
-            )[0]
-            return [state.rows.ids[row] for row in found.rows]
+        def ranks_of(compared: int) -> Ranks | None:
+            asked.append(compared)
+            return state.id_order.ranks_for(compared, state.rows.ids, 1_000 if ranked else 2_000)
 
-        by_rank = search()
-        monkeypatch.setattr(topk, "TIED", 10_000)
-        assert by_rank == search() == sorted(ids)[:20]
+        found = state.lexical.search(
+            ["words"], k=20, config=LexicalConfig(), id_of=state.rows.ids.__getitem__, ranks_of=ranks_of
+        )[0]
+        assert [state.rows.ids[row] for row in found.rows] == sorted(ids)[:20]
+        assert asked == [1_000, 20] and bool(len(state.id_order._ranks)) == ranked
+
+
+def test_ids_are_compared_until_as_many_have_been_as_there_are_rows_or_many_would_be_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    ids = ["c", "a", "b", "d"]
+    order = IdOrder()
+    assert order.ranks_for(3, ids, 4) is None
+    assert order.ranks_for(1, ids, 4).tolist() == [2, 0, 1, 3]
+    assert order.ranks_for(1, ids, 4) is order.ranks_for(0, ids, 4)
+    monkeypatch.setattr(id_order, "RANKED_UP_TO", 3)
+    monkeypatch.setattr(id_order, "MANY", 4)
+    order = IdOrder()
+    assert [order.ranks_for(3, ids, 4) for _ in range(9)] == [None] * 9
+    assert order.ranks_for(4, ids, 4).tolist() == [2, 0, 1, 3]

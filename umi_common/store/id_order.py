@@ -13,7 +13,9 @@ from umi_common.pool import Ints
 
 Ranks = npt.NDArray[np.int32]
 RANKED_UP_TO = 200_000
-"""Rows up to which `in_order` has all ids ranked once that pays; for more it would hold a search up too long."""
+"""Rows up to which all ids are ranked as soon as that pays; for more it would hold a search up too long."""
+MANY = 10_000
+"""Unless so many would have to be compared in one search, which holds each such search up."""
 RESORTED_FROM = 100
 """New ids at which all are sorted afresh; fewer are put in one by one."""
 
@@ -45,22 +47,29 @@ class IdOrder:
                 self._ranks[self._ordered] = np.arange(count, dtype=np.int32)
             return self._ranks
 
-    def in_order(self, ids: Sequence[str], count: int, rows: Ints) -> Ints:
-        """Some rows in the order of their ids.
+    def ranks_for(self, compared: int, ids: Sequence[str], count: int) -> Ranks | None:
+        """`ranks` where they are known or pay; None: the ids are to be compared.
 
-        By their ranks where those are known. Else by comparing strings, until as many have been compared as there are
-        rows: then all are ranked, which costs as much again and makes every later call ten times as fast.
+        As many are compared as there are rows; then all are ranked, which costs as much again and makes every later
+        call ten times as fast.
 
         Args:
+            compared: Ids that would have to be compared now.
             ids, count: As for `ranks`.
-            rows: Below count.
         """
         if ids is not self._ids or len(self._ordered) < count:
-            self._compared += len(rows)
-            if self._compared < count or count > RANKED_UP_TO:
-                return np.array(sorted(rows.tolist(), key=ids.__getitem__), dtype=np.int64)
+            self._compared += compared
+            if self._compared < count or (count > RANKED_UP_TO and compared < MANY):
+                return None
         self._compared = 0
-        return rows[np.argsort(self.ranks(ids, count)[rows])]
+        return self.ranks(ids, count)
+
+    def in_order(self, ids: Sequence[str], count: int, rows: Ints) -> Ints:
+        """Some rows, all below count, in the order of their ids."""
+        ranks = self.ranks_for(len(rows), ids, count)
+        if ranks is None:
+            return np.array(sorted(rows.tolist(), key=ids.__getitem__), dtype=np.int64)
+        return rows[np.argsort(ranks[rows])]
 
     def _resorted(self, count: int) -> Ranks:
         return np.array(sorted(range(count), key=self._ids.__getitem__), dtype=np.int32)

@@ -187,7 +187,8 @@ class PostingsIndex:
             allowed: By row, at least as long as the rows so far; False keeps a row out. None: all.
             weights: By row, >= 0 and finite; each score is multiplied by its row's weight before ranking. None: 1.
             id_of: The id of a row; ties fall to the smaller id.
-            ranks_of: Gives (rows or more,) numbers in the order of the ids, where many ties are to be settled fast.
+            ranks_of: Told how many ids would be compared, gives (rows or more,) numbers in the order of the ids; or
+                None, where comparing is cheaper.
 
         Returns:
             V rankings, best first, scores > 0, at most k rows; fewer when fewer match.

@@ -158,7 +158,7 @@ def _lexical_arm(
             allowed=allowed,
             weights=weights,
             id_of=state.rows.ids.__getitem__,
-            ranks_of=lambda: state.id_order.ranks(state.rows.ids, len(state.rows)),
+            ranks_of=lambda compared: state.id_order.ranks_for(compared, state.rows.ids, len(state.rows)),
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
         notes.lost("lexical", error, "searched by meaning alone")

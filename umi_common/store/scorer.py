@@ -19,8 +19,9 @@ from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting, mean_okapi_idf
 from umi_common.store.corpus import Corpus, Part
-from umi_common.store.terms import Impacts, Term, Unpacked, new_terms, worked_out
+from umi_common.store.terms import Impacts, Term, largest, new_terms, worked_out
 from umi_common.store.totals import Totals
+from umi_common.store.unpacked import Unpacked
 
 DIRECT = 4_096
 """Documents of a term up to which its largest impact is taken from the list of all; above, from its frontiers."""
@@ -70,12 +71,8 @@ class Scorer:
         """Over documents."""
         corpus = self.corpus
         average = corpus.total_length / corpus.documents if corpus.total_length else 1.0
-        return Weighting(
-            self.config,
-            corpus.documents,
-            average,
-            lambda: mean_okapi_idf(corpus.documents, corpus.document_frequencies()),
-        )
+        count = corpus.documents
+        return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.document_frequencies()))
 
     @cached_property
     def _norms(self) -> Floats:
@@ -102,14 +99,14 @@ class Scorer:
 
     def _found(self, texts: Collection[str]) -> list[Term]:
         """Those that some live document holds, in their order."""
-        known = self._terms  # another takes its place when it is full
-        new = [text for text in texts if text not in known]
-        if not new:
-            return [known[text] for text in texts]
-        fresh = {term.text: term for term in new_terms(self.corpus, self.weighting, new)}
-        self.remembers(TERM_ENTRIES * len(fresh))
-        self._terms.update(fresh)
-        found = [known.get(text) or fresh.get(text) for text in texts]
+        found = list(map(self._terms.get, texts))
+        if None in found:
+            new, unpacked = [text for text, term in zip(texts, found, strict=True) if term is None], self._unpacked
+            terms = new_terms(self.corpus, self.weighting, new) if unpacked is None else unpacked.terms(new)
+            fresh = {term.text: term for term in terms}
+            self.remembers(TERM_ENTRIES * len(fresh))
+            self._terms.update(fresh)
+            found = [term or fresh.get(text) for text, term in zip(texts, found, strict=True)]
         return [term for term in found if term is not None]
 
     def remembers(self, entries: int) -> bool:
@@ -128,23 +125,26 @@ class Scorer:
     def impacts(self, terms: Sequence[Term]) -> list[Impacts]:
         """`Term.impacts` of each."""
         known = [term.impacts for term in terms]
-        new = [term for term, impacts in zip(terms, known, strict=True) if impacts is None]
-        if new:
+        if None in known:
+            new = [term for term, impacts in zip(terms, known, strict=True) if impacts is None]
             fresh = iter(self._worked_out(new))
             known = [next(fresh) if impacts is None else impacts for impacts in known]
         return known  # type: ignore[return-value]  # mypy does not see that none is None
 
     def _worked_out(self, terms: Sequence[Term]) -> list[Impacts]:
         postings = sum([term.df for term in terms])
-        if self._unpacked is None:
-            self._read += postings
-            if self._postings <= min(4 * self._read, UNPACKED_MAX):
-                self._unpacked = Unpacked(self.corpus, self.weighting, self._norms)
-        found = worked_out(self.weighting, self.norms, terms) if self._unpacked is None else self._unpacked.cut(terms)
+        found = worked_out(self.weighting, self.norms, terms)
         if self.remembers(postings):
             for term, impacts in zip(terms, found, strict=True):
                 term.impacts = impacts
+        self._read += postings
+        if self._unpacked is None and self.unpacks(4 * self._read):
+            self._unpacked = Unpacked(self.corpus, self.weighting, self._norms)
         return found
+
+    def unpacks(self, spent: int) -> bool:
+        """Whether all postings may be unpacked: as many have been paid for, and there are not too many."""
+        return self._postings <= min(spent, UNPACKED_MAX)
 
     @cached_property
     def _postings(self) -> int:
@@ -171,13 +171,13 @@ class Scorer:
         """The sum of the terms' largest impacts: no document scores more."""
         self._work_out_uppers([term for term in query.terms if term.upper is None])
         pairs = zip(query.terms, query.repeats, strict=True)
-        return query.floor + sum([repeats * self.upper(term) for term, repeats in pairs])
+        return query.floor + sum([repeats * (term.upper or 0.0) for term, repeats in pairs])
 
     def _work_out_uppers(self, terms: Sequence[Term]) -> None:
         few = [term for term in terms if term.df <= DIRECT]
         for term, (rows, worth) in zip(few, self.impacts(few), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
-            term.upper = max(0.0, float(living.max()))
+            term.upper = max(0.0, largest(living))
         for term in terms:
             if term.df > DIRECT:
                 term.upper = max(0.0, *[self._largest(term.idf, *place) for place in term.places])

@@ -13,6 +13,12 @@ from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting, mean_okapi_idf
 from umi_common.store.scorer import QueryTerms, Scorer
 from umi_common.store.terms import SourceImpacts, Term, all_postings
+from umi_common.store.unpacked import UnpackedSources, in_sources
+
+SOURCES_ADDED_UP = 65_536
+"""Sources up to which adding up what all of them are worth is faster than looking up those asked for."""
+NEW_TERM = 1_000
+"""What working out a term by itself costs beside its postings, in postings unpacked."""
 
 
 @dataclass(eq=False)
@@ -20,6 +26,9 @@ class SourceScorer:
     """Like `Scorer`, a level up; rows without a source take no part."""
 
     scorer: Scorer
+    _unpacked: UnpackedSources | None = None
+    _spent: int = 0
+    """On terms worked out one by one, in postings."""
 
     @cached_property
     def weighting(self) -> Weighting:
@@ -37,50 +46,60 @@ class SourceScorer:
 
     def score(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
         """(score of each source code asked for, the largest any source could reach); 0 for NO_SOURCE."""
-        every = np.zeros(len(self.norms) + 1, np.float64)  # the last is that of NO_SOURCE
-        bound = floor = 0.0
-        for found, repeats in zip(self._impacts(query.terms), query.repeats, strict=True):
-            every[found.codes] += found.worth if repeats == 1 else repeats * found.worth
-            bound += repeats * found.upper
-            floor += repeats * found.idf
-        floor *= self.weighting.floor
+        impacts = self._impacts(query.terms)
+        worth = _looked_up if len(self.norms) > SOURCES_ADDED_UP else _added_up
+        scores = worth(impacts, query.repeats, sources, len(self.norms))
+        pairs = list(zip(impacts, query.repeats, strict=True))
+        bound = sum([repeats * found.upper for found, repeats in pairs])
+        floor = self.weighting.floor
         if floor:
-            every[every > 0.0] += floor
-        return every.take(sources), bound + floor
+            floor *= sum([repeats * found.idf for found, repeats in pairs])
+            scores[scores > 0.0] += floor
+        return scores, bound + floor
 
     def _impacts(self, terms: Sequence[Term]) -> list[SourceImpacts]:
         """What each term is worth in the sources that hold it."""
         new = [term for term in terms if term.of_sources is None]
         if new:
-            for term, found in zip(new, self._worked_out(new), strict=True):
-                term.of_sources = found
-                self.scorer.remembers(len(found.codes))
+            if self._unpacked is None:
+                self._work_out(new)
+            else:
+                for term in new:
+                    term.of_sources = self._unpacked.of(term)
         return [term.of_sources for term in terms if term.of_sources is not None]
 
-    def _worked_out(self, terms: Sequence[Term]) -> list[SourceImpacts]:
+    def _work_out(self, terms: Sequence[Term]) -> None:
         """In one pass over all their postings."""
-        corpus, width = self.scorer.corpus, len(self.norms) + 1
+        corpus, width = self.scorer.corpus, len(self.norms)
         rows, tf, ends = all_postings(terms)
         if corpus.documents < corpus.rows:
             tf *= corpus.alive.take(rows)
-        place = corpus.sources.take(rows) + 1  # the first is that of NO_SOURCE
-        start = ends[0]
-        for which, stop in enumerate(ends[1:], 1):
-            place[start:stop] += which * width
-            start = stop
-        totals = np.bincount(place, tf, len(terms) * width)
-        totals[::width] = 0.0
-        held = totals.nonzero()[0]
-        codes = held % width - 1
-        worth = self.weighting.gains(totals.take(held), self.norms.take(codes))
-        found, edges = [], held.searchsorted(np.arange(len(terms) + 1) * width).tolist()
-        for start, stop in pairwise(edges):
-            found.append(self._of_one(codes[start:stop], worth[start:stop]))
-        return found
+        sizes = [stop - start for start, stop in pairwise([0, *ends])]
+        starts, codes, counts = in_sources(sizes, corpus.sources.take(rows), tf, width)
+        gains = self.weighting.gains(counts, self.norms.take(codes))
+        for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
+            term.of_sources = SourceImpacts.of(self.weighting, codes[start:stop], gains[start:stop])
+            self.scorer.remembers(stop - start)
+        self._spent += ends[-1] + NEW_TERM * len(terms)
+        if self.scorer.unpacks(self._spent):
+            self._unpacked = UnpackedSources(corpus, self.weighting, self.norms)
 
-    def _of_one(self, codes: Ints, gains: Floats) -> SourceImpacts:
-        if not len(codes):
-            return SourceImpacts(codes, gains, 0.0, 0.0)
-        idf = self.weighting.idf(len(codes))
-        worth = idf * gains
-        return SourceImpacts(codes, worth, idf, max(0.0, float(worth.max())))
+
+def _added_up(impacts: Sequence[SourceImpacts], repeats: Sequence[int], sources: Ints, count: int) -> Floats:
+    """What each of `sources` (NO_SOURCE among them) is worth, from sums over all `count` sources."""
+    every = np.zeros(count + 1, np.float64)  # the last is that of NO_SOURCE
+    for found, times in zip(impacts, repeats, strict=True):
+        every[found.codes] += found.worth if times == 1 else times * found.worth
+    return every.take(sources)
+
+
+def _looked_up(impacts: Sequence[SourceImpacts], repeats: Sequence[int], sources: Ints, _: int) -> Floats:
+    """The same for the sources asked for alone."""
+    scores = np.zeros(len(sources), np.float64)
+    for found, times in zip(impacts, repeats, strict=True):
+        if len(found.codes):
+            at = found.codes.searchsorted(sources)
+            worth = times * found.worth.take(at, mode="clip")
+            worth *= found.codes.take(at, mode="clip") == sources
+            scores += worth
+    return scores

@@ -15,9 +15,6 @@ from umi_common.pool import Floats, Ints
 from umi_common.store.bm25 import Weighting
 from umi_common.store.corpus import Corpus, Part
 
-AT_ONCE = 16_384
-"""Postings unpacked in one step: what it needs stays in the processor's cache and is not asked of the system anew."""
-
 Impacts = tuple[Ints, Floats]
 """(rows rising, idf * gain of each); dead rows may be among them."""
 
@@ -32,6 +29,15 @@ class SourceImpacts(NamedTuple):
     idf: float
     upper: float
     """The largest worth, or 0."""
+
+    @classmethod
+    def of(cls, weighting: Weighting, codes: Ints, gains: Floats) -> SourceImpacts:
+        """From the gains in the sources that hold it; `weighting` is that over sources."""
+        if not len(codes):
+            return cls(codes, gains, 0.0, 0.0)
+        idf = weighting.idf(len(codes))
+        worth = idf * gains
+        return cls(codes, worth, idf, max(0.0, largest(worth)))
 
 
 @dataclass(eq=False, slots=True)
@@ -91,33 +97,6 @@ def worked_out(weighting: Weighting, norms_of: Callable[[Ints], Floats], terms: 
     return impacts
 
 
-class Unpacked:
-    """The rows and gains of all postings of a corpus; the impacts of a term are then a few slices."""
-
-    def __init__(self, corpus: Corpus, weighting: Weighting, norms: Floats) -> None:
-        self._parts: dict[Part, Impacts] = {}
-        for part in corpus.parts:
-            rows = np.add(part.segment.offsets, part.segment.block, dtype=np.int64)
-            gains = np.empty(len(rows), np.float64)
-            for start in range(0, len(rows), AT_ONCE):
-                some = slice(start, start + AT_ONCE)
-                gains[some] = weighting.gains(part.segment.tf[some], norms.take(rows[some]))
-            self._parts[part] = rows, gains
-
-    def cut(self, terms: Sequence[Term]) -> list[Impacts]:
-        """The impacts of terms, as from `worked_out`."""
-        return [self._of(*term.places[0], term.idf) if len(term.places) == 1 else self._joined(term) for term in terms]
-
-    def _of(self, part: Part, place: int, idf: float) -> Impacts:
-        rows, gains = self._parts[part]
-        own = part.segment.span(place)
-        return rows[own], idf * gains[own]
-
-    def _joined(self, term: Term) -> Impacts:
-        found = [self._of(part, place, term.idf) for part, place in term.places]
-        return np.concatenate([rows for rows, _ in found]), np.concatenate([worth for _, worth in found])
-
-
 def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     """(rows, tf, ends) of terms, one after the other, dead rows included; those of the i-th end at ends[i]."""
     stored = [part.segment.stored(place) for term in terms for part, place in term.places]
@@ -132,3 +111,8 @@ def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
             start = stop
         ends.append(start)
     return rows, tf, ends
+
+
+def largest(values: Floats) -> float:
+    """Of at least one value; on the few of most terms `argmax` takes a quarter of the time of `max`."""
+    return values.item(values.argmax())

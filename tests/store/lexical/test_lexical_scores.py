@@ -16,7 +16,7 @@ from pytest import approx
 from rank_bm25 import BM25L, BM25Okapi, BM25Plus
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
-from umi_common.store import corpus, postings, scorer, topk, writing
+from umi_common.store import corpus, postings, scorer, sources, topk, unpacked, writing
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.engines import Moment
 from umi_common.store.lexical import PostingsIndex
@@ -44,6 +44,10 @@ def thresholds(request: pytest.FixtureRequest):
             patch.setattr(scorer, "DENSE_SHARE", 1_000)
             patch.setattr(scorer, "DENSE_BYTES_KEPT", 20)
             patch.setattr(scorer, "ENTRIES_KEPT", 120)
+            patch.setattr(sources, "SOURCES_ADDED_UP", 0)
+            patch.setattr(unpacked, "BINS", 0)
+        else:
+            patch.setattr(unpacked, "AT_ONCE", 4)
         yield
 
 
@@ -202,6 +206,25 @@ def test_after_any_history_scores_are_those_of_a_fresh_index_to_the_bit(
     other = fresh.search([query], k=4, config=config, id_of="{:03d}".format)[0]
     assert [ids[row] for row in mine.rows.tolist()] == [f"{row:03d}" for row in other.rows.tolist()]
     assert mine.scores.tolist() == other.scores.tolist()
+
+
+@given(actions, st.lists(queries, min_size=2, max_size=8), st.sampled_from(VARIANTS))
+@settings(max_examples=200, deadline=None)
+def test_a_question_gets_the_same_to_the_bit_whatever_was_asked_before(
+    history: Any, asked: list[str], config: LexicalConfig
+):
+    index, live = lived(history)
+    for query in asked:
+        never_asked = index.view()
+        never_asked._moment = Moment(index._moment.corpus)
+        results = []
+        for one in (index, never_asked):
+            found = one.search([query], k=4, config=config, id_of=str)
+            scores = one.score([query], list(live), config=config, searched=found)
+            fields = ("lexical", "bound", "coverage", "source", "source_bound", "length")
+            results.append([found[0].rows, found[0].scores, *(getattr(scores, field) for field in fields)])
+        before, fresh = ([array.tolist() for array in each] for each in results)
+        assert before == fresh
 
 
 def test_rows_that_are_dead_or_were_never_added_score_nothing():
