@@ -150,9 +150,11 @@ class DualRetriever:
         return drive(body, self._threads)
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
-        """`search` for an event loop, which it never blocks; same arguments, result and errors."""
-        told = options.get("on_stage") is not None
-        return await adrive(self._search(query, **options), self._threads, on_loop=told)
+        """`search` for an event loop, which it never blocks; same arguments, result and errors.
+
+        Searches that wait at the same time share an embedding call, unless stages are told.
+        """
+        return await adrive(self._search(query, **options), self._threads, on_loop=bool(options.get("on_stage")))
 
     def search_many(
         self,
@@ -163,10 +165,8 @@ class DualRetriever:
     ) -> list[SearchResult]:
         """A result for each query, aligned, the same as from `search`; 32 at a time are embedded and recalled at once.
 
-        LLM calls run side by side.
-
         Args:
-            queries: Any number; all are checked before any is searched.
+            queries: Any number; all are checked before any is searched, and LLM calls run side by side.
             on_stages: `search`'s on_stage for each query; None: none.
             **options: As in `search`, for all alike, but for `query_vector`.
 
@@ -184,8 +184,7 @@ class DualRetriever:
         **options: Unpack[SharedOptions],
     ) -> list[SearchResult]:
         """`search_many` for an event loop; same arguments, results and errors."""
-        told = any(on_stages or ())
-        return await adrive(self._many(queries, on_stages, options), self._threads, on_loop=told)
+        return await adrive(self._many(queries, on_stages, options), self._threads, on_loop=any(on_stages or ()))
 
     def get_context(
         self,
