@@ -15,7 +15,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from types import ModuleType
 
 import numpy as np
@@ -81,17 +81,23 @@ class Quantised:
         return scores, [Off(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)]
 
     def _products(self, asked: Codes) -> Vectors:
-        """(V, n) of codes. A long scan waits for memory, of which each core gets its own share, so they divide it."""
+        """(V, n) of codes, each row read once for all queries.
+
+        A long scan waits for memory, of which each core gets its own share, so they divide it.
+        """
         simsimd = kernel()
         assert simsimd is not None, "codes are made only where the kernel is"
-        product = partial(simsimd.cdist, asked, metric="dot", out_dtype="float32")
+
+        def product(codes: Codes) -> Vectors:
+            return np.asarray(simsimd.cdist(codes, asked, metric="dot", out_dtype="float32"))
+
         cores = min(CORES, self.codes.nbytes // BYTES_A_CORE)
         if cores < 2:
-            return np.asarray(product(self.codes))
+            return np.ascontiguousarray(product(self.codes).T)
         with ThreadPoolExecutor(cores - 1, "umi-scan") as pool:
             first, *others = np.array_split(self.codes, cores)
             found = [pool.submit(product, codes) for codes in others]
-            return np.concatenate([product(first), *[each.result() for each in found]], axis=1)
+            return np.ascontiguousarray(np.concatenate([product(first), *[each.result() for each in found]]).T)
 
 
 @dataclass(frozen=True, slots=True)
