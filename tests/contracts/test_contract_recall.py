@@ -13,7 +13,7 @@ from oracle import Oracle, best
 from umi_common.config import DecayConfig
 from umi_common.filters import parse_filter
 from umi_common.pool import FIRST_RANK, NO_POSITION, NO_SOURCE, NOT_RANKED
-from umi_common.protocols import NEIGHBOURS_OF, Probe
+from umi_common.protocols import NEIGHBOURS_OF, Asked, Probe
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.types import Chunk, TimeRange
 
@@ -151,6 +151,55 @@ def test_several_probes_share_one_pool_in_which_each_scores_every_row(store, kin
             together.lexical[variation, rows], alone.lexical[0], rtol=0, atol=kind.bm25 * alone.lexical_bound[0]
         )
     assert union <= set(together.ids)
+
+
+def side_by_side(pool):
+    """Pairs of rows that are neighbours, which is all that sources and positions say."""
+    place = {
+        (source, position): row
+        for row, (source, position) in enumerate(zip(pool.source.tolist(), pool.position.tolist(), strict=True))
+        if source != NO_SOURCE and position != NO_POSITION
+    }
+    return {(row, place.get((source, position + 1))) for (source, position), row in place.items()}
+
+
+def test_searches_asked_together_find_what_each_finds_alone(new_store, kind):
+    embedder = CountingEmbedder(HashEmbedder())
+    store = new_store(embedder)
+    chunks = corpus()
+    store.add(chunks)
+    first, second, third, fourth = ([Probe(query)] for query in queries())
+    asked = [
+        Asked(first, 5, NOW, around=1),
+        Asked(second, 5, NOW, around=1),
+        Asked([*third, Probe("night train", ids=(chunks[0].id,))], 5, NOW, around=1),
+        Asked(fourth, 8, NOW - timedelta(hours=30), where=ANN, decay=FORGETTING),
+        Asked(first, 5, NOW, window=WEEK),
+    ]
+    alone = [
+        store.recall(
+            each.probes,
+            depth=each.depth,
+            now=each.now,
+            where=each.where,
+            window=each.window,
+            decay=each.decay,
+            around=each.around,
+        )
+        for each in asked
+    ]
+    before = embedder.query_calls
+    for own, pool in zip(alone, store.recall_many(asked), strict=True):
+        assert tuple(pool.ids) == tuple(own.ids)
+        assert pool.mode == own.mode
+        assert (pool.lexical_rank == own.lexical_rank).all() and (pool.dense_rank == own.dense_rank).all()
+        assert side_by_side(pool) == side_by_side(own)
+        bound = kind.bm25 * float(own.lexical_bound.max())
+        np.testing.assert_allclose(pool.lexical, own.lexical, rtol=0, atol=bound)
+        np.testing.assert_allclose(pool.dense, own.dense, rtol=0, atol=kind.cosine)
+        np.testing.assert_allclose(pool.dense_mean, own.dense_mean, rtol=0, atol=1e-6)
+    assert embedder.query_calls == before + 1
+    assert store.recall_many([]) == []
 
 
 def test_all_probes_are_embedded_in_one_call_and_those_with_a_vector_not_at_all(new_store):
