@@ -102,11 +102,10 @@ class Threads:
             while group:
                 as_few, parted = grouped([carried.calls[0] for carried in group])
                 outcomes = parted([outcome_of(call.run) for call in as_few])
-                going = [each for each, outcome in zip(group, outcomes, strict=True) if each.goes_on(outcome)]
-                group = [carried for carried in going if carried.has_company]
-                for carried in going:
-                    if not carried.has_company:
-                        self._hand_on(carried)
+                group = [each for each, outcome in zip(group, outcomes, strict=True) if each.goes_on(outcome)]
+                for carried in [each for each in group if not each.has_company]:
+                    self._hand_on(carried)
+                    group.remove(carried)
         except BaseException as error:
             for carried in group:
                 carried.tell(carried.told.set_exception, error)
