@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
@@ -18,10 +19,10 @@ from umi_common.errors import EmptyQuery, InputError, SearchUnavailable
 from umi_common.evaluation.beir import Keys, load_beir
 from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
-from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder
+from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.store import candidates
 from umi_common.store.hybrid import HybridStore
-from umi_common.threads import Threads
+from umi_common.threads import CARRIERS_MAX, TOGETHER_MAX, Threads
 from umi_common.together import together
 from umi_common.types import Chunk
 
@@ -162,8 +163,6 @@ def test_deep_search_costs_one_recall_more_for_all_and_the_llm_is_asked_side_by_
 
 
 async def test_awaited_llm_calls_are_bounded(store, queries):
-    import asyncio
-
     class Model:
         active = most = 0
 
@@ -244,9 +243,37 @@ def test_without_an_embedder_the_words_answer_for_all():
             umi.search_many(["apple", "pear"], strategy="vector")
 
 
-async def test_the_event_loop_stays_free(store, queries):
-    import asyncio
+@pytest.mark.parametrize("deep", [False, True], ids=["fast", "deep"])
+@pytest.mark.parametrize("told", [False, True], ids=["silent", "told"])
+async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told, deep):
+    begun, released, asked = threading.Event(), threading.Event(), []
 
+    class Waiting(HashEmbedder):
+        def embed_queries(self, texts):
+            asked.append(len(texts))
+            if len(asked) == CARRIERS_MAX:
+                begun.set()
+            released.wait(5)
+            return super().embed_queries(texts)
+
+    words = [f"word{n}" for n in range(16)]
+    with HybridStore.open(embedder=Waiting(64)) as store:
+        store.add([Chunk(word, f"{word} and more") for word in words])
+        config = UmiConfig(routing={"mode": "always"})
+        umi = DualRetriever(store, rewriter=ScriptedLLM(lambda _: ["and"]), config=config)
+        options = {"deep_search": deep, "on_stage": (lambda name: lambda stage: None) if told else None, "now": NOW}
+        tasks = [asyncio.create_task(umi.asearch(word, **options)) for word in words]
+        await asyncio.to_thread(begun.wait, 5)
+        released.set()
+        found = await asyncio.gather(*tasks)
+        calls = len(asked)
+        assert [result.ids[0] for result in found] == words
+        assert TOGETHER_MAX in asked or deep
+        assert calls < 16 * (1 + deep) // 2
+        assert [plain(result) for result in found] == [plain(umi.search(word, **options)) for word in words]
+
+
+async def test_the_event_loop_stays_free(store, queries):
     umi = DualRetriever(store)
     await umi.asearch_many(queries)
     gaps = []

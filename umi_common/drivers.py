@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -56,7 +56,7 @@ async def adrive(body: Body[T], threads: Threads, *, on_loop: bool = False) -> T
                 await asyncio.sleep(0)
                 calls = body.send([])
             else:
-                calls = body.send(await _awaited(calls, threads.executor()))
+                calls = body.send(await _awaited(calls, threads))
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
@@ -64,19 +64,19 @@ async def adrive(body: Body[T], threads: Threads, *, on_loop: bool = False) -> T
             body.close()
 
 
-async def _awaited(calls: Sequence[Call], executor: Executor) -> list[Outcome]:
+async def _awaited(calls: Sequence[Call], threads: Threads) -> list[Outcome]:
     """The outcomes of calls that run together."""
     free = asyncio.Semaphore(AWAITED_MAX)
 
     async def in_turn(call: Call) -> Outcome:
         if call is calls[0] and len(calls) > 1:
             await asyncio.sleep(HEAD_START)
-        try:
-            async with free:
-                if call.arun is not None:
-                    return await call.arun()
-                return await asyncio.get_running_loop().run_in_executor(executor, call.run)
-        except Exception as error:  # noqa: BLE001 - the body judges it
-            return Failure(error)
+        async with free:
+            if call.arun is None:
+                return await threads.answer(call)
+            try:
+                return await call.arun()
+            except Exception as error:  # noqa: BLE001 - the body judges it
+                return Failure(error)
 
     return await asyncio.gather(*map(in_turn, calls))

@@ -152,7 +152,7 @@ class DualRetriever:
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
         """`search` for an event loop, which it never blocks; same arguments, result and errors.
 
-        Searches that wait at the same time share an embedding call, unless stages are told.
+        Searches that wait at the same time share an embedding call.
         """
         return await adrive(self._search(query, **options), self._threads, on_loop=bool(options.get("on_stage")))
 

@@ -77,6 +77,18 @@ class Threads:
         finally:
             carried.given_up = True
 
+    async def answer(self, call: Call) -> Outcome:
+        """What one blocking call gives, together with others of its kind that wait."""
+
+        def body() -> Body[Outcome]:
+            (outcome,) = yield (call,)
+            return outcome
+
+        asking = body()
+        finished = await self.carry(asking, next(asking))
+        assert isinstance(finished, Finished), "it asks for nothing else"
+        return finished.result
+
     def _hand_on(self, carried: _Carried) -> None:
         if carried.has_company:
             self._waiting.append(carried)
