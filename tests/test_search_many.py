@@ -15,7 +15,7 @@ from umi_common.calls import Call, Failure
 from umi_common.config import UmiConfig
 from umi_common.drivers import drive
 from umi_common.embedders import default_embedder
-from umi_common.errors import EmptyQuery, InputError, SearchUnavailable
+from umi_common.errors import EmptyQuery, InputError, InvalidVector, SearchUnavailable
 from umi_common.evaluation.beir import Keys, load_beir
 from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
@@ -271,6 +271,18 @@ async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told,
         assert TOGETHER_MAX in asked or deep
         assert calls < 16 * (1 + deep) // 2
         assert [plain(result) for result in found] == [plain(umi.search(word, **options)) for word in words]
+
+
+async def test_what_is_wrong_with_one_search_costs_those_beside_it_nothing(store, queries):
+    umi = DualRetriever(store)
+    asked = [{}, {"query_vector": [1.0, 2.0]}, {"where": {"session": "none"}}, {"time_range": (None, NOW)}, {}]
+    searches = [umi.asearch(query, now=NOW, **options) for query, options in zip(queries, asked * 4, strict=False)]
+    found = await asyncio.gather(*searches, return_exceptions=True)
+    for query, options, result in zip(queries, asked * 4, found, strict=False):
+        if "query_vector" in options:
+            assert isinstance(result, InvalidVector)
+        else:
+            assert plain(result) == plain(umi.search(query, now=NOW, **options))
 
 
 async def test_the_event_loop_stays_free(store, queries):
