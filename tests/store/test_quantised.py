@@ -46,8 +46,8 @@ KINDS = st.sampled_from(["usual", "few values", "one coordinate rules", "crowded
 @settings(max_examples=200, deadline=None)
 def test_no_score_is_farther_off_than_the_bound_says(seed: int, count: int, dim: int, kind: str):
     rows, queries = _rows(seed, count, dim, kind=kind), _rows(seed + 1, 3, dim, kind="usual")
-    scores, offs = Quantised.of(rows).scores(queries)
-    for query, about, off in zip(queries, scores, offs, strict=True):
+    scan = Quantised.of(rows).scan(queries)
+    for query, about, off in zip(queries, scan.scores, scan.offs, strict=True):
         far = np.abs(about - rows.astype(np.float64) @ query.astype(np.float64))
         assert (far <= off.at(np.arange(count))).all() and (far <= off.most).all()
 
@@ -57,10 +57,10 @@ def test_no_score_is_farther_off_than_the_bound_says(seed: int, count: int, dim:
 @settings(max_examples=30, deadline=None)
 def test_cores_that_divide_a_scan_find_what_one_finds(seed: int, count: int, asked: int):
     rows, queries = _rows(seed, count, 16, kind="usual"), _rows(seed + 1, asked, 16, kind="usual")
-    alone, _ = Quantised.of(rows).scores(queries)
+    alone = Quantised.of(rows).scan(queries).scores
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantised, "BYTES_A_CORE", 64)
-        divided, _ = Quantised.of(rows).scores(queries)
+        divided = Quantised.of(rows).scan(queries).scores
     assert divided.tobytes() == alone.tobytes()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from umi_common.pool import Floats, Ints, Vectors
-from umi_common.store.quantised import Off, Quantised, QuantisedRows, kernel
+from umi_common.store.quantised import Off, QuantisedRows, Scan, kernel
 from umi_common.store.rows import Mask
 from umi_common.store.topk import Ranking, runs
 
@@ -41,6 +41,11 @@ def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
     return np.where(scores > 0, scores * weights, scores)
 
 
+def scanned_by_codes(count: int) -> bool:
+    """Whether an exact search of so many rows reads their codes first."""
+    return count >= QUANTISED_FROM and kernel() is not None
+
+
 def search_exact(
     matrix: Vectors,
     queries: Vectors,
@@ -51,6 +56,7 @@ def search_exact(
     ids: Sequence[str],
     quantised: QuantisedRows | None = None,
     first: int = 0,
+    scan: Scan | None = None,
 ) -> list[Ranking]:
     """For each of V unit queries the best k rows by decayed cosine, best first.
 
@@ -63,6 +69,7 @@ def search_exact(
         ids: By row, for ties.
         quantised: The codes of the matrix, used where it is large; None: never.
         first: Rows before it are left out.
+        scan: What the codes say of the queries, where that is known.
     """
     if len(matrix) <= first:
         return [NOTHING for _ in queries]
@@ -70,8 +77,8 @@ def search_exact(
     some, few = matrix[first:], held.few()
     if few is not None:
         found = [(few, scores) for scores in cosines(some[few], queries)]
-    elif quantised is not None and len(some) >= QUANTISED_FROM and kernel() is not None:
-        found = _near_the_best(some, queries, quantised.of(matrix, first), held)
+    elif quantised is not None and scanned_by_codes(len(some)):
+        found = _near_the_best(some, queries, scan or quantised.of(matrix, first).scan(queries), held)
     else:
         found = []
         for scores in cosines(some, queries):
@@ -121,10 +128,10 @@ class _Held:
         return scores if self.allowed is None else np.where(self.allowed, scores, NOWHERE)
 
 
-def _near_the_best(matrix: Vectors, queries: Vectors, codes: Quantised, held: _Held) -> list[tuple[Ints, Floats]]:
+def _near_the_best(matrix: Vectors, queries: Vectors, scan: Scan, held: _Held) -> list[tuple[Ints, Floats]]:
     """For each query the rows that may be among the best k, and their exact cosines."""
     found = []
-    for query, scores, off in zip(queries, *codes.scores(queries), strict=True):
+    for query, scores, off in zip(queries, scan.scores, scan.offs, strict=True):
         rows = held.best(scores, off)
         found.append((rows, cosines(matrix[rows], query[None])[0]))
     return found

@@ -13,7 +13,7 @@ from umi_common.store.chroma import Generation
 from umi_common.store.dense import NOTHING, cosines, rank_rows, search_exact
 from umi_common.store.distinct import distinct
 from umi_common.store.generations import Generations
-from umi_common.store.quantised import QuantisedRows
+from umi_common.store.quantised import QuantisedRows, Scan
 from umi_common.store.rows import Mask
 from umi_common.store.topk import Ranking
 
@@ -36,6 +36,7 @@ class DenseSearch:
         allowed: (n,) rows that may be found, none of them zeros; None: all.
         weights: (n,) in (0, 1], decay; None: 1.
         quantised: Codes of the vectors.
+        scan: What they say of the queries, where searches that go together have had it worked out.
     """
 
     vectors: Vectors
@@ -46,12 +47,13 @@ class DenseSearch:
     allowed: Mask | None
     weights: Floats | None
     quantised: QuantisedRows
+    scan: Scan | None = None
 
     def run(self, generations: Generations) -> tuple[list[Ranking], str]:
         """For each query the best k rows by decayed cosine, best first, and the engine that found them."""
         generation = generations.current
         if generation is None or self._few_allowed():
-            return self.exact(self.queries), "exact"
+            return self._scanned(self.queries, 0, self.scan), "exact"
         try:
             found = generation.nearest(self.queries, OVERFETCH * self.k)
         except IndexUnavailable as error:
@@ -68,7 +70,7 @@ class DenseSearch:
         """By a scan of the stored vectors."""
         return self._scanned(queries, 0)
 
-    def _scanned(self, queries: Vectors, first: int) -> list[Ranking]:
+    def _scanned(self, queries: Vectors, first: int, scan: Scan | None = None) -> list[Ranking]:
         return search_exact(
             self.vectors,
             queries,
@@ -78,6 +80,7 @@ class DenseSearch:
             ids=self.ids,
             quantised=self.quantised,
             first=first,
+            scan=scan,
         )
 
     def _few_allowed(self) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -68,17 +69,15 @@ class Quantised:
         errors = np.sqrt(np.einsum("ij,ij->i", left, left))
         return cls(codes.astype(np.int8), steps, errors, float(errors.max(initial=0.0)))
 
-    def scores(self, queries: Vectors) -> tuple[Vectors, list[Off]]:
-        """(V, n) about the cosines of V unit queries (V, dim), and how far off those of each may be; needs the
-        `kernel`.
-        """
+    def scan(self, queries: Vectors) -> Scan:
+        """For V unit queries (V, dim); needs the `kernel`."""
         asked = Quantised.of(queries)
         scores = self._products(asked.codes)
         scores *= self.steps
         scores *= asked.steps[:, np.newaxis]
         lengths = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
         rest = asked.errors + np.float32(ROUNDING)
-        return scores, [Off(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)]
+        return Scan(scores, [Off(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
 
     def _products(self, asked: Codes) -> Vectors:
         """(V, n) of codes, each row read once for all queries.
@@ -118,6 +117,20 @@ class Off:
     def at(self, rows: Ints) -> Vectors:
         """(m,) of these rows."""
         return self.length * self.of.errors[rows] + self.rest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """What codes say of V queries."""
+
+    scores: Vectors
+    """(V, n) about the cosines."""
+    offs: Sequence[Off]
+    """V, how far from them."""
+
+    def of(self, which: slice) -> Scan:
+        """What they say of some of the queries."""
+        return Scan(self.scores[which], self.offs[which])
 
 
 class QuantisedRows:

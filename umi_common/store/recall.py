@@ -18,13 +18,17 @@ from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import Asked, Embedder
 from umi_common.store.candidates import Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
+from umi_common.store.dense import scanned_by_codes
 from umi_common.store.dense_arm import DenseSearch
 from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import unit_rows
+from umi_common.store.quantised import Scan
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
 from umi_common.store.topk import Ranking
 
+SCANNED_TOGETHER = 4_000_000
+"""Scores of a scan for several searches, 4 bytes each; for more, each search scans for itself."""
 NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
@@ -37,17 +41,36 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
     notes = [Notes() for _ in requests]
     state = indexes.state
     queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
+    corpus, scans = _about_the_corpus(indexes, state, queries), _scans(indexes, state, queries)
     pools = []
-    for asked in zip(queries, requests, _about_the_corpus(indexes, state, queries), notes, strict=True):
+    for asked in zip(queries, scans, requests, corpus, notes, strict=True):
         with indexes.turns:
             pools.append(_searched(indexes, state, *asked))
     return pools
+
+
+def _scans(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[Scan | None]:
+    """For each search what the codes say of its queries, where several can be worked out together."""
+    every = [vectors for vectors in queries if vectors is not None]
+    count, asked = len(state.rows), sum(map(len, every))
+    if len(every) < 2 or indexes.generations.current is not None or not scanned_by_codes(count):
+        return [None] * len(queries)
+    if asked * count > SCANNED_TOGETHER:
+        return [None] * len(queries)
+    scan, start = state.quantised.of(state.vectors).scan(np.concatenate(every)), 0
+    scans: list[Scan | None] = []
+    for vectors in queries:
+        stop = start + (0 if vectors is None else len(vectors))
+        scans.append(None if vectors is None else scan.of(slice(start, stop)))
+        start = stop
+    return scans
 
 
 def _searched(
     indexes: Indexes,
     state: State,
     queries: Vectors | None,
+    scan: Scan | None,
     request: Request,
     corpus: Mapping[str, Any],
     notes: Notes,
@@ -56,7 +79,7 @@ def _searched(
     allowed = indexes.mask(state, request.where, request.window)
     weights = state.rows.decay(request.now, request.decay)
     lexical = _lexical_arm(indexes, state, request, allowed, weights, notes)
-    dense = _dense_arm(indexes, state, queries, request, allowed, weights, notes)
+    dense = _dense_arm(indexes, state, queries, scan, request, allowed, weights, notes)
     if lexical is None and dense is None:
         raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
     notes.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
@@ -169,6 +192,7 @@ def _dense_arm(
     indexes: Indexes,
     state: State,
     queries: Vectors | None,
+    scan: Scan | None,
     request: Request,
     allowed: Mask | None,
     weights: Floats | None,
@@ -179,7 +203,7 @@ def _dense_arm(
     if state.present is not None:
         allowed = state.present if allowed is None else state.present & allowed
     rows, vectors = state.rows, state.vectors
-    search = DenseSearch(vectors, rows.seq, rows.ids, queries, request.depth, allowed, weights, state.quantised)
+    search = DenseSearch(vectors, rows.seq, rows.ids, queries, request.depth, allowed, weights, state.quantised, scan)
     found, notes.facts["dense_engine"] = search.run(indexes.generations)
     fault = indexes.generations.fault
     if fault is not None:
