@@ -1,0 +1,65 @@
+"""Searches that share a scan of the codes find, to the last bit, what each finds alone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from umi_common.config import DecayConfig
+from umi_common.filters import parse_filter
+from umi_common.pool import PER_ROW, PER_VARIATION, PER_VARIATION_AND_ROW
+from umi_common.protocols import Asked, Probe
+from umi_common.sim import HashEmbedder
+from umi_common.store import dense, recall
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk, TimeRange
+
+NOW = datetime(2024, 5, 1, tzinfo=timezone.utc)
+SIZE = 300
+
+
+@pytest.fixture(scope="module")
+def store():
+    dice = np.random.default_rng(3)
+    with HybridStore.open(embedder=HashEmbedder(32)) as opened:
+        vectors = dice.standard_normal((SIZE, 32)).astype(np.float32)
+        vectors[::17] = 0.0  # no vector
+        words = "red blue green boat train night coast snow river".split()  # noqa: SIM905
+        opened.add(
+            [
+                Chunk(
+                    f"c{int(dice.integers(10**6))}-{n}",
+                    " ".join(dice.choice(words, 5)),
+                    metadata={"even": n % 2 == 0, "rare": n % 60 == 0},
+                    source=f"s{n // 20}",
+                    position=n,
+                    event_time=NOW - timedelta(hours=n),
+                )
+                for n in range(SIZE)
+            ],
+            vectors=vectors,
+        )
+        yield opened
+
+
+@pytest.mark.parametrize("together", [recall.SCANNED_TOGETHER, 100], ids=["one scan", "too many scores for one"])
+def test_pools_are_equal_to_the_bit(store, monkeypatch, together):
+    monkeypatch.setattr(dense, "QUANTISED_FROM", 50)
+    monkeypatch.setattr(recall, "SCANNED_TOGETHER", together)
+    asked = [
+        Asked([Probe("red boat")], 10, NOW, around=1),
+        Asked([Probe("night train"), Probe("blue river"), Probe("snow")], 10, NOW, around=1),
+        Asked([Probe("coast")], 5, NOW, where=parse_filter({"even": True})),
+        Asked([Probe("coast")], 5, NOW, where=parse_filter({"rare": True})),
+        Asked([Probe("", np.zeros(32, dtype=np.float32))], 5, NOW),
+        Asked([Probe("green")], 20, NOW + timedelta(days=3), decay=DecayConfig(half_life_hours=48.0)),
+        Asked([Probe("green")], 20, NOW, window=TimeRange(NOW - timedelta(hours=90), None)),
+    ]
+    for each, pool in zip(asked, store.recall_many(asked), strict=True):
+        (alone,) = store.recall_many([each])
+        assert tuple(pool.ids) == tuple(alone.ids)
+        assert len(pool) or not each.probes[0].text
+        for name in (*PER_ROW, *PER_VARIATION, *PER_VARIATION_AND_ROW):
+            assert np.asarray(getattr(pool, name)).tobytes() == np.asarray(getattr(alone, name)).tobytes(), name
