@@ -33,7 +33,7 @@ from umi_common.store.rows import Mask, RowTable
 from umi_common.store.state import Change, State
 from umi_common.types import TimeRange
 
-SEARCHES_AT_ONCE = max(2, (os.cpu_count() or 1) // 2)
+SEARCHES_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 """More would wait for one another's interpreter lock, and all of them take longer."""
 DEAD_ROWS_MAX = 50_000
 """Rows of removed chunks, where they are also more than half, at which all rows are numbered afresh."""

@@ -14,8 +14,8 @@ from umi_common.pool import Ints
 from umi_common.store.analyzer import Analyzer, pieces
 from umi_common.store.growing import Growing
 
-LETTERS_KEPT = 300_000
-"""Of pieces whose terms are remembered; some 30,000 pieces, 6 MB. Then remembering starts over."""
+LETTERS_KEPT = 200_000
+"""Of pieces whose terms are remembered; some 20,000 pieces, 4 MB. Then remembering starts over."""
 TEXTS_AT_ONCE = 1_000
 """Texts cut into pieces together: few enough for the processor's cache."""
 
