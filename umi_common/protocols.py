@@ -88,6 +88,19 @@ class Asked:
     decay: DecayConfig | None = None
     around: int = 0
 
+    def of(self, store: Store) -> Pool:
+        """What the store recalls; raises as `Store.recall`."""
+        return store.recall(
+            self.probes,
+            depth=self.depth,
+            now=self.now,
+            where=self.where,
+            window=self.window,
+            lexical=self.lexical,
+            decay=self.decay,
+            around=self.around,
+        )
+
 
 NEIGHBOURS_OF = 4
 """One in so many of each arm's best brings the chunks beside it into the pool."""

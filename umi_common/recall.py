@@ -192,19 +192,7 @@ def _recalled(store: Store, searches: Sequence[Asked]) -> list[Pool]:
     together: Callable[[Sequence[Asked]], list[Pool]] | None = getattr(store, "recall_many", None)
     if together is not None and len(searches) > 1:
         return together(searches)
-    return [
-        store.recall(
-            asked.probes,
-            depth=asked.depth,
-            now=asked.now,
-            where=asked.where,
-            window=asked.window,
-            lexical=asked.lexical,
-            decay=asked.decay,
-            around=asked.around,
-        )
-        for asked in searches
-    ]
+    return [asked.of(store) for asked in searches]
 
 
 def _first(pools: Sequence[Pool], which: slice) -> Pool:

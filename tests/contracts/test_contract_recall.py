@@ -176,18 +176,7 @@ def test_searches_asked_together_find_what_each_finds_alone(new_store, kind):
         Asked(fourth, 8, NOW - timedelta(hours=30), where=ANN, decay=FORGETTING),
         Asked(first, 5, NOW, window=WEEK),
     ]
-    alone = [
-        store.recall(
-            each.probes,
-            depth=each.depth,
-            now=each.now,
-            where=each.where,
-            window=each.window,
-            decay=each.decay,
-            around=each.around,
-        )
-        for each in asked
-    ]
+    alone = [each.of(store) for each in asked]
     before = embedder.query_calls
     for own, pool in zip(alone, store.recall_many(asked), strict=True):
         assert tuple(pool.ids) == tuple(own.ids)

@@ -21,6 +21,7 @@ from umi_common.store.topk import Ranking
 from umi_common.taken import TakenIds, TakenRows
 from umi_common.types import Degradation, TimeRange
 
+NO_ROWS = np.zeros(0, dtype=np.int64)
 TAKEN_AT_ONCE = 512
 """Vectors taken together: they stay in a core's cache until all queries have been compared with them."""
 
@@ -60,7 +61,7 @@ class Found:
     queries: Vectors | None
     lexical: Sequence[Ranking] | None
     dense: Sequence[Ranking] | None
-    named: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    named: Ints = field(default_factory=lambda: NO_ROWS)
     """Rows that join whether an arm found them or not."""
 
 

@@ -6,7 +6,7 @@ threads would fight over the cores with those of other searches. Ties fall to th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.quantised import Off, QuantisedRows, Scan, kernel
 from umi_common.store.rows import Mask
-from umi_common.store.topk import Ranking, runs
+from umi_common.store.topk import Ranking
 
 QUANTISED_FROM = 4_000
 """Rows from which the codes are read first."""
@@ -142,7 +142,17 @@ def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids
     decided = scores if weights is None else decayed(scores, weights[rows])
     order = np.argsort(-decided)
     falling = decided[order]
-    for first, last in runs(falling, k):
+    for first, last in _runs(falling, k):
         order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
     best = order[:k]
     return Ranking(rows[best], falling[:k], cosines=scores[best])
+
+
+def _runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
+    """(first, behind the last) of each run of equal values that begins among the first k."""
+    equal = (falling[1:] == falling[:-1]).nonzero()[0]
+    if len(equal):
+        breaks = (np.diff(equal) > 1).nonzero()[0]
+        firsts = equal[np.append(0, breaks + 1)].tolist()
+        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
+        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)

@@ -16,7 +16,7 @@ from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.errors import EmbedderError, InvalidVector, SearchUnavailable
 from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import Asked, Embedder
-from umi_common.store.candidates import Found, Notes, Request, pool_of
+from umi_common.store.candidates import NO_ROWS, Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
 from umi_common.store.dense import scanned_by_codes
 from umi_common.store.dense_arm import DenseSearch
@@ -29,7 +29,6 @@ from umi_common.store.topk import Ranking
 
 SCANNED_TOGETHER = 4_000_000
 """Scores of a scan for several searches, 4 bytes each; for more, each search scans for itself."""
-NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) -> list[Pool]:
@@ -51,19 +50,25 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
 
 def _scans(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[Scan | None]:
     """For each search what the codes say of its queries, where several can be worked out together."""
-    every = [vectors for vectors in queries if vectors is not None]
-    count, asked = len(state.rows), sum(map(len, every))
-    if len(every) < 2 or indexes.generations.current is not None or not scanned_by_codes(count):
-        return [None] * len(queries)
-    if asked * count > SCANNED_TOGETHER:
-        return [None] * len(queries)
-    scan, start = state.quantised.of(state.vectors).scan(np.concatenate(every)), 0
-    scans: list[Scan | None] = []
-    for vectors in queries:
-        stop = start + (0 if vectors is None else len(vectors))
-        scans.append(None if vectors is None else scan.of(slice(start, stop)))
-        start = stop
+    scans: list[Scan | None] = [None] * len(queries)
+    every, places = _as_one(queries)
+    count, by_codes = len(state.rows), indexes.generations.current is None and scanned_by_codes(len(state.rows))
+    if len(places) > 1 and by_codes and len(every) * count <= SCANNED_TOGETHER:
+        scan = state.quantised.of(state.vectors).scan(every)
+        for place, which in places.items():
+            scans[place] = scan.of(which)
     return scans
+
+
+def _as_one(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
+    """All query vectors as one array, and by search which of them are its own; a search without any is left out."""
+    places, stop = {}, 0
+    for place, vectors in enumerate(queries):
+        if vectors is not None:
+            start, stop = stop, stop + len(vectors)
+            places[place] = slice(start, stop)
+    own = [vectors for vectors in queries if vectors is not None]
+    return np.concatenate(own) if own else np.zeros((0, 0), dtype=np.float32), places
 
 
 def _searched(
@@ -101,14 +106,12 @@ def _about_the_corpus(indexes: Indexes, state: State, queries: Sequence[Vectors 
     rows, lexical, calibration = state.rows, state.lexical, indexes.calibration
     numbers = calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), indexes.sources)
     fields: list[dict[str, Any]] = [{"calibration": numbers} for _ in queries]
-    with_vectors = [(own, vectors) for own, vectors in zip(fields, queries, strict=True) if vectors is not None]
-    if with_vectors:
-        usual = calibration.background(rows, state.vectors, np.concatenate([vectors for _, vectors in with_vectors]))
-        start = 0
-        for own, vectors in with_vectors:
-            which = slice(start, start := start + len(vectors))
-            own["dense_mean"], own["dense_deviation"] = usual.mean[which], usual.deviation[which]
-            own["dense_count"] = usual.chunks
+    every, places = _as_one(queries)
+    if places:
+        usual = calibration.background(rows, state.vectors, every)
+        for place, which in places.items():
+            mean, deviation = usual.mean[which], usual.deviation[which]
+            fields[place] |= {"dense_mean": mean, "dense_deviation": deviation, "dense_count": usual.chunks}
     return fields
 
 

@@ -8,7 +8,7 @@ terms admit. Source: Turtle and Flood, Query evaluation: strategies and optimiza
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -209,16 +209,6 @@ def _numbers(rows: Ints, limits: Limits) -> npt.NDArray[np.integer]:
     numbers = np.empty(len(rows), np.int64)
     numbers[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
     return numbers
-
-
-def runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
-    """(first, behind the last) of each run of equal values that begins among the first k."""
-    equal = (falling[1:] == falling[:-1]).nonzero()[0]
-    if len(equal):
-        breaks = (np.diff(equal) > 1).nonzero()[0]
-        firsts = equal[np.append(0, breaks + 1)].tolist()
-        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
-        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)
 
 
 def _rest(scorer: Scorer, query: QueryTerms) -> list[float]:
