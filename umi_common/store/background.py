@@ -89,9 +89,7 @@ def background_of(sample: Vectors, queries: Vectors) -> Background:
     """Of V unit queries (V, dim) over the sample (n, dim)."""
     if not len(sample):
         return Background(np.zeros(len(queries)), np.zeros(len(queries)), 0)
-    usual = np.empty((len(queries), len(sample)))
-    for each, query in zip(usual, queries, strict=True):
-        each[:] = np.einsum("ij,j->i", sample, query)
+    usual = np.einsum("ij,kj->ik", sample, queries).T.astype(np.float64, order="C")  # each chunk read once
     mean = usual.sum(axis=1) / len(sample)
     usual -= mean[:, np.newaxis]
     return Background(mean, np.sqrt(np.einsum("ij,ij->i", usual, usual) / len(sample)), len(sample))

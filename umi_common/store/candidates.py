@@ -13,7 +13,7 @@ from umi_common.errors import SearchUnavailable, UmiError
 from umi_common.filters import Filter
 from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe
-from umi_common.store.dense import cosines
+from umi_common.store.dense import cosines_at
 from umi_common.store.lexical import LexicalScores
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
@@ -22,8 +22,6 @@ from umi_common.taken import TakenIds, TakenRows
 from umi_common.types import Degradation, TimeRange
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
-TAKEN_AT_ONCE = 512
-"""Vectors taken together: they stay in a core's cache until all queries have been compared with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +146,7 @@ def _cosines(state: State, queries: Vectors, found: Sequence[Ranking], rows: Int
     for each in places:
         times[each] += 1
     scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
-    for start in range(0, len(left), TAKEN_AT_ONCE):
-        some = left[start : start + TAKEN_AT_ONCE]
-        scores[:, some] = cosines(state.vectors[rows[some]], queries)
+    scores[:, left] = cosines_at(state.vectors, rows[left], queries)
     for score, ranking, each in zip(scores, found, places, strict=True):
         score[each] = ranking.cosines
     return scores

@@ -22,6 +22,8 @@ NOWHERE, SOMEWHERE = -np.inf, -1e9
 """Stands for the score of a row that must not be found, and lies below all others."""
 FEW = 8
 """Where at most one in so many rows is allowed, their vectors are gathered first."""
+GATHERED_AT_ONCE = 128
+"""Vectors gathered at a time: they stay in a core's cache until all queries have been compared with them."""
 NOTHING = Ranking(np.zeros(0, dtype=np.int64), np.zeros(0), cosines=np.zeros(0))
 
 
@@ -33,6 +35,15 @@ def cosines(vectors: Vectors, queries: Vectors) -> Floats:
     scores = np.empty((len(queries), len(vectors)))
     for score, query in zip(scores, queries, strict=True):
         score[:] = np.einsum("ij,j->i", vectors, query)
+    return scores
+
+
+def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
+    """(V, m) cosines of V unit queries with m of the matrix's unit rows; see `cosines`."""
+    scores = np.empty((len(queries), len(rows)))
+    for start in range(0, len(rows), GATHERED_AT_ONCE):
+        some = slice(start, start + GATHERED_AT_ONCE)
+        scores[:, some] = cosines(matrix.take(rows[some], axis=0), queries)
     return scores
 
 
@@ -76,7 +87,7 @@ def search_exact(
     held = _Held(k, None if allowed is None else allowed[first:], None if weights is None else weights[first:])
     some, few = matrix[first:], held.few()
     if few is not None:
-        found = [(few, scores) for scores in cosines(some[few], queries)]
+        found = [(few, scores) for scores in cosines_at(some, few, queries)]
     elif quantised is not None and scanned_by_codes(len(some)):
         found = _near_the_best(some, queries, scan or quantised.of(matrix, first).scan(queries), held)
     else:
@@ -133,7 +144,7 @@ def _near_the_best(matrix: Vectors, queries: Vectors, scan: Scan, held: _Held) -
     found = []
     for query, scores, off in zip(queries, scan.scores, scan.offs, strict=True):
         rows = held.best(scores, off)
-        found.append((rows, cosines(matrix[rows], query[None])[0]))
+        found.append((rows, cosines_at(matrix, rows, query[None])[0]))
     return found
 
 

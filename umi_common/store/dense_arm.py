@@ -10,7 +10,7 @@ import numpy as np
 from umi_common.errors import IndexUnavailable
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.chroma import Generation
-from umi_common.store.dense import NOTHING, cosines, rank_rows, search_exact
+from umi_common.store.dense import NOTHING, cosines_at, rank_rows, search_exact
 from umi_common.store.distinct import distinct
 from umi_common.store.generations import Generations
 from umi_common.store.quantised import QuantisedRows, Scan
@@ -94,7 +94,7 @@ class DenseSearch:
         old = distinct(places[self.seqs[places] == seqs])
         tail = int(np.searchsorted(self.seqs, generation.manifest.seq, side="right"))
         # Nothing that Chroma left out is nearer than the farthest that it found, and decay only takes away.
-        known = cosines(self.vectors[old], query[None])[0]
+        known = cosines_at(self.vectors, old, query[None])[0]
         frontier = float(known.min(initial=1.0))
         (newer,) = self._scanned(query[None], tail)
         kept = slice(None) if self.allowed is None else self.allowed[old]
