@@ -22,6 +22,7 @@ LAYERS = {
     "types": 0,
     "taken": 0,
     "making": 0,
+    "turns": 0,
     "pool": 1,
     "forgetting": 1,
     "progress": 1,

@@ -79,12 +79,43 @@ async def test_what_those_who_wait_ask_for_is_asked_at_once(threads):
     assert log == [["a", "b", "c", "d"]]
 
 
+async def test_the_loop_is_woken_once_for_all_that_end_together(threads, monkeypatch):
+    loop, told = asyncio.get_running_loop(), []
+    async with Busy(threads):
+        tasks = [asyncio.create_task(adrive(one(asked_of([])(name)), threads)) for name in "abc"]
+        await asyncio.sleep(0)
+        wake = loop.call_soon_threadsafe
+        monkeypatch.setattr(
+            loop, "call_soon_threadsafe", lambda call, *given, **how: (told.append(call), wake(call, *given, **how))[1]
+        )
+    assert await asyncio.gather(*tasks) == [["A"], ["B"], ["C"]]
+    assert len(told) == 2  # for the one that kept the thread busy, and for the three
+
+
 async def test_no_more_than_some_go_together(threads):
     log = []
     upper = asked_of(log)
     names = [str(number) for number in range(TOGETHER_MAX + 3)]
     assert await gathered(threads, [one(upper(name)) for name in names]) == [[name] for name in names]
     assert list(map(len, log)) == [TOGETHER_MAX, 3]
+
+
+async def test_threads_are_called_for_as_many_as_they_take(threads, monkeypatch):
+    called, call = [], Threads._carry_on
+    monkeypatch.setattr(Threads, "_carry_on", lambda self: (called.append(1), call(self)))
+    await gathered(threads, [one(asked_of([])(str(number))) for number in range(2 * TOGETHER_MAX + 1)])
+    assert len(called) == 1 + 3  # the busy one, and three for two groups and a rest
+
+
+async def test_who_could_not_call_a_thread_leaves_none_expected(threads, monkeypatch):
+    def refuse(size, name):
+        raise RuntimeError("the interpreter is going down")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threads, "_pool", refuse)
+        with pytest.raises(RuntimeError):
+            await adrive(one(asked_of([])("a")), threads)
+    assert await adrive(one(asked_of([])("b")), threads) == ["B"]
 
 
 async def test_what_one_asks_for_in_vain_costs_the_others_nothing(threads):

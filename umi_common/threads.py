@@ -12,12 +12,15 @@ import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from umi_common.calls import Body, Call, Outcome, grouped, outcome_of
+from umi_common.turns import TURN
 
 THREADS_MAX = 8
 """Calls of one retriever that wait for somebody else at a time, for an LLM say; more wait their turn."""
@@ -41,6 +44,8 @@ class Threads:
         self._lock = threading.Lock()
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._waiting: deque[_Carried] = deque()
+        self._coming = 0
+        """Threads that have been called and have taken nobody yet, or fewer."""
 
     def executor(self) -> Executor:
         """Where single calls go."""
@@ -56,11 +61,10 @@ class Threads:
     def close(self) -> None:
         """End the threads; whoever needs some later gets new ones, who waits for one is cancelled."""
         with self._lock:
-            pools, self._pools = self._pools, {}
+            pools, self._pools, self._coming = self._pools, {}, 0
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        for carried in self._taken(len(self._waiting)):
-            carried.tell(carried.told.cancel)
+        _cancel(self._taken(len(self._waiting)))
 
     async def carry(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
         """The body in a thread, from calls that block up to the next that are not for a thread alone.
@@ -92,10 +96,26 @@ class Threads:
     def _hand_on(self, carried: _Carried) -> None:
         if carried.has_company:
             self._waiting.append(carried)
-            self._pool(CARRIERS_MAX, "umi-search").submit(self._carry_on)
+            self._call_a_thread()
         else:
             alone = self.executor().submit(self._carry_alone, carried)
-            alone.add_done_callback(lambda alone: carried.tell(carried.told.cancel) if alone.cancelled() else None)
+            alone.add_done_callback(lambda alone: _cancel([carried]) if alone.cancelled() else None)
+
+    def _call_a_thread(self) -> None:
+        """Unless those that come will take all who wait."""
+        with self._lock:
+            if len(self._waiting) <= self._coming * TOGETHER_MAX:
+                return
+            self._coming += 1
+        try:
+            self._pool(CARRIERS_MAX, "umi-search").submit(self._carry_on)
+        except BaseException:
+            self._has_come()
+            raise
+
+    def _has_come(self) -> None:
+        with self._lock:
+            self._coming = max(0, self._coming - 1)
 
     def _taken(self, most: int) -> list[_Carried]:
         """Up to so many of those who still wait."""
@@ -109,27 +129,32 @@ class Threads:
 
     def _carry_on(self) -> None:
         """Those who wait, together, for as long as their calls have company."""
+        self._has_come()
         group = self._taken(TOGETHER_MAX)
         try:
             while group:
                 as_few, parted = grouped([carried.calls[0] for carried in group])
                 outcomes = parted([outcome_of(call.run) for call in as_few])
-                group = [each for each, outcome in zip(group, outcomes, strict=True) if each.goes_on(outcome)]
+                with TURN:
+                    for carried, outcome in zip(group, outcomes, strict=True):
+                        carried.go_on(outcome)
+                tell(carried for carried in group if carried.news)
+                group = [carried for carried in group if not carried.news]
                 for carried in [each for each in group if not each.has_company]:
                     self._hand_on(carried)
                     group.remove(carried)
         except BaseException as error:
-            for carried in group:
-                carried.tell(carried.told.set_exception, error)
+            _fail(group, error)
             raise
 
     def _carry_alone(self, carried: _Carried) -> None:
         """One whose call has nothing in common with others' and may take long."""
         try:
-            while not carried.given_up and carried.goes_on(outcome_of(carried.calls[0].run)):
-                pass
+            while not carried.given_up and not carried.news:
+                carried.go_on(outcome_of(carried.calls[0].run))
+            tell([carried])
         except BaseException as error:
-            carried.tell(carried.told.set_exception, error)
+            _fail([carried], error)
             raise
 
 
@@ -143,39 +168,61 @@ class _Carried:
     told: asyncio.Future[Any]
     given_up: bool = False
     """Nobody waits any more."""
+    news: Callable[[], object] | None = None
+    """Ends the waiting, on the loop; None: the body still needs a thread and nothing else."""
 
     @property
     def has_company(self) -> bool:
         """Whether its call can be answered together with others."""
         return self.calls[0].batch is not None
 
-    def goes_on(self, outcome: Outcome) -> bool:
-        """Whether the body, sent this, still needs a thread and nothing else; if not, who waits for it is told."""
+    def go_on(self, outcome: Outcome) -> None:
+        """Send the body this; when it no longer needs a thread alone, there is news."""
         try:
             self.calls = self.body.send([outcome])
             while not self.calls:
                 self.calls = self.body.send([])
         except StopIteration as stop:
-            self.tell(self.told.set_result, Finished(stop.value))
+            self.has(self.told.set_result, Finished(stop.value))
         except BaseException as error:  # noqa: BLE001 - it is the caller's
-            self.tell(self.told.set_exception, error)
+            self.has(self.told.set_exception, error)
         else:
             if self.given_up:
                 self.body.close()
-            elif blocks(self.calls):
-                return True
-            self.tell(self.told.set_result, self.calls)
-        return False
+            if self.given_up or not blocks(self.calls):
+                self.has(self.told.set_result, self.calls)
 
-    def tell(self, how: Any, *what: Any) -> None:
-        """On the loop, unless it has given up."""
+    def has(self, how: Callable[..., object], *what: Any) -> None:
+        """News, unless there are some."""
+        self.news = self.news or partial(how, *what)
 
-        def tell() -> None:
-            if not self.told.done():
-                how(*what)
 
+def tell(whom: Iterable[_Carried]) -> None:
+    """Those who wait, their news; each event loop is woken once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Carried]] = {}
+    for carried in whom:
+        by_loop.setdefault(carried.loop, []).append(carried)
+    for loop, some in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-            self.loop.call_soon_threadsafe(tell)
+            loop.call_soon_threadsafe(_hear, some)
+
+
+def _cancel(whom: Sequence[_Carried]) -> None:
+    for carried in whom:
+        carried.has(carried.told.cancel)
+    tell(whom)
+
+
+def _fail(whom: Sequence[_Carried], error: BaseException) -> None:
+    for carried in whom:
+        carried.has(carried.told.set_exception, error)
+    tell(whom)
+
+
+def _hear(news: Iterable[_Carried]) -> None:
+    for carried in news:
+        if carried.news is not None and not carried.told.done():  # it may have given up
+            carried.news()
 
 
 def blocks(calls: tuple[Call, ...]) -> bool:

@@ -6,7 +6,6 @@ ledger by sequence number. `state` is swapped as a whole, so a search works on o
 
 from __future__ import annotations
 
-import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -33,8 +32,6 @@ from umi_common.store.rows import Mask, RowTable
 from umi_common.store.state import Change, State
 from umi_common.types import TimeRange
 
-SEARCHES_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
-"""More would wait for one another's interpreter lock, and all of them take longer."""
 DEAD_ROWS_MAX = 50_000
 """Rows of removed chunks, where they are also more than half, at which all rows are numbered afresh."""
 
@@ -58,8 +55,6 @@ class Indexes:
         """The ledger may hold more than the indexes: a hand-over was cut short."""
         self.lexical = LexicalArm(directory, analyzer)
         self.id_order = IdOrder()
-        self.turns = threading.BoundedSemaphore(SEARCHES_AT_ONCE)
-        """Of the searches that compute; embedding, which may wait for a network, takes none."""
         self.generations = Generations(ledger, directory, dense)
         self._ledger = ledger
         self._directory = directory

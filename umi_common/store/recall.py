@@ -26,6 +26,7 @@ from umi_common.store.quantised import Scan
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
 from umi_common.store.topk import Ranking
+from umi_common.turns import TURN
 
 SCANNED_TOGETHER = 4_000_000
 """Scores of a scan for several searches, 4 bytes each; for more, each search scans for itself."""
@@ -40,12 +41,13 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
     notes = [Notes() for _ in requests]
     state = indexes.state
     queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
-    corpus, scans = _about_the_corpus(indexes, state, queries), _scans(indexes, state, queries)
-    pools = []
-    for asked in zip(queries, scans, requests, corpus, notes, strict=True):
-        with indexes.turns:
-            pools.append(_searched(indexes, state, *asked))
-    return pools
+    scans, backgrounds = _scans(indexes, state, queries), _backgrounds(indexes, state, queries)
+    with TURN:
+        corpus = {"calibration": _numbers(indexes, state)}
+        return [
+            _searched(indexes, state, *asked, corpus | background)
+            for asked, background in zip(zip(queries, scans, requests, notes, strict=True), backgrounds, strict=True)
+        ]
 
 
 def _scans(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[Scan | None]:
@@ -77,8 +79,8 @@ def _searched(
     queries: Vectors | None,
     scan: Scan | None,
     request: Request,
-    corpus: Mapping[str, Any],
     notes: Notes,
+    corpus: Mapping[str, Any],
 ) -> Pool:
     begun = time.perf_counter()
     allowed = indexes.mask(state, request.where, request.window)
@@ -101,18 +103,21 @@ def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | Non
     return rows[(state.rows.alive if allowed is None else allowed)[rows]]
 
 
-def _about_the_corpus(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[dict[str, Any]]:
-    """For each search the pool's fields that do not depend on what was found."""
-    rows, lexical, calibration = state.rows, state.lexical, indexes.calibration
-    numbers = calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), indexes.sources)
-    fields: list[dict[str, Any]] = [{"calibration": numbers} for _ in queries]
+def _backgrounds(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[dict[str, Any]]:
+    """For each search what its pool says of the usual cosines of its queries."""
+    fields: list[dict[str, Any]] = [{} for _ in queries]
     every, places = _as_one(queries)
     if places:
-        usual = calibration.background(rows, state.vectors, every)
+        usual = indexes.calibration.background(state.rows, state.vectors, every)
         for place, which in places.items():
             mean, deviation = usual.mean[which], usual.deviation[which]
-            fields[place] |= {"dense_mean": mean, "dense_deviation": deviation, "dense_count": usual.chunks}
+            fields[place] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": usual.chunks}
     return fields
+
+
+def _numbers(indexes: Indexes, state: State) -> Mapping[str, float]:
+    rows, lexical = state.rows, state.lexical
+    return indexes.calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), indexes.sources)
 
 
 def query_vectors(

@@ -1,0 +1,63 @@
+"""Searches take turns at computing; having none costs speed and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from umi_common import turns as module
+from umi_common.turns import Turn
+
+
+def in_threads(work, count):
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_no_more_threads_than_some_compute_at_a_time(at_once):
+    turn, inside, most = Turn(at_once), [], []
+
+    def compute():
+        for _ in range(20):
+            with turn:
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.0005)
+                inside.pop()
+
+    in_threads(compute, 4)
+    assert max(most) == at_once
+
+
+def test_a_turn_that_ends_with_an_error_is_free_again():
+    turn = Turn(1)
+    with pytest.raises(ValueError), turn:
+        raise ValueError
+    begun = time.perf_counter()
+    with turn:
+        assert time.perf_counter() - begun < module.PATIENCE
+
+
+def test_who_waits_in_vain_goes_on_and_leaves_the_turn_to_its_holder(monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    turn, done = Turn(1), []
+
+    def compute():
+        with turn:
+            done.append(1)
+
+    with turn:
+        in_threads(compute, 2)
+        assert len(done) == 2
+        with turn:  # the same thread again does not wait for itself
+            done.append(1)
+    compute()
+    with pytest.raises(ValueError):
+        turn._free.release()  # all turns are back: one more would be one too many
