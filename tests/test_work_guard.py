@@ -17,7 +17,7 @@ import pytest
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.sim import CountingEmbedder, HashEmbedder, ScriptedLLM
-from umi_common.store import generations
+from umi_common.store import calibration, candidates, cosines, dense, generations
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.lexical import PostingsIndex
 from umi_common.store.scorer import Scorer
@@ -147,6 +147,20 @@ def test_a_batch_embeds_once_and_reads_chunks_once(umi, counts):
     umi.search_many([f"canal item{i}" for i in range(32)])
     assert counts.embedded == (1, 32)
     assert len(counts.sql) <= 1
+
+
+def test_searches_together_are_compared_with_the_vectors_in_one_pass_and_gather_none(umi, monkeypatch):
+    passes: list[tuple[int, int]] = []
+
+    def counted(vectors, queries):
+        passes.append((len(vectors), len(queries)))
+        return cosines.cosines(vectors, queries)
+
+    for module in (dense, calibration):
+        monkeypatch.setattr(module, "cosines", counted)
+    monkeypatch.setattr(candidates, "cosines_at", counted)
+    umi.search_many([f"canal item{i}" for i in range(8)])
+    assert passes == [(len(umi.store), 8)]
 
 
 def test_a_turn_costs_the_same_in_a_store_of_any_size(counts, tmp_path):

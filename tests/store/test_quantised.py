@@ -88,6 +88,7 @@ def test_both_scans_find_the_same_rows_in_the_same_order(
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "QUANTISED_FROM", 0)
+        patch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", 0)
         fast = search_exact(rows, queries, **asked, quantised=QuantisedRows(dim))
     slow = search_exact(rows, queries, **asked)
     for one, other in zip(fast, slow, strict=True):
@@ -122,6 +123,7 @@ def test_a_scan_from_a_row_on_is_a_scan_of_what_lies_there(seed: int, first: int
     later = allowed & (np.arange(100) >= first)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "QUANTISED_FROM", 0)
+        patch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", 0)
         found = search_exact(rows, queries, **asked, allowed=allowed, quantised=QuantisedRows(8), first=first)
     for one, other in zip(found, search_exact(rows, queries, **asked, allowed=later), strict=True):
         assert one.rows.tolist() == other.rows.tolist()

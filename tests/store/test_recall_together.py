@@ -44,10 +44,15 @@ def store():
         yield opened
 
 
-@pytest.mark.parametrize("together", [recall.SCANNED_TOGETHER, 100], ids=["one scan", "too many scores for one"])
-def test_pools_are_equal_to_the_bit(store, monkeypatch, together):
-    monkeypatch.setattr(dense, "QUANTISED_FROM", 50)
-    monkeypatch.setattr(recall, "SCANNED_TOGETHER", together)
+@pytest.mark.parametrize(
+    "codes_from, codes_together_from, scores_max",
+    [(50, 50, 10**6), (50, 10**6, 10**6), (10**6, 10**6, 10**6), (50, 50, 100)],
+    ids=["codes and codes", "codes and floats", "floats and floats", "too many scores for one scan"],
+)
+def test_pools_are_equal_to_the_bit(store, monkeypatch, codes_from, codes_together_from, scores_max):
+    monkeypatch.setattr(dense, "QUANTISED_FROM", codes_from)
+    monkeypatch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", codes_together_from)
+    monkeypatch.setattr(recall, "SCANNED_TOGETHER", scores_max)
     asked = [
         Asked([Probe("red boat")], 10, NOW, around=1),
         Asked([Probe("night train"), Probe("blue river"), Probe("snow")], 10, NOW, around=1),

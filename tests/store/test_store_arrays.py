@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
 from small_store import NOW
 
 from umi_common.config import DecayConfig
+from umi_common.store import cosines as module
 from umi_common.store.codec import Head, microseconds
-from umi_common.store.dense import cosines, search_exact
+from umi_common.store.cosines import cosines, cosines_at
+from umi_common.store.dense import search_exact
 from umi_common.store.growing import Growing
 from umi_common.store.ingest import unit_rows
 from umi_common.store.rows import RowTable
@@ -109,13 +112,21 @@ def test_the_scan_is_the_definition(seed, n, k, masked, weighted):
     assert found.scores.tolist() == scores[expected[:k]].tolist()
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 33))
-def test_a_cosine_depends_on_the_pair_alone_to_the_bit(seed, n, dim):
+@pytest.mark.parametrize("kernel", [module.kernel, lambda: None], ids=["kernel", "numpy"])
+@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 400), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_a_cosine_depends_on_the_pair_alone_to_the_bit(kernel, seed, n, dim, several):
     dice = np.random.default_rng(seed)
     vectors = dice.normal(size=(n, dim)).astype(np.float32)
-    queries = dice.normal(size=(2, dim)).astype(np.float32)
-    order = dice.permutation(n)[: n // 2 + 1]
-    np.testing.assert_array_equal(cosines(vectors, queries)[:, order], cosines(vectors[order].copy(), queries))
+    queries = dice.normal(size=(several, dim)).astype(np.float32)
+    order, start = dice.permutation(n)[: n // 2 + 1], int(dice.integers(n))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "kernel", kernel)
+        every = cosines(vectors, queries)
+        np.testing.assert_array_equal(cosines(vectors[order].copy(), queries), every[:, order])
+        np.testing.assert_array_equal(cosines_at(vectors, order, queries), every[:, order])
+        np.testing.assert_array_equal(cosines(vectors[start:], queries[-1:]), every[-1:, start:])
+    np.testing.assert_allclose(every, queries @ vectors.T, rtol=1e-4, atol=1e-3)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from([1e-30, 1e-3, 1.0, 1e30]))

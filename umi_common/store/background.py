@@ -85,11 +85,12 @@ class Sample:
         return among[order][:SAMPLE_SIZE]
 
 
-def background_of(sample: Vectors, queries: Vectors) -> Background:
-    """Of V unit queries (V, dim) over the sample (n, dim)."""
-    if not len(sample):
-        return Background(np.zeros(len(queries)), np.zeros(len(queries)), 0)
-    usual = np.einsum("ij,kj->ik", sample, queries).T.astype(np.float64, order="C")  # each chunk read once
-    mean = usual.sum(axis=1) / len(sample)
+def background_of(cosines: Vectors) -> Background:
+    """Of V queries, from their cosines with the sample (V, n)."""
+    count = cosines.shape[1]
+    if not count:
+        return Background(np.zeros(len(cosines)), np.zeros(len(cosines)), 0)
+    usual = cosines.astype(np.float64, order="C")
+    mean = usual.sum(axis=1) / count
     usual -= mean[:, np.newaxis]
-    return Background(mean, np.sqrt(np.einsum("ij,ij->i", usual, usual) / len(sample)), len(sample))
+    return Background(mean, np.sqrt(np.einsum("ij,ij->i", usual, usual) / count), count)

@@ -24,6 +24,7 @@ import numpy as np
 
 from umi_common.pool import NO_SOURCE, Floats, Ints, Vectors
 from umi_common.store.background import Background, Sample, background_of
+from umi_common.store.cosines import cosines
 from umi_common.store.rows import MISSING, Rows
 
 WEIGHT_TERMS_MAX = 30
@@ -55,11 +56,13 @@ class Calibration:
         self._sums = np.zeros((0, COLUMNS))
         self._totals = np.zeros((0, 0))
 
-    def background(self, rows: Rows, vectors: Vectors, queries: Vectors) -> Background:
-        """Of V unit queries (V, dim) over a sample of the living chunks of one moment."""
+    def background(self, rows: Rows, vectors: Vectors, queries: Vectors, every: Vectors | None = None) -> Background:
+        """Of V unit queries (V, dim) over a sample of the living chunks of one moment; `every`: their cosines with all
+        rows (V, n), where they are known.
+        """
         with self._lock:
-            among = self._sample.vectors(rows, vectors)
-        return background_of(among, queries)
+            drawn, among = self._sample.draw(rows), self._sample.vectors(rows, vectors)
+        return background_of(cosines(among, queries) if every is None else every[:, drawn])
 
     def numbers(
         self, rows: Rows, vectors: Vectors, lengths: Callable[[], Ints], sources: Sequence[str]

@@ -13,7 +13,7 @@ from umi_common.errors import SearchUnavailable, UmiError
 from umi_common.filters import Filter
 from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe
-from umi_common.store.dense import cosines_at
+from umi_common.store.cosines import cosines_at
 from umi_common.store.lexical import LexicalScores
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
@@ -142,6 +142,9 @@ def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:
 
 def _cosines(state: State, queries: Vectors, found: Sequence[Ranking], rows: Ints, places: Sequence[Ints]) -> Floats:
     """(V, n) cosines of the pool's rows; where all rankings found a row, they have worked them out already."""
+    every = [ranking.every_cosine for ranking in found if ranking.every_cosine is not None]
+    if len(every) == len(queries):
+        return np.array([scores.take(rows) for scores in every], dtype=np.float64)
     times = np.zeros(len(rows), dtype=np.int64)
     for each in places:
         times[each] += 1

@@ -1,50 +1,30 @@
 """Exact nearest neighbours by cosine: one pass over the stored vectors, or over their codes where there are many.
 
-A chunk's score is computed in a fixed order of operations, so it does not depend on where its row lies. No BLAS: its
-threads would fight over the cores with those of other searches. Ties fall to the smaller id.
+Ties fall to the smaller id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
 from umi_common.pool import Floats, Ints, Vectors
-from umi_common.store.quantised import Off, QuantisedRows, Scan, kernel
+from umi_common.store.cosines import cosines, cosines_at, kernel
+from umi_common.store.quantised import Off, QuantisedRows, Scan
 from umi_common.store.rows import Mask
 from umi_common.store.topk import Ranking
 
-QUANTISED_FROM = 4_000
-"""Rows from which the codes are read first."""
+QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
+"""Rows from which the codes are read first, for one query and for several, which share the reading of the floats; what
+the codes say has to be worked out again for some hundred rows."""
 NOWHERE, SOMEWHERE = -np.inf, -1e9
 """Stands for the score of a row that must not be found, and lies below all others."""
 FEW = 8
 """Where at most one in so many rows is allowed, their vectors are gathered first."""
-GATHERED_AT_ONCE = 128
-"""Vectors gathered at a time: they stay in a core's cache until all queries have been compared with them."""
 NOTHING = Ranking(np.zeros(0, dtype=np.int64), np.zeros(0), cosines=np.zeros(0))
-
-
-def cosines(vectors: Vectors, queries: Vectors) -> Floats:
-    """(V, n) cosine of V unit queries with n unit vectors; 0 for rows of zeros.
-
-    A pair's score depends on the pair alone, to the last bit, whatever else is in the arrays.
-    """
-    scores = np.empty((len(queries), len(vectors)))
-    for score, query in zip(scores, queries, strict=True):
-        score[:] = np.einsum("ij,j->i", vectors, query)
-    return scores
-
-
-def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
-    """(V, m) cosines of V unit queries with m of the matrix's unit rows; see `cosines`."""
-    scores = np.empty((len(queries), len(rows)))
-    for start in range(0, len(rows), GATHERED_AT_ONCE):
-        some = slice(start, start + GATHERED_AT_ONCE)
-        scores[:, some] = cosines(matrix.take(rows[some], axis=0), queries)
-    return scores
 
 
 def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
@@ -52,9 +32,13 @@ def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
     return np.where(scores > 0, scores * weights, scores)
 
 
-def scanned_by_codes(count: int) -> bool:
-    """Whether an exact search of so many rows reads their codes first."""
-    return count >= QUANTISED_FROM and kernel() is not None
+def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None, first: int = 0) -> Scan:
+    """V unit queries and the rows of the matrix from `first` on: by their codes, if any, where that is faster."""
+    count = len(matrix) - first
+    by_codes = count >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
+    if quantised is not None and by_codes and kernel() is not None:
+        return quantised.of(matrix, first).scan(queries)
+    return Scan(cosines(matrix[first:], queries))
 
 
 def search_exact(
@@ -80,24 +64,22 @@ def search_exact(
         ids: By row, for ties.
         quantised: The codes of the matrix, used where it is large; None: never.
         first: Rows before it are left out.
-        scan: What the codes say of the queries, where that is known.
+        scan: `scan_of` these, where that is known.
     """
     if len(matrix) <= first:
         return [NOTHING for _ in queries]
     held = _Held(k, None if allowed is None else allowed[first:], None if weights is None else weights[first:])
-    some, few = matrix[first:], held.few()
+    some, few, every = matrix[first:], held.few(), [None] * len(queries)
     if few is not None:
         found = [(few, scores) for scores in cosines_at(some, few, queries)]
-    elif quantised is not None and scanned_by_codes(len(some)):
-        found = _near_the_best(some, queries, scan or quantised.of(matrix, first).scan(queries), held)
     else:
-        found = []
-        for scores in cosines(some, queries):
-            rows = held.best(scores)
-            found.append((rows, scores[rows]))
+        scan = scan or scan_of(matrix, queries, quantised, first)
+        found = _near_the_best(some, queries, scan, held)
+        if scan.offs is None and not first:
+            every = list(scan.scores)
     return [
-        rank_rows(first + rows, scores, k=k, weights=weights, ids=ids) if query.any() else NOTHING
-        for query, (rows, scores) in zip(queries, found, strict=True)
+        rank_rows(first + rows, scores, k=k, weights=weights, ids=ids, every=known) if query.any() else NOTHING
+        for query, (rows, scores), known in zip(queries, found, every, strict=True)
     ]
 
 
@@ -140,23 +122,33 @@ class _Held:
 
 
 def _near_the_best(matrix: Vectors, queries: Vectors, scan: Scan, held: _Held) -> list[tuple[Ints, Floats]]:
-    """For each query the rows that may be among the best k, and their exact cosines."""
+    """For each query the rows that may be among the best k, and their cosines."""
     found = []
-    for query, scores, off in zip(queries, scan.scores, scan.offs, strict=True):
+    for query, scores, off in zip(queries, scan.scores, scan.offs or repeat(None), strict=False):
         rows = held.best(scores, off)
-        found.append((rows, cosines_at(matrix, rows, query[None])[0]))
+        found.append(
+            (rows, scores[rows].astype(np.float64) if off is None else cosines_at(matrix, rows, query[None])[0])
+        )
     return found
 
 
-def rank_rows(rows: Ints, scores: Floats, *, k: int, weights: Floats | None, ids: Sequence[str]) -> Ranking:
-    """The best k of `rows` by their cosines, decayed; best first, ties to the smaller id."""
+def rank_rows(
+    rows: Ints,
+    scores: Floats,
+    *,
+    k: int,
+    weights: Floats | None,
+    ids: Sequence[str],
+    every: Vectors | None = None,
+) -> Ranking:
+    """The best k of `rows` by their cosines, decayed; best first, ties to the smaller id; `every` goes with them."""
     decided = scores if weights is None else decayed(scores, weights[rows])
     order = np.argsort(-decided)
     falling = decided[order]
     for first, last in _runs(falling, k):
         order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
     best = order[:k]
-    return Ranking(rows[best], falling[:k], cosines=scores[best])
+    return Ranking(rows[best], falling[:k], cosines=scores[best], every_cosine=every)
 
 
 def _runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,8 @@ import numpy as np
 from umi_common.errors import IndexUnavailable
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.chroma import Generation
-from umi_common.store.dense import NOTHING, cosines_at, rank_rows, search_exact
+from umi_common.store.cosines import cosines_at
+from umi_common.store.dense import NOTHING, rank_rows, search_exact
 from umi_common.store.distinct import distinct
 from umi_common.store.generations import Generations
 from umi_common.store.quantised import QuantisedRows, Scan

@@ -13,7 +13,7 @@ from umi_common.errors import InvalidChunk, ReindexRequired, StoreError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.store.core import Core
-from umi_common.store.dense import cosines
+from umi_common.store.cosines import cosines
 from umi_common.store.ingest import embedded, progress, unit_rows
 from umi_common.types import Chunk
 

@@ -16,13 +16,12 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Ints, Vectors
+from umi_common.store.cosines import kernel
 from umi_common.store.growing import Growing
 
 Codes = npt.NDArray[np.int8]
@@ -34,16 +33,6 @@ BYTES_A_CORE = 12_000_000
 """Of codes, from which a thread for them is worth starting: a scan of a millisecond and more."""
 BLOCK = 256
 """Rows quantised at a time: what is needed meanwhile stays in a core's cache."""
-
-
-@cache
-def kernel() -> ModuleType | None:
-    """SimSIMD, whose integer products use what the processor has; None: not installed here, scans take the floats."""
-    try:
-        import simsimd
-    except ImportError:
-        return None
-    return simsimd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,16 +110,16 @@ class Off:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    """What codes say of V queries."""
+    """V queries and all n rows."""
 
     scores: Vectors
-    """(V, n) about the cosines."""
-    offs: Sequence[Off]
-    """V, how far from them."""
+    """(V, n) their cosines, or what codes say of them."""
+    offs: Sequence[Off] | None = None
+    """V, how far from the cosines that may be; None: they are the cosines."""
 
     def of(self, which: slice) -> Scan:
-        """What they say of some of the queries."""
-        return Scan(self.scores[which], self.offs[which])
+        """Some of the queries."""
+        return Scan(self.scores[which], self.offs and self.offs[which])
 
 
 class QuantisedRows:

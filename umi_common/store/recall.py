@@ -18,7 +18,7 @@ from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import Asked, Embedder
 from umi_common.store.candidates import NO_ROWS, Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
-from umi_common.store.dense import scanned_by_codes
+from umi_common.store.dense import scan_of
 from umi_common.store.dense_arm import DenseSearch
 from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import unit_rows
@@ -41,7 +41,7 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
     notes = [Notes() for _ in requests]
     state = indexes.state
     queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
-    scans, backgrounds = _scans(indexes, state, queries), _backgrounds(indexes, state, queries)
+    scans, backgrounds = _for_all(indexes, state, queries)
     with TURN:
         corpus = {"calibration": _numbers(indexes, state)}
         return [
@@ -50,16 +50,27 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
         ]
 
 
-def _scans(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[Scan | None]:
-    """For each search what the codes say of its queries, where several can be worked out together."""
+def _for_all(
+    indexes: Indexes, state: State, queries: Sequence[Vectors | None]
+) -> tuple[list[Scan | None], list[dict[str, Any]]]:
+    """For each search the scan of its queries, where they can be worked out together, and what its pool says of their
+    usual cosines.
+    """
     scans: list[Scan | None] = [None] * len(queries)
+    backgrounds: list[dict[str, Any]] = [{} for _ in queries]
     every, places = _as_one(queries)
-    count, by_codes = len(state.rows), indexes.generations.current is None and scanned_by_codes(len(state.rows))
-    if len(places) > 1 and by_codes and len(every) * count <= SCANNED_TOGETHER:
-        scan = state.quantised.of(state.vectors).scan(every)
-        for place, which in places.items():
-            scans[place] = scan.of(which)
-    return scans
+    if not places:
+        return scans, backgrounds
+    scan = None
+    if len(places) > 1 and indexes.generations.current is None and len(every) * len(state.rows) <= SCANNED_TOGETHER:
+        scan = scan_of(state.vectors, every, state.quantised)
+    known = None if scan is None or scan.offs is not None else scan.scores
+    usual = indexes.calibration.background(state.rows, state.vectors, every, known)
+    for place, which in places.items():
+        scans[place] = scan and scan.of(which)
+        mean, deviation = usual.mean[which], usual.deviation[which]
+        backgrounds[place] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": usual.chunks}
+    return scans, backgrounds
 
 
 def _as_one(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
@@ -101,18 +112,6 @@ def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | Non
         return NO_ROWS
     rows = np.array([row for row in found if row is not None and row < len(state.rows)], dtype=np.int64)
     return rows[(state.rows.alive if allowed is None else allowed)[rows]]
-
-
-def _backgrounds(indexes: Indexes, state: State, queries: Sequence[Vectors | None]) -> list[dict[str, Any]]:
-    """For each search what its pool says of the usual cosines of its queries."""
-    fields: list[dict[str, Any]] = [{} for _ in queries]
-    every, places = _as_one(queries)
-    if places:
-        usual = indexes.calibration.background(state.rows, state.vectors, every)
-        for place, which in places.items():
-            mean, deviation = usual.mean[which], usual.deviation[which]
-            fields[place] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": usual.chunks}
-    return fields
 
 
 def _numbers(indexes: Indexes, state: State) -> Mapping[str, float]:

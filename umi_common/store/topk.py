@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.pool import Floats, Ints
+from umi_common.pool import Floats, Ints, Vectors
 from umi_common.store.postings import Mask
 from umi_common.store.scorer import QueryTerms, Scorer
 from umi_common.store.terms import Impacts, Term
@@ -43,6 +43,8 @@ class Ranking:
     """By row, unweighted, where the search has worked out the score of every living row; None: it has not."""
     cosines: Floats | None = None
     """Aligned with rows, before any weights, where the search was one by cosine; None: it was not."""
+    every_cosine: Vectors | None = None
+    """By row, where the search has worked them all out; None: it has not."""
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -14,7 +14,8 @@ from umi_common.pool import FIRST_RANK, NOT_RANKED, Bools, Floats, Ints, Pool, V
 from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.store.background import Background, background_of
 from umi_common.store.candidates import Notes, Request
-from umi_common.store.dense import cosines, decayed
+from umi_common.store.cosines import cosines
+from umi_common.store.dense import decayed
 from umi_common.store.qdrant.bm25 import LexicalScores, Scorer
 from umi_common.store.qdrant.neighbours import places_of, sources_of
 from umi_common.store.qdrant.points import Found, Head
@@ -66,7 +67,7 @@ class Rows:
         """(V, n) cosines; zeros without a dense arm."""
         if self.queries is None:
             return np.zeros(self.words.scores.shape)
-        return cosines(self.vectors, self.queries)
+        return cosines(self.vectors, self.queries).astype(np.float64)
 
     @cached_property
     def age_hours(self) -> Floats:
@@ -144,7 +145,7 @@ class Rows:
     def _about_the_queries(self) -> dict[str, Any]:
         if self.queries is None:
             return {"query_vectors": np.zeros((len(self.dense), 0), dtype=np.float32)}
-        usual: Background = background_of(self.statistics.sample, self.queries)
+        usual: Background = background_of(cosines(self.statistics.sample, self.queries))
         return {
             "query_vectors": self.queries,
             "dense_mean": usual.mean,

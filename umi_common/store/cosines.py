@@ -1,0 +1,47 @@
+"""Cosines of unit vectors: each depends on its pair alone, to the last bit, whatever else is in the arrays.
+
+No BLAS: its threads would fight over the cores with those of other searches, and where a row lies may change its bits.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+
+from umi_common.pool import Floats, Ints, Vectors
+
+GATHERED_AT_ONCE = 128
+"""Vectors gathered at a time: they stay in a core's cache until all queries have been compared with them."""
+
+
+@cache
+def kernel() -> ModuleType | None:
+    """SimSIMD, whose products use what the processor has; None: not installed here."""
+    try:
+        import simsimd
+    except ImportError:
+        return None
+    return simsimd
+
+
+def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
+    """(V, n) of V unit queries with n unit vectors, each of which is read once; 0 for rows of zeros."""
+    simsimd = kernel()
+    if not vectors.size:
+        return np.zeros((len(queries), len(vectors)), dtype=np.float32)
+    if simsimd is None:
+        products = np.einsum("ij,kj->ik", vectors, queries)
+    else:
+        products = np.asarray(simsimd.cdist(vectors, queries, metric="dot", out_dtype="float32"))
+    return np.ascontiguousarray(products.T)
+
+
+def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
+    """(V, m) of V unit queries with m of the matrix's unit rows."""
+    scores = np.empty((len(queries), len(rows)))
+    for start in range(0, len(rows), GATHERED_AT_ONCE):
+        some = slice(start, start + GATHERED_AT_ONCE)
+        scores[:, some] = cosines(matrix.take(rows[some], axis=0), queries)
+    return scores
