@@ -43,11 +43,10 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
     queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
     scans, backgrounds = _for_all(indexes, state, queries)
     with TURN:
-        corpus = {"calibration": _numbers(indexes, state)}
-        return [
-            _searched(indexes, state, *asked, corpus | background)
-            for asked, background in zip(zip(queries, scans, requests, notes, strict=True), backgrounds, strict=True)
-        ]
+        numbers = {"calibration": _numbers(indexes, state)}
+        corpus = [numbers | background for background in backgrounds]
+        each = zip(queries, scans, requests, notes, corpus, strict=True)
+        return [_searched(indexes, state, *asked) for asked in each]
 
 
 def _for_all(
