@@ -45,19 +45,29 @@ def test_a_turn_that_ends_with_an_error_is_free_again():
         assert time.perf_counter() - begun < module.PATIENCE
 
 
-def test_who_waits_in_vain_goes_on_and_leaves_the_turn_to_its_holder(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
-    turn, done = Turn(1), []
+def test_who_waits_in_vain_goes_on_and_those_after_do_not_wait_again(monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.3)
+    turn, times = Turn(1), []
 
     def compute():
+        begun = time.perf_counter()
         with turn:
-            done.append(1)
+            times.append(time.perf_counter() - begun)
 
-    with turn:
-        in_threads(compute, 2)
-        assert len(done) == 2
-        with turn:  # the same thread again does not wait for itself
-            done.append(1)
-    compute()
+    with turn:  # held by one who does not come back
+        for _ in range(3):
+            in_threads(compute, 1)
+        assert times[0] >= 0.3 > max(times[1:])
+    compute()  # and when the holder gives it back after all, nothing is free twice
+    assert times[-1] < 0.3
     with pytest.raises(ValueError):
-        turn._free.release()  # all turns are back: one more would be one too many
+        turn._free.release()
+
+
+def test_who_has_a_turn_and_takes_one_more_is_not_stuck(monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    turn = Turn(1)
+    with turn, turn, turn:
+        pass
+    with turn:
+        pass

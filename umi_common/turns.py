@@ -13,30 +13,35 @@ import threading
 AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 """Threads of a process that compute at a time; with more, each takes longer and no more gets done."""
 PATIENCE = 0.25
-"""Seconds to wait for a turn. Nothing depends on having one but speed: who waited in vain goes on without."""
+"""Seconds to wait for a turn. Only speed depends on having one, so who waits in vain takes its holder for lost: in an
+interrupted cell, say, or in the process that this one was forked from."""
 
 
 class _Own(threading.local):
     """Of one thread."""
 
     def __init__(self) -> None:
-        self.got: list[bool] = []
-        """For each `with` it is in, whether it got a turn."""
+        self.taken: list[threading.BoundedSemaphore] = []
+        """What to give back, for each `with` it is in."""
 
 
 class Turn:
     """Held by up to so many threads at a time; `with` it."""
 
     def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
         self._free = threading.BoundedSemaphore(at_once)
-        self._mine = _Own()
+        self._own = _Own()
 
     def __enter__(self) -> None:
-        self._mine.got.append(self._free.acquire(timeout=PATIENCE))
+        free = self._free
+        if not free.acquire(timeout=PATIENCE):
+            free = self._free = threading.BoundedSemaphore(self._at_once)
+            free.acquire()
+        self._own.taken.append(free)
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._mine.got.pop():
-            self._free.release()
+        self._own.taken.pop().release()
 
 
 TURN = Turn(AT_ONCE)
