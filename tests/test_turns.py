@@ -8,7 +8,7 @@ import time
 import pytest
 
 from umi_common import turns as module
-from umi_common.turns import Turn
+from umi_common.turns import Turns
 
 
 def in_threads(work, count):
@@ -21,12 +21,13 @@ def in_threads(work, count):
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_no_more_threads_than_some_compute_at_a_time(at_once):
-    turn, inside, most = Turn(at_once), [], []
+def test_no_more_threads_than_some_compute_at_a_time(at_once, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 30.0)
+    turns, inside, most = Turns(at_once), [], []
 
     def compute():
         for _ in range(20):
-            with turn:
+            with turns.taken():
                 inside.append(1)
                 most.append(len(inside))
                 time.sleep(0.0005)
@@ -37,37 +38,37 @@ def test_no_more_threads_than_some_compute_at_a_time(at_once):
 
 
 def test_a_turn_that_ends_with_an_error_is_free_again():
-    turn = Turn(1)
-    with pytest.raises(ValueError), turn:
+    turns = Turns(1)
+    with pytest.raises(ValueError), turns.taken():
         raise ValueError
     begun = time.perf_counter()
-    with turn:
+    with turns.taken():
         assert time.perf_counter() - begun < module.PATIENCE
 
 
 def test_who_waits_in_vain_goes_on_and_those_after_do_not_wait_again(monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.3)
-    turn, times = Turn(1), []
+    turns, times = Turns(1), []
 
     def compute():
         begun = time.perf_counter()
-        with turn:
+        with turns.taken():
             times.append(time.perf_counter() - begun)
 
-    with turn:  # held by one who does not come back
+    with turns.taken():  # held by one who does not come back
         for _ in range(3):
             in_threads(compute, 1)
         assert times[0] >= 0.3 > max(times[1:])
     compute()  # and when the holder gives it back after all, nothing is free twice
     assert times[-1] < 0.3
     with pytest.raises(ValueError):
-        turn._free.release()
+        turns._free.release()
 
 
 def test_who_has_a_turn_and_takes_one_more_is_not_stuck(monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.01)
-    turn = Turn(1)
-    with turn, turn, turn:
+    turns = Turns(1)
+    with turns.taken(), turns.taken(), turns.taken():
         pass
-    with turn:
+    with turns.taken():
         pass

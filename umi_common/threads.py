@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from umi_common.calls import Body, Call, Outcome, grouped, outcome_of
-from umi_common.turns import TURN
+from umi_common.turns import TURNS
 
 THREADS_MAX = 8
 """Calls of one retriever that wait for somebody else at a time, for an LLM say; more wait their turn."""
@@ -135,10 +135,10 @@ class Threads:
             while group:
                 as_few, parted = grouped([carried.calls[0] for carried in group])
                 outcomes = parted([outcome_of(call.run) for call in as_few])
-                with TURN:
+                with TURNS.taken():
                     for carried, outcome in zip(group, outcomes, strict=True):
                         carried.go_on(outcome)
-                tell(carried for carried in group if carried.news)
+                _tell(carried for carried in group if carried.news)
                 group = [carried for carried in group if not carried.news]
                 for carried in [each for each in group if not each.has_company]:
                     self._hand_on(carried)
@@ -152,7 +152,7 @@ class Threads:
         try:
             while not carried.given_up and not carried.news:
                 carried.go_on(outcome_of(carried.calls[0].run))
-            tell([carried])
+            _tell([carried])
         except BaseException as error:
             _fail([carried], error)
             raise
@@ -197,7 +197,7 @@ class _Carried:
         self.news = self.news or partial(how, *what)
 
 
-def tell(whom: Iterable[_Carried]) -> None:
+def _tell(whom: Iterable[_Carried]) -> None:
     """Those who wait, their news; each event loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Carried]] = {}
     for carried in whom:
@@ -210,13 +210,13 @@ def tell(whom: Iterable[_Carried]) -> None:
 def _cancel(whom: Sequence[_Carried]) -> None:
     for carried in whom:
         carried.has(carried.told.cancel)
-    tell(whom)
+    _tell(whom)
 
 
 def _fail(whom: Sequence[_Carried], error: BaseException) -> None:
     for carried in whom:
         carried.has(carried.told.set_exception, error)
-    tell(whom)
+    _tell(whom)
 
 
 def _hear(news: Iterable[_Carried]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 """Threads of a process that compute at a time; with more, each takes longer and no more gets done."""
@@ -17,31 +19,24 @@ PATIENCE = 0.25
 interrupted cell, say, or in the process that this one was forked from."""
 
 
-class _Own(threading.local):
-    """Of one thread."""
-
-    def __init__(self) -> None:
-        self.taken: list[threading.BoundedSemaphore] = []
-        """What to give back, for each `with` it is in."""
-
-
-class Turn:
-    """Held by up to so many threads at a time; `with` it."""
+class Turns:
+    """Up to so many threads at a time have one."""
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._free = threading.BoundedSemaphore(at_once)
-        self._own = _Own()
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Have one meanwhile, after at most PATIENCE seconds."""
         free = self._free
         if not free.acquire(timeout=PATIENCE):
             free = self._free = threading.BoundedSemaphore(self._at_once)
             free.acquire()
-        self._own.taken.append(free)
+        try:
+            yield
+        finally:
+            free.release()
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._own.taken.pop().release()
 
-
-TURN = Turn(AT_ONCE)
+TURNS = Turns(AT_ONCE)

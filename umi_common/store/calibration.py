@@ -60,9 +60,13 @@ class Calibration:
         """Of V unit queries (V, dim) over a sample of the living chunks of one moment; `every`: their cosines with all
         rows (V, n), where they are known.
         """
+        if every is None:
+            with self._lock:
+                among = self._sample.vectors(rows, vectors)
+            return background_of(cosines(among, queries))
         with self._lock:
-            drawn, among = self._sample.draw(rows), self._sample.vectors(rows, vectors)
-        return background_of(cosines(among, queries) if every is None else every[:, drawn])
+            drawn = self._sample.draw(rows)
+        return background_of(every[:, drawn])
 
     def numbers(
         self, rows: Rows, vectors: Vectors, lengths: Callable[[], Ints], sources: Sequence[str]

@@ -26,7 +26,7 @@ from umi_common.store.kept import KeptChunks
 from umi_common.store.ledger import Ledger
 from umi_common.store.place import WriterLock
 from umi_common.store.state import Change
-from umi_common.turns import TURN
+from umi_common.turns import TURNS
 from umi_common.types import Chunk
 
 BEGUN_FROM = 200
@@ -214,7 +214,7 @@ class Core:
         """
         found, missing = self._kept.known(seqs)
         if missing:
-            with TURN:
+            with TURNS.taken():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
             if len(read) < len(missing) and not self.ledger.read_only:
                 self._check_lost([seq for seq in missing if seq not in read])

@@ -37,7 +37,7 @@ class DenseSearch:
         allowed: (n,) rows that may be found, none of them zeros; None: all.
         weights: (n,) in (0, 1], decay; None: 1.
         quantised: Codes of the vectors.
-        scan: What they say of the queries, where searches that go together have had it worked out.
+        scan: `scan_of` all rows, where searches that go together have had it worked out.
     """
 
     vectors: Vectors

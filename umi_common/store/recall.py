@@ -26,7 +26,7 @@ from umi_common.store.quantised import Scan
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
 from umi_common.store.topk import Ranking
-from umi_common.turns import TURN
+from umi_common.turns import TURNS
 
 SCANNED_TOGETHER = 4_000_000
 """Scores of a scan for several searches, 4 bytes each; for more, each search scans for itself."""
@@ -41,15 +41,15 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
     notes = [Notes() for _ in requests]
     state = indexes.state
     queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
-    scans, backgrounds = _for_all(indexes, state, queries)
-    with TURN:
+    scans, backgrounds = _scans_and_backgrounds(indexes, state, queries)
+    with TURNS.taken():
         numbers = {"calibration": _numbers(indexes, state)}
         corpus = [numbers | background for background in backgrounds]
         each = zip(queries, scans, requests, notes, corpus, strict=True)
         return [_searched(indexes, state, *asked) for asked in each]
 
 
-def _for_all(
+def _scans_and_backgrounds(
     indexes: Indexes, state: State, queries: Sequence[Vectors | None]
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
     """For each search the scan of its queries, where they can be worked out together, and what its pool says of their
