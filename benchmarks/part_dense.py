@@ -1,4 +1,4 @@
-"""Nearest neighbours alone: umi's dense arm beside Chroma's own call on the same index and one exact product."""
+"""Nearest neighbours alone: umi's dense arm beside Chroma's own call on the same vectors and one exact product."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def exact(spec: Spec) -> Build:
 
 
 def chroma(spec: Spec) -> Build:
-    """`collection.query` on the index that umi has built: the floor of a search through Chroma."""
+    """`collection.query` on the a collection of the same vectors: the floor of a search through Chroma."""
     if not with_words(spec):
         raise Skipped("building its index takes longer than all the rest")
     made = material(spec)
 
     def build() -> Asking:
-        collection = chroma_collection(spec, "chroma")
+        collection = chroma_collection(spec, made, "chroma")
 
         def ask(number: int) -> list[int]:
             vector = made.question_vectors[number : number + 1]

@@ -22,7 +22,6 @@ from typing import Any
 
 from benchmarks.corpus import chunk_id, make_corpus
 from benchmarks.harness import Plan, Row
-from umi_common.config import UmiConfig
 from umi_common.embedders import default_embedder
 from umi_common.ingest import ingest
 from umi_common.protocols import Embedder
@@ -35,7 +34,6 @@ WORKERS = 2
 DIM = 64
 SAMPLE = 10
 """The embedded default takes one chunk in so many."""
-SCANNED = UmiConfig(dense={"exact_up_to": 10_000_000})
 """The dense arm by its exact scan; the building of Chroma's index would run beside the timing."""
 EMBEDDERS: dict[str, Callable[[], Embedder]] = {"sim": partial(HashEmbedder, DIM), "embedded default": default_embedder}
 
@@ -109,7 +107,7 @@ def killed(home: Path, docs: Path, count: int, say: Callable[[str], None]) -> Ro
 
 def check(path: Path, embedder: str, count: int) -> None:
     """Every id once, its text its own; the ledger is read from the first id to the last."""
-    with HybridStore.open(path, embedder=EMBEDDERS[embedder](), config=SCANNED) as store:
+    with HybridStore.open(path, embedder=EMBEDDERS[embedder]()) as store:
         after, seen = None, 0
         while page := store.scan(after=after, limit=5_000):
             for chunk in page:
@@ -165,7 +163,7 @@ def main(store: str, docs: str, system: str, embedder: str, kill: str) -> None:
         return False
 
     own = None if embedder == "embedded default" else EMBEDDERS[embedder]()
-    open_store = partial(HybridStore.open, store, embedder=own, config=SCANNED)
+    open_store = partial(HybridStore.open, store, embedder=own)
     if system == "one process":
         with open_store() as opened:
             report = ingest(opened, [docs], checkpoint=f"{store}.checkpoint", relative_to=docs, stop=between)

@@ -20,7 +20,6 @@ from typing import Any
 
 from benchmarks.corpus import NOW, make_chunks, make_corpus, make_vectors, question_vectors
 from benchmarks.harness import Plan, Row
-from umi_common.config import UmiConfig
 from umi_common.embedders import CallableEmbedder
 from umi_common.protocols import Probe
 from umi_common.store.hybrid import HybridStore
@@ -30,7 +29,6 @@ DIM = 384
 BATCH = 2_000
 DEPTH = 200
 SEARCHES = 60
-SCANNED = UmiConfig(dense={"exact_up_to": 10_000_000})
 SYSTEMS = ("HybridStore", "Qdrant's engine, one shard")
 KINDS = {"its own": "RssAnon", "files": "RssFile"}
 TESTS = Path(__file__).parents[1] / "tests" / "scale"
@@ -124,7 +122,7 @@ def _searches(store: Any, asked: list[tuple[str, int]], queries: Any) -> tuple[l
 def _opened(system: str, home: Path) -> Any:
     embedder = CallableEmbedder(_never, name="given", dim=DIM)
     if system == SYSTEMS[0]:
-        return HybridStore.open(home / "store", embedder=embedder, config=SCANNED)
+        return HybridStore.open(home / "store", embedder=embedder)
     sys.path.insert(0, str(TESTS))
     from edge_client import EdgeClient
 

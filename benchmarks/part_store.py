@@ -21,7 +21,6 @@ import numpy as np
 
 from benchmarks.corpus import NOW, make_chunks, make_corpus, make_vectors, word
 from benchmarks.harness import Plan, Row
-from umi_common.config import DenseConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder
 from umi_common.pool import Vectors
 from umi_common.protocols import Probe
@@ -37,7 +36,6 @@ PEER_UP_TO = 10_000
 TURNS = 200
 DEPTH = 200
 """Candidates of a recall, each arm: the default of a search."""
-SCANNED = UmiConfig(dense=DenseConfig(exact_up_to=10_000_000))
 """The dense arm by its exact scan; above 50,000 chunks the building of Chroma's index would run beside the timing."""
 NEVER_BEFORE = 10**9
 """Numbers of words that no text has."""
@@ -89,7 +87,7 @@ def bulk(made: Sequence[Chunk], vectors: Vectors, rounds: int, say: Callable[[st
 
 
 def _bulk_umi(home: Path, made: Sequence[Chunk], vectors: Vectors) -> Seconds:
-    with HybridStore.open(home / "s", embedder=_never(), config=SCANNED) as store:
+    with HybridStore.open(home / "s", embedder=_never()) as store:
         begun = time.perf_counter()
         for start in range(0, len(made), BATCH):
             store.add(made[start : start + BATCH], vectors=vectors[start : start + BATCH])
@@ -135,7 +133,7 @@ def one_store(made: Sequence[Chunk], vectors: Vectors, plan: Plan) -> list[Row]:
     """A turn durable and found, its parts, a recall by itself, opening to the first answer, and one fsync."""
     with tempfile.TemporaryDirectory() as home:
         path = Path(home) / "s"
-        with HybridStore.open(path, embedder=_never(), config=SCANNED) as store:
+        with HybridStore.open(path, embedder=_never()) as store:
             for start in range(0, len(made), BATCH):
                 store.add(made[start : start + BATCH], vectors=vectors[start : start + BATCH])
             adds, finds = _turns(store, made, vectors, TURNS)
@@ -207,7 +205,7 @@ def _open(path: Path, text: str, vector: Vectors, rounds: int) -> tuple[list[flo
         gc.collect()
         with _timed(answered):
             with _timed(opened):
-                store = HybridStore.open(path, embedder=_never(), config=SCANNED)
+                store = HybridStore.open(path, embedder=_never())
             _recall(store, text, vector)
         store.close()
     return opened, answered

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Spec
-from benchmarks.stores import BATCH, Material
+from benchmarks.stores import BATCH, Material, open_chroma
 from umi_common.pool import Vectors
-from umi_common.store.chroma import open_client
 
 
 class VectorOf:
@@ -46,7 +45,7 @@ def langchain_dense(spec: Spec, made: Material, documents: list[Any], k: int) ->
         def embed_query(self, text: str) -> list[float]:
             return vector_of.question(text)
 
-    client = open_client(_home(spec, "langchain"))
+    client = open_chroma(_home(spec, "langchain"))
     store = Chroma("chunks", LookedUp(), client=client, collection_configuration={"hnsw": {"space": "cosine"}})
     for start in range(0, len(documents), BATCH):
         store.add_documents(documents[start : start + BATCH])
@@ -71,7 +70,7 @@ def llamaindex_dense(spec: Spec, made: Material, nodes: list[Any], k: int) -> An
         async def _aget_query_embedding(self, query: str) -> list[float]:
             return vector_of.question(query)
 
-    collection = open_client(_home(spec, "llamaindex")).create_collection(
+    collection = open_chroma(_home(spec, "llamaindex")).create_collection(
         "chunks", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
     )
     store = ChromaVectorStore(chroma_collection=collection)
@@ -84,6 +83,4 @@ def llamaindex_dense(spec: Spec, made: Material, nodes: list[Any], k: int) -> An
 
 
 def _home(spec: Spec, name: str) -> Path:
-    path = Path(spec.home) / f"{name}-chroma"
-    path.mkdir()
-    return path
+    return Path(spec.home) / f"{name}-chroma"

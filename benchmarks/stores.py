@@ -1,4 +1,4 @@
-"""One store on the disk for all systems of a size: umi's ledger, and in it the Chroma index whose own call is timed."""
+"""One store on the disk for all systems of a size: umi's, and a Chroma collection of the same vectors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus import Corpus, looked_up, make_chunks, make_corpus, make_vectors, question_vectors, word
-from benchmarks.harness import Skipped, Spec
-from umi_common.config import DenseConfig, UmiConfig
+from benchmarks.harness import Spec
 from umi_common.pool import Vectors
-from umi_common.store.chroma import CHROMA, COLLECTION, FOLDER, open_client
 from umi_common.store.hybrid import HybridStore
 
 BATCH = 5_000
 OUT = Path(__file__).parent / "out"
 """Not in git; `make clean` removes it."""
 DONE = "done"
-SCANNED = UmiConfig(dense=DenseConfig(exact_up_to=100_000_000))
-CHROMA_SECONDS = 420.0
-"""After which the building of Chroma's index is given up, and all are measured without it."""
+CHROMA_EF = 400
+"""Chroma's candidate list while searching, in vectors."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def embedder_of(made: Material, spec: Spec) -> Any:
 def shared_store(spec: Spec, say: Callable[[str], None], *, words: bool = True) -> Iterator[Spec]:
     """A spec whose home holds the store of this size; kept below benchmarks/out for the next part until the run ends.
 
-    Made in a process of its own; with `words`, Chroma's index is built, too.
+    Made in a process of its own.
     """
     kept = _kept(spec, words=words).parent
     if not (kept / DONE).exists():
@@ -89,13 +86,9 @@ def forget_stores() -> None:
 def _make_store(spec: Spec, words: bool) -> None:
     made = material(spec, words=words)
     chunks = make_chunks(made.texts)
-    config = UmiConfig(dense=DenseConfig(exact_up_to=0)) if words else SCANNED
-    with HybridStore.open(Path(spec.home) / "store", embedder=embedder_of(made, spec), config=config) as store:
+    with HybridStore.open(Path(spec.home) / "store", embedder=embedder_of(made, spec)) as store:
         for start in range(0, spec.size, BATCH):
             store.add(chunks[start : start + BATCH], vectors=made.vectors[start : start + BATCH])
-        until = time.monotonic() + CHROMA_SECONDS
-        while words and not store.status().dense.startswith("chroma") and time.monotonic() < until:
-            time.sleep(0.5)
 
 
 def _kept(spec: Spec, *, words: bool) -> Path:
@@ -103,17 +96,25 @@ def _kept(spec: Spec, *, words: bool) -> Path:
 
 
 def open_store(spec: Spec, made: Material, *, words: bool = True) -> HybridStore:
-    """umi over a copy of the store, as it comes; without an index of Chroma's it is told not to build one meanwhile."""
+    """umi over a copy of the store."""
     path = shutil.copytree(_kept(spec, words=words), Path(spec.home) / "umi")
-    config = UmiConfig() if words else SCANNED
-    return HybridStore.open(path, embedder=embedder_of(made, spec), config=config)
+    return HybridStore.open(path, embedder=embedder_of(made, spec))
 
 
-def chroma_collection(spec: Spec, name: str) -> Any:
-    """The Chroma collection in a copy of the store; ids are ledger numbers, row + 1. Raises Skipped if it is absent."""
-    generations = sorted((_kept(spec, words=True) / FOLDER).glob("gen-*/" + CHROMA))
-    if not generations:
-        raise Skipped(f"Chroma's index was not built within {CHROMA_SECONDS:.0f} s")
-    own = Path(spec.home) / f"{name}-chroma"
-    shutil.copytree(generations[-1].parent, own)
-    return open_client(own).get_collection(COLLECTION, embedding_function=None)
+def chroma_collection(spec: Spec, made: Material, name: str) -> Any:
+    """A Chroma collection of the store's vectors, made anew; ids are ledger numbers, row + 1."""
+    client = open_chroma(Path(spec.home) / f"{name}-chroma")
+    configuration = {"hnsw": {"space": "cosine", "ef_search": CHROMA_EF, "ef_construction": 200}}
+    collection = client.create_collection("vectors", configuration=configuration, embedding_function=None)
+    for start in range(0, spec.size, BATCH):
+        vectors = made.vectors[start : start + BATCH]
+        collection.add(ids=[str(start + at + 1) for at in range(len(vectors))], embeddings=vectors)
+    return collection
+
+
+def open_chroma(directory: Path) -> Any:
+    """Chroma's own client on a new directory."""
+    import chromadb
+    from chromadb.config import Settings
+
+    return chromadb.PersistentClient(str(directory), settings=Settings(anonymized_telemetry=False))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,7 +16,7 @@ import pytest
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.sim import CountingEmbedder, HashEmbedder, ScriptedLLM
-from umi_common.store import calibration, candidates, cosines, dense, generations
+from umi_common.store import calibration, candidates, cosines, dense
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.lexical import PostingsIndex
 from umi_common.store.scorer import Scorer
@@ -254,34 +253,6 @@ def test_scoring_a_pool_looks_up_its_rows_and_reads_no_long_list(large, touched)
     """Three words, 40 rows: 120 look-ups; and for the bound the rare word's own 40 postings, once."""
     large.score([f"the often {rare(7)}"], list(range(7, 40_007, 1_000)), config=LexicalConfig())
     assert sum(touched) <= 4 * 40
-
-
-def test_chroma_is_asked_once_for_all_variations(counts, tmp_path, monkeypatch):
-    """Above `exact_up_to`; one `query` a recall, however many probes it has."""
-    from chromadb import Collection
-
-    asked: list[int] = []
-    query = Collection.query
-
-    def counted(collection, **options):
-        asked.append(len(options["query_embeddings"]))
-        return query(collection, **options)
-
-    monkeypatch.setattr(Collection, "query", counted)
-    monkeypatch.setattr(generations, "QUIET_SECONDS", 0.0)
-    config = UmiConfig(dense={"exact_up_to": 100}, routing={"mode": "always"}, recall={"depth": 20})
-    llm = ScriptedLLM(lambda _: VARIATIONS)
-    with HybridStore.open(tmp_path / "store", embedder=counts.embedder, config=config) as store:
-        store.add(chunks(300))
-        deadline = time.monotonic() + 60
-        while "chroma" not in store.status().dense and time.monotonic() < deadline:
-            time.sleep(0.05)
-        with DualRetriever(store, rewriter=llm, config=config) as umi:
-            umi.search("canal item3", deep_search=False)
-            assert asked == [1]
-            asked.clear()
-            umi.search("canal item4")
-    assert asked == [1, 1 + len(VARIATIONS)]
 
 
 def test_no_write_and_no_search_imports_what_only_masked_arrays_need():

@@ -63,17 +63,6 @@ class LexicalConfig(Frozen):
     """Only Okapi: floor of a negative idf as a share of the mean idf."""
 
 
-class DenseConfig(Frozen):
-    """Nearest neighbours by cosine."""
-
-    exact_up_to: Count = 200_000
-    """Chunks up to which an exact scan answers; the Chroma index above."""
-    search_ef: int = Field(default=400, ge=10)
-    """Chroma's candidate list; larger is more exact and slower."""
-    probe_seconds: Positive = 20.0
-    """How long opening Chroma may take in a child process before it counts as damaged."""
-
-
 class RecallConfig(Frozen):
     """How much reaches the ranking."""
 
@@ -202,7 +191,6 @@ class UmiConfig(Frozen):
 
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()
-    dense: DenseConfig = DenseConfig()
     recall: RecallConfig = RecallConfig()
     extra_arms: ExtraArmsConfig = ExtraArmsConfig()
     routing: RoutingConfig = RoutingConfig()

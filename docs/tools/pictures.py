@@ -82,7 +82,7 @@ def store() -> str:
     drawing.arrow(390, 186, 390, 222, dashed=True)
     drawing.box(166, 191, 188, 26, "rebuilt, not embedded", "plain")
     drawing.box(20, 224, 230, 84, ("lexical/", "BM25 postings", "exact, any write history"), "teal")
-    drawing.box(270, 224, 230, 84, ("dense/gen-N/", "Chroma above 200,000 chunks,", "an exact scan below"), "teal")
+    drawing.box(270, 224, 230, 84, ("vectors in memory", "an exact scan: byte codes", "first, then float32"), "teal")
     drawing.arrow(135, 308, 135, 340)
     drawing.arrow(385, 308, 385, 340)
     drawing.box(20, 342, 480, 62, ("recall", "rows an index has not reached yet are scored exactly"), "plain")

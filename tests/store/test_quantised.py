@@ -105,31 +105,6 @@ def test_codes_are_carried_on_as_rows_come_and_an_older_moment_sees_its_own():
         assert (now.codes == fresh.codes).all() and (now.steps == fresh.steps).all()
 
 
-def test_rows_before_the_first_that_is_asked_for_have_no_codes():
-    rows = _rows(4, 6_000, 8, kind="usual")
-    grown = QuantisedRows(8)
-    for first, kept in ((4_000, 2_000), (5_000, 2_000), (1_000, 5_000)):
-        assert (grown.of(rows, first).codes == Quantised.of(rows[first:]).codes).all()
-        assert len(grown._codes.view) == kept
-
-
-@needs_kernel
-@given(st.integers(0, 10_000), st.integers(0, 120), st.booleans())
-@settings(max_examples=100, deadline=None)
-def test_a_scan_from_a_row_on_is_a_scan_of_what_lies_there(seed: int, first: int, masked: bool):
-    rows, queries = _rows(seed, 100, 8, kind="crowded"), _rows(seed + 1, 2, 8, kind="usual")
-    allowed = (np.random.default_rng(seed).random(100) < 0.5) & rows.any(axis=1) if masked else rows.any(axis=1)
-    asked: dict[str, Any] = {"k": 7, "weights": None, "ids": [str(row) for row in range(100)]}
-    later = allowed & (np.arange(100) >= first)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense, "QUANTISED_FROM", 0)
-        patch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", 0)
-        found = search_exact(rows, queries, **asked, allowed=allowed, quantised=QuantisedRows(8), first=first)
-    for one, other in zip(found, search_exact(rows, queries, **asked, allowed=later), strict=True):
-        assert one.rows.tolist() == other.rows.tolist()
-        assert one.scores.tobytes() == other.scores.tobytes()
-
-
 def test_without_the_kernel_the_floats_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(dense, "kernel", lambda: None)
     monkeypatch.setattr(dense, "QUANTISED_FROM", 0)

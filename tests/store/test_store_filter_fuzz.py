@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 from small_store import NOW, search
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "filters"))
@@ -94,26 +93,3 @@ def check_recall(store: HybridStore, chunks: list[Chunk], query: str, where: dic
         assert {pool.ids[row] for row in np.flatnonzero(pool.dense_rank[0])} == may, (where, engine)
     beside = store.neighbours(sorted(may), reach=3, where=where)
     assert {chunk.id for chunks in beside.values() for chunk in chunks} == may, where
-
-
-@pytest.mark.slow
-def test_the_same_above_the_scan(tmp_path):
-    """Chroma finds the candidates here; the filter still decides."""
-    cases, dice = Cases(9, keys=["a", "b"], scalars=[1, 2, "x"]), np.random.default_rng(9)
-    chunks = [
-        Chunk(f"c{number:03}", " ".join(dice.choice(WORDS, size=4)), metadata=cases.metadata()) for number in range(300)
-    ]
-    with HybridStore.open(
-        tmp_path / "s", embedder=HashEmbedder(256), config=UmiConfig(dense={"exact_up_to": 50})
-    ) as store:
-        store.add(chunks)
-        assert store._core.indexes.generations.settle(60.0)
-        engines = set()
-        for _ in range(100):
-            where = cases.where()
-            may = {chunk.id for chunk in chunks if matches(parse_filter(where), chunk.metadata)}
-            pool = search(store, "red boat", depth=20, where=parse_filter(where))
-            engines.add(pool.facts["dense_engine"])
-            assert set(pool.ids) <= may, where
-            assert np.count_nonzero(pool.dense_rank[0]) == min(20, len(may)), where
-        assert "chroma" in engines, engines

@@ -33,7 +33,7 @@ class StoreStatus:
     lexical: str
     """State of the lexical index, as it says itself, or what is wrong with it."""
     dense: str
-    """Which engine answers, or what is wrong with it."""
+    """How vectors are searched: "exact"."""
     dead_rows: int
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
@@ -63,10 +63,10 @@ def status(core: Core) -> StoreStatus:
         embedder=core.ledger.meta().get("embedder", core.embedder.name),
         analyzer=indexes.lexical.analyzer.fingerprint,
         lexical=indexes.lexical.fault or str(indexes.state.lexical.status()),
-        dense=indexes.generations.describe(),
+        dense="exact",
         dead_rows=len(rows) - rows.living,
         bytes_on_disk=0 if core.directory is None else _bytes_in(core.directory),
-        problems=(*_check_lexical(core), *_check_dense(core)),
+        problems=tuple(_check_lexical(core)),
     )
 
 
@@ -83,7 +83,7 @@ def _bytes_in(directory: Path) -> int:
 def verify(core: Core) -> Verification:
     """See `HybridStore.verify`."""
     problems: list[str] = []
-    for look in (_check_file, _check_rows, _check_lexical, _check_dense):
+    for look in (_check_file, _check_rows, _check_lexical):
         try:
             problems += look(core)
         except LedgerDamaged as error:
@@ -136,11 +136,6 @@ def _check_lexical(core: Core) -> list[str]:
     return [] if here == there else [f"lexical index: it holds {here} of {there} chunks"]
 
 
-def _check_dense(core: Core) -> list[str]:
-    fault = core.indexes.generations.fault
-    return [] if fault is None else [f"dense index: {fault}"]
-
-
 def rebuild(core: Core) -> None:
     """See `HybridStore.rebuild`."""
     core.ready_to_write()
@@ -148,7 +143,6 @@ def rebuild(core: Core) -> None:
         if core.directory is not None:
             drop(core.directory)
         failpoint("rebuild.dropped")
-        core.indexes.generations.drop()
         core.indexes.load(fresh=True)
         core.indexes.save(always=True)
 

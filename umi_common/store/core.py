@@ -47,7 +47,7 @@ class Core:
         self.config = config
         self.high_water = HighWater(directory)
         acknowledged = self.high_water.read()
-        self.indexes = Indexes(ledger, directory, config.analyzer, lambda: self.config.dense)
+        self.indexes = Indexes(ledger, directory, config.analyzer)
         self.high_water.check(acknowledged, self.indexes.state.mark)
         self.writing = threading.RLock()
         """Held from looking at what is there until the change is in the indexes."""
@@ -240,7 +240,6 @@ class Core:
                 if not self.ledger.read_only:
                     self.indexes.save(always=True)
             finally:
-                self.indexes.generations.close()
                 self.ledger.close()
                 self.high_water.close()
                 if self._lock is not None:

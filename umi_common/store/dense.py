@@ -32,13 +32,12 @@ def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
     return np.where(scores > 0, scores * weights, scores)
 
 
-def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None, first: int = 0) -> Scan:
-    """V unit queries and the rows of the matrix from `first` on: by their codes, if any, where that is faster."""
-    count = len(matrix) - first
-    by_codes = count >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
+def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
+    """V unit queries and all rows of the matrix: by their codes, if any, where that is faster."""
+    by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
     if quantised is not None and by_codes and kernel() is not None:
-        return quantised.of(matrix, first).scan(queries)
-    return Scan(cosines(matrix[first:], queries))
+        return quantised.of(matrix).scan(queries)
+    return Scan(cosines(matrix, queries))
 
 
 def search_exact(
@@ -50,7 +49,6 @@ def search_exact(
     weights: Floats | None,
     ids: Sequence[str],
     quantised: QuantisedRows | None = None,
-    first: int = 0,
     scan: Scan | None = None,
 ) -> list[Ranking]:
     """For each of V unit queries the best k rows by decayed cosine, best first.
@@ -63,22 +61,21 @@ def search_exact(
         weights: (n,) in (0, 1]; None: 1.
         ids: By row, for ties.
         quantised: The codes of the matrix, used where it is large; None: never.
-        first: Rows before it are left out.
         scan: `scan_of` these, where that is known.
     """
-    if len(matrix) <= first:
+    if not len(matrix):
         return [NOTHING for _ in queries]
-    held = _Held(k, None if allowed is None else allowed[first:], None if weights is None else weights[first:])
-    some, few, every = matrix[first:], held.few(), [None] * len(queries)
+    held = _Held(k, allowed, weights)
+    few, every = held.few(), [None] * len(queries)
     if few is not None:
-        found = [(few, scores) for scores in cosines_at(some, few, queries)]
+        found = [(few, scores) for scores in cosines_at(matrix, few, queries)]
     else:
-        scan = scan or scan_of(matrix, queries, quantised, first)
-        found = _near_the_best(some, queries, scan, held)
-        if scan.offs is None and not first:
+        scan = scan or scan_of(matrix, queries, quantised)
+        found = _near_the_best(matrix, queries, scan, held)
+        if scan.offs is None:
             every = list(scan.scores)
     return [
-        rank_rows(first + rows, scores, k=k, weights=weights, ids=ids, every=known) if query.any() else NOTHING
+        rank_rows(rows, scores, k=k, weights=weights, ids=ids, every=known) if query.any() else NOTHING
         for query, (rows, scores), known in zip(queries, found, every, strict=True)
     ]
 

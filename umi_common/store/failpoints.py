@@ -16,10 +16,6 @@ POINTS = (
     "snapshot.files",
     "snapshot.publish",
     "snapshot.published",
-    "dense.batch",
-    "dense.built",
-    "dense.publish",
-    "dense.published",
     "rebuild.dropped",
 )
 """In the order in which a store passes them."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
-from umi_common.config import AnalyzerConfig, DenseConfig
+from umi_common.config import AnalyzerConfig
 from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
 from umi_common.pool import Vectors
@@ -22,7 +22,6 @@ from umi_common.store import snapshot
 from umi_common.store.calibration import Calibration
 from umi_common.store.codec import Head, decode_metadata
 from umi_common.store.columns import MetadataColumns
-from umi_common.store.generations import Generations
 from umi_common.store.growing import Growing
 from umi_common.store.id_order import IdOrder
 from umi_common.store.ledger import Ledger, Mark
@@ -43,19 +42,15 @@ class Indexes:
         ledger: What they are made from.
         directory: Where they keep what spares the next opening work; None: nowhere.
         analyzer: Text to terms.
-        dense: The dense arm's settings in force when asked.
     """
 
-    def __init__(
-        self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, dense: Callable[[], DenseConfig]
-    ) -> None:
+    def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
         """Held while the indexes change; the ledger may be read under it."""
         self.stale = False
         """The ledger may hold more than the indexes: a hand-over was cut short."""
         self.lexical = LexicalArm(directory, analyzer)
         self.id_order = IdOrder()
-        self.generations = Generations(ledger, directory, dense)
         self._ledger = ledger
         self._directory = directory
         self._version = ledger.version()
@@ -147,7 +142,6 @@ class Indexes:
             lexical_fault=self.lexical.fault,
         )
         self._torn = self.stale = False
-        self.generations.follow(mark, rows.living)
 
     def follow(self) -> None:
         """Catch up with the ledger: behind another process, or after a hand-over that was cut short."""

@@ -127,31 +127,21 @@ class QuantisedRows:
 
     def __init__(self, dim: int) -> None:
         self._lock = threading.Lock()
-        self._dim = dim
-        self._start(0, room=1)
-
-    def _start(self, first: int, room: int) -> None:
-        self._first = first
-        self._codes = Growing(np.int8, self._dim, room)
-        self._steps = Growing(np.float32, room=room)
-        self._errors = Growing(np.float32, room=room)
+        self._codes = Growing(np.int8, dim)
+        self._steps = Growing(np.float32)
+        self._errors = Growing(np.float32)
         self._largest_error = 0.0
 
-    def of(self, vectors: Vectors, first: int = 0) -> Quantised:
-        """Codes of the rows from `first` on of (n, dim) vectors; an earlier or later call may see more or fewer.
-
-        Rows before the first that any call has asked for have none, so they take no memory where an index answers.
-        """
+    def of(self, vectors: Vectors) -> Quantised:
+        """Codes of (n, dim) vectors; an earlier or later call may see more or fewer rows."""
         with self._lock:
-            if first < self._first or not len(self._steps.view):
-                self._start(first, room=max(1, len(vectors) - first))
-            for start in range(self._first + len(self._steps.view), len(vectors), BLOCK):
+            for start in range(len(self._steps.view), len(vectors), BLOCK):
                 new = Quantised.of(vectors[start : start + BLOCK])
                 self._codes.extend(new.codes)
                 self._steps.extend(new.steps)
                 self._errors.extend(new.errors)
                 self._largest_error = max(self._largest_error, new.largest_error)
-            rows = slice(first - self._first, len(vectors) - self._first)
+            rows = slice(len(vectors))
             return Quantised(
                 self._codes.view[rows], self._steps.view[rows], self._errors.view[rows], self._largest_error
             )

@@ -18,8 +18,7 @@ from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import Asked, Embedder
 from umi_common.store.candidates import NO_ROWS, Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
-from umi_common.store.dense import scan_of
-from umi_common.store.dense_arm import DenseSearch
+from umi_common.store.dense import scan_of, search_exact
 from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import unit_rows
 from umi_common.store.quantised import Scan
@@ -61,7 +60,7 @@ def _scans_and_backgrounds(
     if not places:
         return scans, backgrounds
     scan = None
-    if len(places) > 1 and indexes.generations.current is None and len(every) * len(state.rows) <= SCANNED_TOGETHER:
+    if len(places) > 1 and len(every) * len(state.rows) <= SCANNED_TOGETHER:
         scan = scan_of(state.vectors, every, state.quantised)
     known = None if scan is None or scan.offs is not None else scan.scores
     usual = indexes.calibration.background(state.rows, state.vectors, every, known)
@@ -96,7 +95,7 @@ def _searched(
     allowed = indexes.mask(state, request.where, request.window)
     weights = state.rows.decay(request.now, request.decay)
     lexical = _lexical_arm(indexes, state, request, allowed, weights, notes)
-    dense = _dense_arm(indexes, state, queries, scan, request, allowed, weights, notes)
+    dense = _dense_arm(state, queries, scan, request, allowed, weights, notes)
     if lexical is None and dense is None:
         raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
     notes.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
@@ -195,7 +194,6 @@ def _lexical_arm(
 
 
 def _dense_arm(
-    indexes: Indexes,
     state: State,
     queries: Vectors | None,
     scan: Scan | None,
@@ -206,15 +204,19 @@ def _dense_arm(
 ) -> list[Ranking] | None:
     if queries is None:
         return None
+    notes.facts["dense_engine"] = "exact"
     if state.present is not None:
         allowed = state.present if allowed is None else state.present & allowed
-    rows, vectors = state.rows, state.vectors
-    search = DenseSearch(vectors, rows.seq, rows.ids, queries, request.depth, allowed, weights, state.quantised, scan)
-    found, notes.facts["dense_engine"] = search.run(indexes.generations)
-    fault = indexes.generations.fault
-    if fault is not None:
-        notes.lost("dense", fault, "answered by exact search over the stored vectors")
-    return found
+    return search_exact(
+        state.vectors,
+        queries,
+        k=request.depth,
+        allowed=allowed,
+        weights=weights,
+        ids=state.rows.ids,
+        quantised=state.quantised,
+        scan=scan,
+    )
 
 
 def request_of(asked: Asked, lexical: LexicalConfig, decay: DecayConfig) -> Request:
