@@ -163,7 +163,7 @@ def test_searches_together_are_compared_with_the_vectors_in_one_pass_and_gather_
 
 
 def test_a_turn_costs_the_same_in_a_store_of_any_size(counts, tmp_path):
-    """One embedding, one text analysed, nine statements, one commit: nothing grows with what is stored already."""
+    """One embedding, one text analysed, eleven statements, one commit: nothing grows with what is stored already."""
     spent = []
     for count in (20, 1_000):
         with HybridStore.open(tmp_path / f"s{count}", embedder=counts.embedder) as store:
@@ -174,7 +174,7 @@ def test_a_turn_costs_the_same_in_a_store_of_any_size(counts, tmp_path):
             assert counts.indexed == 1
             assert sum(statement == "COMMIT" for statement in counts.sql) == 1
             spent.append(len(counts.sql))
-    assert spent[0] == spent[1] <= 9
+    assert spent[0] == spent[1] <= 11
 
 
 def test_a_batch_of_chunks_is_one_commit_and_two_rows_a_chunk(counts, tmp_path):
@@ -204,7 +204,7 @@ def test_opening_costs_the_same_statements_for_any_number_of_chunks(counts, tmp_
             spent.append(len(counts.sql))
         assert counts.embedded == (0, 0)
         assert counts.indexed == 0
-    assert spent[0] == spent[1] <= 27
+    assert spent[0] == spent[1] <= 29
 
 
 def rare(number: int) -> str:

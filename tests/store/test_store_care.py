@@ -224,7 +224,7 @@ def test_verify_names_a_chunk_that_was_changed_behind_our_back(path):
 
 def test_repair_brings_back_an_index_that_failed(path):
     with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
-        store._core.indexes.lexical.fault = "broken for the test"
+        store._core.indexes.state.by_row.lexical.fault = "broken for the test"
         store.add([Chunk("new", "purple submarine")])
         assert search(store, "purple").mode == "vector"
         assert not store.verify()

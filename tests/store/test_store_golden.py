@@ -43,15 +43,6 @@ def test_the_store_of_version_1_opens_verifies_and_answers(how, path):
             assert answer["dense"] == approx(told[query]["dense"], abs=1e-6), query
 
 
-def test_the_lexical_snapshot_of_version_1_is_used(path):
-    with HybridStore.open(path, embedder=store_v1.embedder()) as store:
-        analyzer, mark = store._core.indexes.lexical.analyzer, store._core.indexes.state.mark
-        manifest = json.loads(next(path.glob("lexical/*/manifest.json")).read_text(encoding="utf-8"))
-        if json.loads(manifest["body"])["analyzer"] != analyzer.fingerprint:
-            pytest.skip("another Snowball release; the index is built from the ledger")
-        assert snapshot.load(path, analyzer, mark) is not None
-
-
 def test_the_store_of_version_1_can_be_written_to(path):
     with HybridStore.open(path, embedder=store_v1.embedder()) as store:
         store.add([Chunk("new", "A purple submarine.")])

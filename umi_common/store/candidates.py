@@ -73,7 +73,7 @@ def pool_rows(state: State, found: Found, request: Request, allowed: Mask | None
         best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
         beside = state.rows.beside(best, request.around)
         joins[beside if allowed is None else beside[allowed[beside]]] = True
-    return state.id_order.in_order(state.rows.ids, len(state.rows), np.flatnonzero(joins))
+    return state.by_row.id_order.in_order(state.rows.ids, len(state.rows), np.flatnonzero(joins))
 
 
 def _places(rankings: Sequence[Ranking] | None, rows: Ints, among: int) -> list[Ints]:

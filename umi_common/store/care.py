@@ -13,6 +13,7 @@ from umi_common.store.codec import decode
 from umi_common.store.core import Core
 from umi_common.store.distinct import distinct
 from umi_common.store.failpoints import failpoint
+from umi_common.store.lifecycle import IndexState
 from umi_common.store.snapshot import drop
 
 ROWS_AT_ONCE = 1_000
@@ -61,13 +62,20 @@ def status(core: Core) -> StoreStatus:
         sources=len(distinct(rows.source[rows.alive & (rows.source >= 0)])),
         dimension=core.dim,
         embedder=core.ledger.meta().get("embedder", core.embedder.name),
-        analyzer=indexes.lexical.analyzer.fingerprint,
-        lexical=indexes.lexical.fault or str(indexes.state.lexical.status()),
+        analyzer=indexes.analyzer.fingerprint,
+        lexical=_lexical_state(core),
         dense="exact",
         dead_rows=len(rows) - rows.living,
         bytes_on_disk=0 if core.directory is None else _bytes_in(core.directory),
         problems=tuple(_check_lexical(core)),
     )
+
+
+def _lexical_state(core: Core) -> str:
+    state = core.indexes.state
+    if core.indexes.building:
+        return f"{IndexState.BUILDING.value}, {state.rows.living} chunks"
+    return state.lexical_fault or str(state.lexical.status())
 
 
 def _bytes_in(directory: Path) -> int:
@@ -128,18 +136,17 @@ def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
 
 
 def _check_lexical(core: Core) -> list[str]:
-    indexes = core.indexes
-    if indexes.lexical.fault is not None:
-        return [f"lexical index: {indexes.lexical.fault}"]
-    with indexes.lock:
-        here, there = len(indexes.state.lexical), indexes.state.rows.living
+    state = core.indexes.state
+    if state.lexical_fault is not None:
+        return [f"lexical index: {state.lexical_fault}"]
+    here, there = len(state.lexical), state.rows.living
     return [] if here == there else [f"lexical index: it holds {here} of {there} chunks"]
 
 
 def rebuild(core: Core) -> None:
     """See `HybridStore.rebuild`."""
     core.ready_to_write()
-    with core.writing:
+    with core.writing, core.indexes.rebuilding():
         if core.directory is not None:
             drop(core.directory)
         failpoint("rebuild.dropped")

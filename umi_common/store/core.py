@@ -22,7 +22,6 @@ from umi_common.store.fingerprint import fingerprint
 from umi_common.store.highwater import HighWater
 from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import checked_chunks, checked_vectors, embedded, refuse_other_dimension
-from umi_common.store.kept import KeptChunks
 from umi_common.store.ledger import Ledger
 from umi_common.store.place import WriterLock
 from umi_common.store.state import Change
@@ -31,8 +30,6 @@ from umi_common.types import Chunk
 
 BEGUN_FROM = 200
 """Texts from which analysing them while SQLite commits is worth a thread."""
-CHUNKS_KEPT = 2_048
-"""Chunks last read that stay in memory."""
 
 
 class Core:
@@ -48,13 +45,13 @@ class Core:
         self.high_water = HighWater(directory)
         acknowledged = self.high_water.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
-        self.high_water.check(acknowledged, self.indexes.state.mark)
+        self.high_water.check(acknowledged, ledger, self.indexes.state.mark)
+        self._session: str | None = None
         self.writing = threading.RLock()
         """Held from looking at what is there until the change is in the indexes."""
         self._lock = lock
         self._pid = os.getpid()
         self._closed = False
-        self._kept = KeptChunks(CHUNKS_KEPT)
 
     def ready(self) -> None:
         """Before every read: usable, and level with the ledger.
@@ -143,7 +140,7 @@ class Core:
         with self.writing:
             self.ready_to_write()
             state = self.indexes.state
-            allowed = self.indexes.mask(state, tree, None)
+            allowed = state.by_row.mask(state, tree, None)
             chosen = np.ones(len(state.rows), dtype=np.bool_) if allowed is None else allowed
             if wanted is not None:
                 named = {row for id in wanted if (row := self.indexes.row_of(id)) is not None}
@@ -158,11 +155,13 @@ class Core:
     def _commit(self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
         indexes = self.indexes
         settings = fingerprint(self.embedder) if indexes.state.mark.seq == 0 else None
+        if self._session is None:
+            self._session = self.ledger.begin_session()
         try:
             texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
-            meanwhile = partial(indexes.lexical.begin, texts) if len(texts) >= BEGUN_FROM else None
+            meanwhile = partial(indexes.state.by_row.lexical.begin, texts) if len(texts) >= BEGUN_FROM else None
             mark = self.ledger.change(dead, entries, vectors, settings, meanwhile)
-            self.high_water.write(mark)
+            self.high_water.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
             heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
             indexes.apply(Change(mark, dead, heads, texts, metadata, vectors))
@@ -178,9 +177,18 @@ class Core:
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """See `HybridStore.get`."""
-        seqs = self.indexes.seqs_of(ids)
-        chunks = self.chunks([seq for seq in seqs if seq is not None])
-        return [None if seq is None else chunks.get(seq) for seq in seqs]
+        return self.get_versions(ids, self.indexes.seqs_of(ids))
+
+    def get_versions(self, ids: Sequence[str], seqs: Sequence[int | None]) -> list[Chunk | None]:
+        """See `HybridStore.get_versions`."""
+        wanted = list(seqs)
+        found = self.chunks([seq for seq in wanted if seq])
+        while gone := [at for at, seq in enumerate(wanted) if seq and seq not in found]:
+            self.ready()  # replaced or removed meanwhile: what stands there now
+            for at, seq in zip(gone, self.indexes.seqs_of([ids[at] for at in gone]), strict=True):
+                wanted[at] = None if seq == wanted[at] else seq
+            found |= self.chunks([seq for at in gone if (seq := wanted[at])])
+        return [found[seq] if seq else None for seq in wanted]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""
@@ -194,10 +202,11 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
         state = self.indexes.state
-        rows, allowed = state.rows, None if where is None else self.indexes.mask(state, where, None)
+        rows, by_row = state.rows, state.by_row
+        allowed = None if where is None else by_row.mask(state, where, None)
         around: dict[str, list[int]] = {}
         for id in ids:
-            row = self.indexes.row_of(id)
+            row = by_row.row_of(id)
             if row is not None and row < len(rows):
                 beside = distinct(rows.beside(np.array([row]), reach))
                 ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
@@ -212,18 +221,21 @@ class Core:
         Raises:
             LedgerDamaged: If one that nobody removed is not there.
         """
-        found, missing = self._kept.known(seqs)
+        kept = self.indexes.state.by_row.chunks
+        found, missing = kept.known(seqs)
         if missing:
             with TURNS.taken():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
             if len(read) < len(missing) and not self.ledger.read_only:
                 self._check_lost([seq for seq in missing if seq not in read])
-            self._kept.keep(read)
+            kept.keep(read)
             found.update(read)
         return found
 
     def _check_lost(self, seqs: Sequence[int]) -> None:
         """What is gone from the ledger must have been removed by a write; wait for the write under way to say so."""
+        if not any(map(self.indexes.is_alive, seqs)):
+            return
         with self.writing:
             self.indexes.follow()
             lost = [seq for seq in seqs if self.indexes.is_alive(seq)]
@@ -241,6 +253,8 @@ class Core:
                     self.indexes.save(always=True)
             finally:
                 self.ledger.close()
+                if self._session is not None and not self.ledger.has_log():
+                    self.high_water.write(self.indexes.state.mark, self._session, closed=True)
                 self.high_water.close()
                 if self._lock is not None:
                     self._lock.release()

@@ -6,16 +6,33 @@ It is written after each commit and never ahead of it; a mark that is missing or
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import zlib
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from umi_common.errors import LedgerDamaged
-from umi_common.store.ledger import Mark
+from umi_common.store.ledger import Ledger, Mark
+
+log = logging.getLogger(__name__)
 
 FILE = "umi.mark"
-SIZE = 80
+SIZE = 256
+"""Bytes of the file, padded: a later mark overwrites all of an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What the file says."""
+
+    mark: Mark = field(default_factory=Mark)
+    session: str = ""
+    """Name of the writer's session, which `umi.db` itself holds; "": it may be in the write-ahead log alone."""
+    closed: bool = True
+    """The session ended with everything in `umi.db`: there is no log that could be lost."""
 
 
 class HighWater:
@@ -25,33 +42,50 @@ class HighWater:
         self._path = None if directory is None else directory / FILE
         self._handle: int | None = None
 
-    def read(self) -> Mark:
-        """The mark, or zeros."""
+    def read(self) -> Acknowledged:
+        """The mark; zeros where there is none."""
         if self._path is None:
-            return Mark()
-        with suppress(OSError, ValueError):
+            return Acknowledged()
+        with suppress(OSError, ValueError, TypeError, KeyError):
             body, check = self._path.read_text(encoding="ascii").strip().rsplit(" ", 1)
             if zlib.crc32(body.encode()) == int(check):
-                return Mark(*map(int, body.split()))
-        return Mark()
+                if not body.startswith("{"):  # as written before there was a history: three numbers
+                    seq, deletion, epoch = map(int, body.split())
+                    return Acknowledged(Mark(seq, deletion, epoch), closed=False)
+                values = json.loads(body)
+                return Acknowledged(Mark(*values["mark"]), str(values["session"]), bool(values["closed"]))
+        return Acknowledged()
 
-    def check(self, kept: Mark, ledger: Mark) -> None:
-        """Compare the mark, read before the ledger, with the ledger.
+    def check(self, acknowledged: Acknowledged, ledger: Ledger, now: Mark) -> None:
+        """Compare the mark, read before the ledger, with the ledger, which stands at `now`.
+
+        An older or another `umi.db` put back in place of this one is taken as it is: it was signed by another session.
 
         Raises:
             LedgerDamaged: If acknowledged writes are missing.
         """
-        if (ledger.epoch, ledger.seq) < (kept.epoch, kept.seq) or ledger.deletion < kept.deletion:
-            raise LedgerDamaged(
-                f"umi.db ends at write {ledger.seq}, and {kept.seq} was acknowledged: umi.db-wal was lost or damaged; "
-                f"restore both from a copy, or, to go on with what is there, delete {self._path}"
-            )
+        last = acknowledged.mark
+        if acknowledged.closed or self._holds(ledger, last, now):
+            return
+        if acknowledged.session and acknowledged.session != ledger.session():
+            log.warning("%s is older than the last write to this directory: a copy was put back", ledger.path)
+            return
+        raise LedgerDamaged(
+            f"umi.db ends at write {now.seq}, and {last.seq} was acknowledged: umi.db-wal was lost or damaged; "
+            f"restore both from a copy, or, to go on with what is there, delete {self._path}"
+        )
 
-    def write(self, mark: Mark) -> None:
+    def _holds(self, ledger: Ledger, last: Mark, now: Mark) -> bool:
+        if not last.commit:
+            return (now.epoch, now.seq) >= (last.epoch, last.seq) and now.deletion >= last.deletion
+        with ledger.reading() as connection:
+            return ledger.descends_from(connection, last)
+
+    def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:
         """Note an acknowledged write. Not synced: it serves after a crash of the process, not of the machine."""
         if self._path is None:
             return
-        body = " ".join(map(str, mark))
+        body = json.dumps(asdict(Acknowledged(mark, session, closed)))
         with suppress(OSError):  # a full disk costs the tripwire, not the write
             if self._handle is None:
                 self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)

@@ -244,7 +244,7 @@ class HybridStore:
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
         """Text to terms, as the lexical index has them; may be kept, and pickled, beyond the store."""
-        return self._core.indexes.lexical.analyzer.terms
+        return self._core.indexes.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
         """Swap the settings for the calls that start from now on.

@@ -6,9 +6,11 @@ new one, and both are numbered, so an index or another process that knows how fa
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,10 +20,10 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged, StoreClosed
 from umi_common.pool import Vectors
-from umi_common.store.codec import Entry, Head, checked, decode_vectors, encode_vectors, head_check
+from umi_common.store.codec import DIGEST_BYTES, Entry, Head, checked, decode_vectors, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
 from umi_common.store.growing import Growing
-from umi_common.store.ledger_file import READING_CACHE_KIB, open_file
+from umi_common.store.ledger_file import HISTORY, READING_CACHE_KIB, open_file
 from umi_common.store.sqlite import SQL_VARIABLES, Lender, Reading, SoleLender, commit, connect, insert, sqlite_errors
 
 ROWS_AT_ONCE = 1_000
@@ -41,7 +43,11 @@ class Mark(NamedTuple):
     deletion: int = 0
     """Of the last deletion."""
     epoch: int = 0
-    """Rises when rows were renumbered or vectors exchanged: what was read before is void."""
+    """Rises when vectors were exchanged: what was read before is void."""
+    commit: int = 0
+    """Number of the last commit; 0: the ledger keeps no history."""
+    digest: str = ""
+    """Rolling digest of all commits up to that one, hexadecimal."""
 
 
 class Ledger:
@@ -113,13 +119,72 @@ class Ledger:
             seqs = range(first, first + len(entries))
             insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 9, seqs, entries)
             failpoint("ledger.insert")
-            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, encode_vectors(vectors))
+            blobs = list(encode_vectors(vectors))
+            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(dead),)
             )
             if settings:
                 connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
-            return self.mark(connection)
+            numbers = [np.array(dead, dtype="<i8"), np.array([check for _, check in blobs], dtype="<i8")]
+            contents = [*(array.tobytes() for array in numbers), *(entry.digest for entry in entries)]
+            return self.record(connection, contents)
+
+    def record(self, connection: sqlite3.Connection, contents: Iterable[bytes]) -> Mark:
+        """Append a commit to the history, inside the transaction that makes it.
+
+        digest = BLAKE2b(digest of the commit before, contents in order)
+        """
+        last = _last_commit(connection)
+        rolling = hashlib.blake2b(last.digest, digest_size=DIGEST_BYTES)
+        for content in contents:
+            rolling.update(content)
+        seq, deletion = _last(connection, "chunks"), _last(connection, "deletions")
+        commit = _Commit(last.number + 1, seq, deletion, rolling.digest())
+        connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", commit)
+        return self._mark(connection, commit)
+
+    def begin_session(self) -> str:
+        """Before the first write: make sure that the history goes on from what the file holds, and sign it.
+
+        Returns:
+            The session's random name, which the file itself holds from now on, not only its write-ahead log; "" if
+            another process kept SQLite from writing it there.
+        """
+        session = secrets.token_hex(8)
+        with self.transaction() as connection:
+            connection.execute(HISTORY)
+            last, mark = _last_commit(connection), self.mark(connection)
+            if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
+                # A new ledger, or one that was written to by a program that keeps no history: a lineage begins.
+                row = (last.number + 1, mark.seq, mark.deletion, secrets.token_bytes(DIGEST_BYTES))
+                connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (session,))
+        return session if self.checkpoint() else ""
+
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead log into the file; whether all of it is there."""
+        if self.path is None:
+            return True
+        with self._lock, sqlite_errors(self.path, writing=True):
+            busy, pages, folded = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return not busy and pages == folded
+
+    def has_log(self) -> bool:
+        """Whether something is left in the write-ahead log; after close() another process may have kept it."""
+        log = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
+        return log is not None and log.exists() and log.stat().st_size > 0
+
+    def session(self) -> str:
+        """Name of the last session that wrote; "": none has."""
+        return self.meta().get("session", "")
+
+    def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
+        """Whether the ledger once stood where `mark` says: what was made of it then needs only what came since."""
+        if not mark.commit:
+            return False
+        found = _commit(connection, "SELECT number, seq, deletion, digest FROM commits WHERE number = ?", mark.commit)
+        return (found.seq, found.deletion, found.digest.hex()) == (mark.seq, mark.deletion, mark.digest)
 
     def meta(self) -> dict[str, str]:
         """Settings and fingerprints by name."""
@@ -133,8 +198,13 @@ class Ledger:
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """How far the ledger has got, as `connection` sees it."""
+        last = _last_commit(connection)
+        seq, deletion = _last(connection, "chunks"), _last(connection, "deletions")
+        return self._mark(connection, _Commit(last.number, seq, deletion, last.digest))
+
+    def _mark(self, connection: sqlite3.Connection, at: _Commit) -> Mark:
         epoch = int(self._setting(connection, "epoch"))
-        return Mark(_last(connection, "chunks"), _last(connection, "deletions"), epoch)
+        return Mark(at.seq, at.deletion, epoch, at.number, at.digest.hex())
 
     def _setting(self, connection: sqlite3.Connection, key: str) -> str:
         row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -243,6 +313,28 @@ def _select(columns: str, count: int) -> str:
     """Rows of `chunks` by number. Joined: for `seq IN (...)` SQLite makes itself a table of the numbers first."""
     asked = ", ".join(["(?)"] * count)
     return f"WITH asked(number) AS (VALUES {asked}) SELECT seq, {columns} FROM asked CROSS JOIN chunks ON seq = number"
+
+
+class _Commit(NamedTuple):
+    number: int = 0
+    seq: int = 0
+    deletion: int = 0
+    digest: bytes = b""
+
+
+def _last_commit(connection: sqlite3.Connection) -> _Commit:
+    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number DESC LIMIT 1")
+
+
+def _commit(connection: sqlite3.Connection, select: str, *parameters: int) -> _Commit:
+    """The commit selected; zeros if there is none, or the ledger keeps no history."""
+    try:
+        row = connection.execute(select, parameters).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        row = None
+    return _Commit() if row is None else _Commit(*row)
 
 
 def _last(connection: sqlite3.Connection, table: str) -> int:

@@ -48,6 +48,15 @@ CREATE TABLE vectors (
 CREATE TABLE deletions (seq INTEGER PRIMARY KEY AUTOINCREMENT, chunk INTEGER NOT NULL);
 INSERT INTO meta VALUES ('count', '0'), ('epoch', '0');
 """
+HISTORY = """
+CREATE TABLE IF NOT EXISTS commits (
+    number INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    deletion INTEGER NOT NULL,
+    digest BLOB NOT NULL
+)"""
+"""One row a commit: how far it got, and the rolling digest of all commits so far, which begins with random bytes, the
+ledger's lineage. An index knows by it whether it was made from this ledger. Stores of before have no such table."""
 
 
 def create_file(directory: Path) -> None:
@@ -62,7 +71,7 @@ def create_file(directory: Path) -> None:
     with sqlite_errors(unfinished, writing=True):
         connection = connect(unfinished, "mode=rwc")
         try:
-            connection.executescript(SCHEMA)
+            connection.executescript(SCHEMA + HISTORY)
             connection.execute("PRAGMA journal_mode = WAL")
         finally:
             connection.close()
@@ -80,7 +89,7 @@ def open_file(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection
     if path is None:
         connection = connect(None)
         connection.execute(CASCADING)
-        connection.executescript(SCHEMA)
+        connection.executescript(SCHEMA + HISTORY)
         return connection, ""
     if path.stat().st_size == 0:
         raise LedgerDamaged(f"{path} is empty; restore it from a copy, nothing can rebuild it")

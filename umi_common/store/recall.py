@@ -40,16 +40,16 @@ def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) ->
     notes = [Notes() for _ in requests]
     state = indexes.state
     queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
-    scans, backgrounds = _scans_and_backgrounds(indexes, state, queries)
+    scans, backgrounds = _scans_and_backgrounds(state, queries)
     with TURNS.taken():
-        numbers = {"calibration": _numbers(indexes, state)}
+        numbers = {"calibration": _numbers(state)}
         corpus = [numbers | background for background in backgrounds]
         each = zip(queries, scans, requests, notes, corpus, strict=True)
-        return [_searched(indexes, state, *asked) for asked in each]
+        return [_searched(state, *asked) for asked in each]
 
 
 def _scans_and_backgrounds(
-    indexes: Indexes, state: State, queries: Sequence[Vectors | None]
+    state: State, queries: Sequence[Vectors | None]
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
     """For each search the scan of its queries, where they can be worked out together, and what its pool says of their
     usual cosines.
@@ -61,9 +61,9 @@ def _scans_and_backgrounds(
         return scans, backgrounds
     scan = None
     if len(places) > 1 and len(every) * len(state.rows) <= SCANNED_TOGETHER:
-        scan = scan_of(state.vectors, every, state.quantised)
+        scan = scan_of(state.vectors, every, state.by_row.quantised)
     known = None if scan is None or scan.offs is not None else scan.scores
-    usual = indexes.calibration.background(state.rows, state.vectors, every, known)
+    usual = state.by_row.calibration.background(state.rows, state.vectors, every, known)
     for place, which in places.items():
         scans[place] = scan and scan.of(which)
         mean, deviation = usual.mean[which], usual.deviation[which]
@@ -83,7 +83,6 @@ def _as_one(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice
 
 
 def _searched(
-    indexes: Indexes,
     state: State,
     queries: Vectors | None,
     scan: Scan | None,
@@ -92,29 +91,29 @@ def _searched(
     corpus: Mapping[str, Any],
 ) -> Pool:
     begun = time.perf_counter()
-    allowed = indexes.mask(state, request.where, request.window)
+    allowed = state.by_row.mask(state, request.where, request.window)
     weights = state.rows.decay(request.now, request.decay)
-    lexical = _lexical_arm(indexes, state, request, allowed, weights, notes)
+    lexical = _lexical_arm(state, request, allowed, weights, notes)
     dense = _dense_arm(state, queries, scan, request, allowed, weights, notes)
     if lexical is None and dense is None:
         raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
     notes.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
-    named = _named(indexes, state, request, allowed)
+    named = _named(state, request, allowed)
     return pool_of(state, Found(queries, lexical, dense, named), request, allowed, notes, corpus)
 
 
-def _named(indexes: Indexes, state: State, request: Request, allowed: Mask | None) -> Ints:
+def _named(state: State, request: Request, allowed: Mask | None) -> Ints:
     """Rows that the probes name and that may be seen."""
-    found = [indexes.row_of(id) for probe in request.probes for id in probe.ids]
+    found = [state.by_row.row_of(id) for probe in request.probes for id in probe.ids]
     if not found:
         return NO_ROWS
     rows = np.array([row for row in found if row is not None and row < len(state.rows)], dtype=np.int64)
     return rows[(state.rows.alive if allowed is None else allowed)[rows]]
 
 
-def _numbers(indexes: Indexes, state: State) -> Mapping[str, float]:
-    rows, lexical = state.rows, state.lexical
-    return indexes.calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), indexes.sources)
+def _numbers(state: State) -> Mapping[str, float]:
+    rows, lexical, by_row = state.rows, state.lexical, state.by_row
+    return by_row.calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), by_row.sources)
 
 
 def query_vectors(
@@ -173,7 +172,7 @@ def _or_zeros(vector: Vectors | None, like: Vectors) -> Vectors:
 
 
 def _lexical_arm(
-    indexes: Indexes, state: State, request: Request, allowed: Mask | None, weights: Floats | None, notes: Notes
+    state: State, request: Request, allowed: Mask | None, weights: Floats | None, notes: Notes
 ) -> list[Ranking] | None:
     if state.lexical_fault is not None:
         notes.lost("lexical", state.lexical_fault, "searched by meaning alone; repair() brings it back")
@@ -186,7 +185,7 @@ def _lexical_arm(
             allowed=allowed,
             weights=weights,
             id_of=state.rows.ids.__getitem__,
-            ranks_of=lambda compared: state.id_order.ranks_for(compared, state.rows.ids, len(state.rows)),
+            ranks_of=lambda compared: state.by_row.id_order.ranks_for(compared, state.rows.ids, len(state.rows)),
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
         notes.lost("lexical", error, "searched by meaning alone")
@@ -214,7 +213,7 @@ def _dense_arm(
         allowed=allowed,
         weights=weights,
         ids=state.rows.ids,
-        quantised=state.quantised,
+        quantised=state.by_row.quantised,
         scan=scan,
     )
 

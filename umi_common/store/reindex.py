@@ -25,15 +25,20 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
     try:
         ledger = Ledger(directory / FILE)
         try:
+            session = ledger.begin_session()
             if embedder is not None:
                 _embed_again(ledger, embedder, show_progress=show_progress)
             if config is not None:
                 ledger.set_meta({ANALYZER: analyzer_text(config.analyzer)})
                 snapshot.drop(directory)
             with ledger.reading() as connection:
-                HighWater(directory).write(ledger.mark(connection))
+                mark = ledger.mark(connection)
+            high_water = HighWater(directory)
+            high_water.write(mark, session)
         finally:
             ledger.close()
+        high_water.write(mark, session, closed=True)
+        high_water.close()
     finally:
         lock.release()
 
@@ -56,3 +61,4 @@ def _embed_again(ledger: Ledger, embedder: Embedder, *, show_progress: bool) -> 
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fingerprint(embedder).items())
+        ledger.record(connection, [b"embedder", embedder.name.encode()])

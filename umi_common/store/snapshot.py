@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shutil
+import sqlite3
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from umi_common.pool import Ints
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.failpoints import failpoint
-from umi_common.store.ledger import Mark
+from umi_common.store.ledger import Ledger, Mark
 from umi_common.store.ledger_file import sync_directory
 from umi_common.store.lexical import PostingsIndex
 from umi_common.store.rows import Mask
@@ -82,8 +83,8 @@ def save(directory: Path, saved: Saved, analyzer: Analyzer) -> None:
         shutil.rmtree(home / f"{number:08d}", ignore_errors=True)
 
 
-def load(directory: Path | None, analyzer: Analyzer, ledger: Mark) -> Saved | None:
-    """The newest usable snapshot that is not ahead of the ledger; None: build the index anew."""
+def load(directory: Path | None, analyzer: Analyzer, ledger: Ledger, connection: sqlite3.Connection) -> Saved | None:
+    """The newest usable snapshot of this ledger as `connection` sees it; None: build the index anew."""
     home = None if directory is None else directory / FOLDER
     if home is None or not home.is_dir():
         return None
@@ -93,7 +94,7 @@ def load(directory: Path | None, analyzer: Analyzer, ledger: Mark) -> Saved | No
         except Exception as error:  # noqa: BLE001 damaged in any way: it can be made again
             log.warning("lexical snapshot %d cannot be used (%s); building it from the ledger", number, error)
             continue
-        if saved is not None and _usable(saved, ledger):
+        if saved is not None and _usable(saved) and ledger.descends_from(connection, saved.mark):
             return saved
     return None
 
@@ -117,10 +118,7 @@ def _read(path: Path, analyzer: Analyzer) -> Saved | None:
     return Saved(Mark(*body["mark"]), rows[0], rows[1].astype(np.bool_), body["sources"], postings)
 
 
-def _usable(saved: Saved, ledger: Mark) -> bool:
-    mark = saved.mark
-    if mark.epoch != ledger.epoch or mark.seq > ledger.seq or mark.deletion > ledger.deletion:
-        return False
+def _usable(saved: Saved) -> bool:
     return bool(saved.alive.sum() >= (1 - DEAD_SHARE_MAX) * len(saved.alive))
 
 

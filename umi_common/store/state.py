@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from umi_common.pool import Vectors
 from umi_common.store.codec import Head
-from umi_common.store.id_order import IdOrder
 from umi_common.store.ledger import Mark
 from umi_common.store.lexical import PostingsIndex
-from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask, Rows
+
+if TYPE_CHECKING:
+    from umi_common.store.by_row import ByRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,10 @@ class State:
     """(n, dim) unit rows, or zeros; (n, 0) in a store that never held a chunk."""
     present: Mask | None
     """(n,) rows whose vector is not zeros; None: all."""
-    quantised: QuantisedRows
-    """Codes of the vectors, made when they are needed."""
-    id_order: IdOrder
     lexical: PostingsIndex
     lexical_fault: str | None
+    by_row: ByRow
+    """What these row numbers mean; may hold later rows, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,6 @@ def _search(core: Core, state: State, query: str, k: int, where: Filter | None) 
         raise IndexUnavailable("the lexical index is empty; add chunks first")
     ids = state.rows.ids
     (found,) = state.lexical.search(
-        [query], k=k, config=core.config.lexical, allowed=core.indexes.mask(state, where, None), id_of=ids.__getitem__
+        [query], k=k, config=core.config.lexical, allowed=state.by_row.mask(state, where, None), id_of=ids.__getitem__
     )
     return [(ids[row], score) for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True)]
