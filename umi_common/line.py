@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+import numpy as np
 
 from umi_common.calls import Body, Call, Failure
 from umi_common.config import UmiConfig
@@ -13,11 +16,11 @@ from umi_common.hits import hits_of
 from umi_common.notes import Notes
 from umi_common.protocols import OnStage
 from umi_common.query.when import When, find_time
-from umi_common.recall import Found, Parts, ask_chunks, recall
+from umi_common.recall import Found, Parts, ask_recalled, passes, recall
 from umi_common.request import Request
-from umi_common.shape import Period, Ranked, diversified, rank, reranked
+from umi_common.shape import Period, Ranked, diversified, next_best, rank, reranked
 from umi_common.taken import ids_at
-from umi_common.types import Chunk, SearchResult, Suppressed, TimeRange
+from umi_common.types import Chunk, SearchResult, Suppressed
 
 
 def search_body(parts: Parts, request: Request, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -65,7 +68,10 @@ def context_body(
         reach = policy.neighbours
         (found,) = yield (Call(lambda: parts.store.neighbours(result.ids, reach=reach, where=request.where)),)
         if not isinstance(found, Failure):
-            around = {id: _within(request.time_range, beside) for id, beside in found.items()}
+            around = {
+                id: [chunk for chunk in beside if passes(chunk, request, request.time_range)]
+                for id, beside in found.items()
+            }
     with Notes(on_stage).stage("assemble") as facts:
         context = assemble(
             result.hits,
@@ -76,13 +82,6 @@ def context_body(
         )
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
     return context
-
-
-def _within(time_range: TimeRange | None, chunks: list[Chunk]) -> list[Chunk]:
-    """What a filter keeps from the caller stays away as a neighbour, too."""
-    if time_range is None:
-        return chunks
-    return [chunk for chunk in chunks if chunk.event_time is not None and chunk.event_time in time_range]
 
 
 def _understand_time(config: UmiConfig, request: Request, notes: Notes) -> When | None:
@@ -98,25 +97,35 @@ def _understand_time(config: UmiConfig, request: Request, notes: Notes) -> When 
 def _fetch(
     parts: Parts, request: Request, found: Found, ranked: Ranked, notes: Notes
 ) -> Body[tuple[dict[str, Chunk], Ranked]]:
-    """The chunks of the best rows; before the cut, a reranker and MMR where they are asked for."""
+    """The chunks of the best rows; before the cut, a reranker and MMR where they are asked for.
+
+    A chunk that was removed since it was scored, or replaced by one that does not pass the filter, is left out, and
+    the next best stands in for it.
+    """
     pool = found.pool
     if parts.reranker is None and parts.config.mmr.enabled:
         ranked = diversified(ranked, pool, parts.config, request.limit)
-    ids = ids_at(pool.ids, ranked.order)
     with notes.stage("fetch"):
-        (outcome,) = yield (ask_chunks(parts.store, ids),)
-        if isinstance(outcome, Failure):
-            raise outcome.error
-        fetched = (chunk or found.strangers.get(id) for id, chunk in zip(ids, outcome, strict=True))
-        chunks = {chunk.id: chunk for chunk in fetched if chunk is not None}
+        chunks: dict[str, Chunk] = {}
+        rows = ranked.order
+        while len(rows):
+            (outcome,) = yield (ask_recalled(parts.store, pool, rows),)
+            if isinstance(outcome, Failure):
+                raise outcome.error
+            ids = ids_at(pool.ids, rows)
+            fetched = (chunk or found.strangers.get(id) for id, chunk in zip(ids, outcome, strict=True))
+            shown = [chunk for chunk in fetched if chunk is not None and passes(chunk, request, found.window)]
+            chunks |= {chunk.id: chunk for chunk in shown}
+            rows = next_best(ranked, len(rows) - len(shown))
+            ranked = replace(ranked, order=np.concatenate([ranked.order, rows]))
     if parts.reranker is None or not chunks:
         return chunks, ranked
     with notes.stage("rerank") as facts:
-        rows = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: parts.config.rerank.pool]
-        texts = [chunks[pool.ids[row]].text for row in rows]
+        best = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: parts.config.rerank.pool]
+        texts = [chunks[pool.ids[row]].text for row in best]
         (scores,) = yield (parts.reranker.call(request.query, texts),)
-        ranked, trouble = reranked(ranked, rows, scores.error if isinstance(scores, Failure) else scores)
-        facts.update(candidates=len(rows))
+        ranked, trouble = reranked(ranked, best, scores.error if isinstance(scores, Failure) else scores)
+        facts.update(candidates=len(best))
     if trouble:
         notes.lost("reranker", trouble, "kept the order without it")
     if parts.config.mmr.enabled:

@@ -69,6 +69,8 @@ class Pool:
     """(V,) their standard deviation."""
     dense_count: int = 0
     """Chunks behind `dense_mean`."""
+    version: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """(n,) version of each chunk that was scored, for `Store.get_versions`; 0: not known; (0,): the store has none."""
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
@@ -127,7 +129,7 @@ class Pool:
         neutral = {"source": NO_SOURCE, "position": NO_POSITION}
         wider: dict[str, Any] = {
             name: np.concatenate([array, np.full((more, *array.shape[1:]), neutral.get(name, 0), dtype=array.dtype)])
-            for name, array in ((name, np.asarray(getattr(self, name))) for name in PER_ROW)
+            for name, array in ((name, np.asarray(getattr(self, name))) for name in self._per_row)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
@@ -135,6 +137,10 @@ class Pool:
         together = (*self.ids, *ids)
         order = sorted(range(len(together)), key=together.__getitem__)
         return replace(self, ids=together, **wider).rows(np.array(order, dtype=np.int64))
+
+    @property
+    def _per_row(self) -> tuple[str, ...]:
+        return (*PER_ROW, "version") if len(self.version) else PER_ROW
 
     def _beside(self, which: Bools, around: int) -> Bools:
         """(n,) whether a row stands at most `around` places from one of `which` in its source."""
@@ -147,7 +153,7 @@ class Pool:
 
     def rows(self, which: Ints) -> Pool:
         """The pool of these rows, in this order; it must be that of the ids."""
-        per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in PER_ROW}
+        per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in self._per_row}
         per_variation: dict[str, Any] = {
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
         }

@@ -120,7 +120,9 @@ class Store(Protocol):
     """Chunks and the two arms over them. Thread-safe.
 
     May offer `terms_of`, a function from a text to its terms as the lexical arm has them: what a result marks; and
-    `recall_many`, from several `Asked` to the `Pool` of each, where what searches have in common can be done once.
+    `recall_many`, from several `Asked` to the `Pool` of each, where what searches have in common can be done once; and
+    `get_versions(ids, versions)`, like `get` for the versions that a pool names, so that a hit shows what was scored.
+    What `get`, `get_versions` and `neighbours` give is checked against filter and time range before it is shown.
     """
 
     def recall(

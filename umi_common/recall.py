@@ -14,12 +14,13 @@ from umi_common.calls import Body, Call, Failure, Outcome
 from umi_common.config import UmiConfig
 from umi_common.filters import matches
 from umi_common.notes import Notes
-from umi_common.pool import Pool
+from umi_common.pool import Ints, Pool
 from umi_common.protocols import Asked, Probe, Store
 from umi_common.query.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.request import Request
 from umi_common.rerank import Reranking
+from umi_common.taken import ids_at
 from umi_common.types import Chunk, TimeRange
 
 SECONDS_PER_HOUR = 3600.0
@@ -45,6 +46,8 @@ class Found:
     deep: bool = False
     strangers: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that the store lacks."""
+    window: TimeRange | None = None
+    """The time range that the pool was held to."""
 
 
 def recall(parts: Parts, request: Request, window: TimeRange | None, notes: Notes) -> Body[Found]:
@@ -54,7 +57,7 @@ def recall(parts: Parts, request: Request, window: TimeRange | None, notes: Note
         SearchUnavailable: If no arm of the store answers.
     """
     pool, brought, rewrites = yield from _fast_pass(parts, request, window, notes)
-    found = Found(pool)
+    found = Found(pool, window=window)
     if rewrites is not None:
         notes.fact("rewrite", variations=len(rewrites.variations), **rewrites.facts)
         if rewrites.degraded is not None:
@@ -103,10 +106,10 @@ def _recall_variations(
         if isinstance(outcome, Failure):
             reason = f"searching its variations failed with {type(outcome.error).__name__}"
             notes.lost("rewriter", reason, "searched with the original query alone")
-            return Found(pool)
+            return Found(pool, window=window)
         wider = _pool_of(outcome, request)
         facts.update(candidates=len(wider), **wider.facts)
-    return Found(wider, variations, True)
+    return Found(wider, variations, True, window=window)
 
 
 def _joined(
@@ -128,9 +131,7 @@ def _joined(
             carried = {id: chunk for hits in brought.values() for id, chunk in hits.chunks.items()}
             known = {} if isinstance(stored, Failure) else dict(zip(missing, stored, strict=True))
             passing = {id: chunk or carried.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
-            added = {
-                id: chunk for id, chunk in passing.items() if chunk is not None and _passes(chunk, request, window)
-            }
+            added = {id: chunk for id, chunk in passing.items() if chunk is not None and passes(chunk, request, window)}
             pool = pool.with_rows(tuple(added), [_age_hours(chunk, request) for chunk in added.values()])
             strangers = {id: chunk for id, chunk in added.items() if known[id] is None}
             facts.update(missing=len(missing), joined=sum(id in set(pool.ids) for id in missing))
@@ -146,7 +147,8 @@ def _probes_again(request: Request, found: Found, ids: tuple[str, ...]) -> list[
     return [Probe(*first, ids), *(Probe(*other) for other in others)]
 
 
-def _passes(chunk: Chunk, request: Request, window: TimeRange | None) -> bool:
+def passes(chunk: Chunk, request: Request, window: TimeRange | None) -> bool:
+    """Whether a chunk passes the filter of the request and lies in the window."""
     inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
     return inside and matches(request.where, chunk.metadata)
 
@@ -203,6 +205,18 @@ def _first(pools: Sequence[Pool], which: slice) -> Pool:
 def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
     """The store's chunks, aligned with ids."""
     return Call.batched(("get", id(store)), ids, store.get, operator.getitem)
+
+
+def ask_recalled(store: Store, pool: Pool, rows: Ints) -> Call:
+    """The chunks of some rows of a pool, as they were when they were scored where the store can tell."""
+    ids = ids_at(pool.ids, rows)
+    get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
+    if get_versions is None or not len(pool.version):
+        return ask_chunks(store, ids)
+    pairs = list(zip(ids, pool.version[rows].tolist(), strict=True))
+    return Call.batched(
+        ("get versions", id(store)), pairs, lambda some: get_versions(*zip(*some, strict=True)), operator.getitem
+    )
 
 
 def _ask_llm(parts: Parts, request: Request) -> Call:

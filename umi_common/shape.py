@@ -42,6 +42,8 @@ class Ranked:
     """(n,) by row."""
     stages: dict[str, Floats]
     """(n,) by row after each stage that ran."""
+    every: Ints
+    """(n,) all rows of the pool, best first."""
     suppressed: tuple[tuple[int, str, int], ...] = ()
     """(row, reason, row that is there instead)."""
 
@@ -88,7 +90,7 @@ def rank(
     if config.decay.half_life_hours is not None:
         with notes.stage("decay"):
             scores = stages["decay"] = scores * _factors(pool, config.decay)
-    order = best_first(scores)
+    order = every = best_first(scores)
     suppressed: tuple[tuple[int, str, int], ...] = ()
     if config.duplicates.enabled and len(order):
         with notes.stage("collapse duplicates") as facts:
@@ -96,7 +98,7 @@ def rank(
             order = kept
             suppressed = tuple((row, "near-duplicate", better) for row, better in left_out)
             facts["left_out"] = len(left_out)
-    return Ranked(order[:wanted], scores, stages, suppressed)
+    return Ranked(order[:wanted], scores, stages, every, suppressed)
 
 
 def _with_neighbours(pool: Pool, scores: Floats, config: UmiConfig, facts: dict[str, object]) -> Floats:
@@ -127,6 +129,14 @@ def _factors(pool: Pool, config: DecayConfig) -> Floats:
     if config.half_life_hours is None:
         return np.ones(len(pool))
     return decay_factors(pool.age_hours, rate=rate_of(config.half_life_hours), floor=config.floor)
+
+
+def next_best(ranked: Ranked, count: int) -> Ints:
+    """(at most count,) the best rows that are neither in the order nor suppressed."""
+    if not count:
+        return ranked.order[:0]
+    taken = {*ranked.order.tolist(), *(row for row, _, _ in ranked.suppressed)}
+    return np.array([row for row in ranked.every.tolist() if row not in taken][:count], dtype=np.int64)
 
 
 def reranked(ranked: Ranked, rows: Sequence[int], scores: object) -> tuple[Ranked, str]:

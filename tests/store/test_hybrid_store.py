@@ -213,7 +213,11 @@ def test_histories_do_not_matter(tmp_path):
     winding.close()
 
 
-ARRAYS = [field.name for field in fields(Pool) if field.type in ("Floats", "Ints", "Vectors")]
+ARRAYS = [
+    field.name
+    for field in fields(Pool)
+    if field.type in ("Floats", "Ints", "Vectors") and field.name != "version"  # a number of the history by design
+]
 
 
 def assert_same(one, other):

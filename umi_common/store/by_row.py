@@ -103,8 +103,8 @@ class ByRow:
     def apply(self, change: Change) -> State:
         """The moment after a change; if this raises, the rows are in disorder and must be made anew."""
         dead = self._table.rows_of_seqs(np.asarray(change.dead, dtype=np.int64))
-        self._table.remove(dead)
         rows = self._table.append(change.heads)
+        self._table.remove(dead)  # afterwards: an id that is replaced is never without a row
         if len(rows):
             self._keep_vectors(change.vectors, afresh=not len(self._vectors.view))
         self.lexical.change(dead, rows, change.texts, self._table.snapshot().source[rows].tolist())
@@ -138,11 +138,6 @@ class ByRow:
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
         """Ledger numbers of chunks that are alive now; None where there is none."""
         return self._table.seqs_of(ids)
-
-    def is_alive(self, seq: int) -> bool:
-        """Whether a chunk with this ledger number is there now."""
-        rows = self._table.rows_of_seqs(np.array([seq]))
-        return bool(self.state.rows.alive[rows].any())
 
     def mask(self, state: State, where: Filter | None, window: TimeRange | None) -> Mask | None:
         """(n,) the rows alive in `state`, a moment of this numbering, that pass both; None: every row does."""

@@ -117,6 +117,7 @@ def pool_of(
         length=words.length,
         age_hours=state.rows.age_hours(request.now, rows),
         vectors=TakenRows(state.vectors, rows),
+        version=state.rows.seq[rows],
         query_vectors=queries,
         mode="text" if found.dense is None else "vector" if found.lexical is None else "hybrid",
         degraded=tuple(notes.degraded),

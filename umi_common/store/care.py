@@ -132,7 +132,9 @@ def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
         return []
     with core.writing:
         core.ready()
-        return [f"umi.db: row {seq} is missing" for seq in seqs if core.indexes.is_alive(seq)]
+        return [
+            f"umi.db: row {seq} is missing" for seq, alive in zip(seqs, core.indexes.alive(seqs), strict=True) if alive
+        ]
 
 
 def _check_lexical(core: Core) -> list[str]:

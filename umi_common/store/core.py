@@ -182,12 +182,17 @@ class Core:
     def get_versions(self, ids: Sequence[str], seqs: Sequence[int | None]) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        found = self.chunks([seq for seq in wanted if seq])
-        while gone := [at for at, seq in enumerate(wanted) if seq and seq not in found]:
+        found: dict[int, Chunk] = {}
+        look_at = [at for at, seq in enumerate(wanted) if seq]
+        while look_at:
+            numbers = [seq for at in look_at if (seq := wanted[at])]
+            removed = self.indexes.removed(numbers)
+            found |= self.chunks([seq for seq, gone in zip(numbers, removed, strict=True) if not gone])
+            look_at = [at for at in look_at if wanted[at] not in found]
             self.ready()  # replaced or removed meanwhile: what stands there now
-            for at, seq in zip(gone, self.indexes.seqs_of([ids[at] for at in gone]), strict=True):
+            for at, seq in zip(look_at, self.indexes.seqs_of([ids[at] for at in look_at]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq
-            found |= self.chunks([seq for at in gone if (seq := wanted[at])])
+            look_at = [at for at in look_at if wanted[at]]
         return [found[seq] if seq else None for seq in wanted]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
@@ -234,11 +239,11 @@ class Core:
 
     def _check_lost(self, seqs: Sequence[int]) -> None:
         """What is gone from the ledger must have been removed by a write; wait for the write under way to say so."""
-        if not any(map(self.indexes.is_alive, seqs)):
+        if not any(self.indexes.alive(seqs)):
             return
         with self.writing:
             self.indexes.follow()
-            lost = [seq for seq in seqs if self.indexes.is_alive(seq)]
+            lost = [seq for seq, alive in zip(seqs, self.indexes.alive(seqs), strict=True) if alive]
         if lost:
             raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
 

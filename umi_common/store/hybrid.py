@@ -150,6 +150,14 @@ class HybridStore:
         self._core.ready()
         return self._core.get(ids)
 
+    def get_versions(self, ids: Sequence[str], versions: Sequence[int | None]) -> list[Chunk | None]:
+        """The chunks as a pool of this store has scored them (`Pool.version`), aligned with ids.
+
+        Where a version has been replaced or removed since: what stands under the id now, or None.
+        """
+        self._core.ready()
+        return self._core.get_versions(ids, versions)
+
     def scan(
         self, *, where: Filter | Mapping[str, Any] | None = None, after: str | None = None, limit: int = 1_000
     ) -> list[Chunk]:

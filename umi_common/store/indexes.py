@@ -127,9 +127,15 @@ class Indexes:
         """Ledger numbers of chunks that are alive now; None where there is none."""
         return self.state.by_row.seqs_of(ids)
 
-    def is_alive(self, seq: int) -> bool:
+    def alive(self, seqs: Sequence[int]) -> list[bool]:
         """Whether a chunk with this ledger number is there now."""
-        return self.state.by_row.is_alive(seq)
+        rows = self.state.rows
+        return rows.among(seqs, rows.alive)
+
+    def removed(self, seqs: Sequence[int]) -> list[bool]:
+        """Whether there was a chunk with this ledger number and is no more; False also for numbers not known yet."""
+        rows = self.state.rows
+        return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
         """Write the lexical snapshot: always, or when a crash would cost a long rebuild."""

@@ -65,6 +65,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.seq)
 
+    def among(self, seqs: Sequence[int], rows: Mask) -> list[bool]:
+        """Whether each ledger number has a row, and that row is set in the mask (n,)."""
+        places = self.seq.searchsorted(seqs)
+        inside = places < len(self.seq)
+        inside[inside] = (self.seq[places[inside]] == np.asarray(seqs)[inside]) & rows[places[inside]]
+        return list(map(bool, inside))
+
     @cached_property
     def succession(self) -> Ints:
         """Living rows that have source and position, by source, position, id: neighbours stand side by side."""

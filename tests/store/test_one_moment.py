@@ -1,0 +1,215 @@
+"""A search shows what it found: no chunk that changes hands meanwhile is shown with another tenant's text."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+
+import pytest
+
+from umi_common import DualRetriever, UmiConfig
+from umi_common.sim import HashEmbedder, ScriptedLLM
+from umi_common.store.hybrid import HybridStore
+from umi_common.types import Chunk
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+SECONDS = float(os.environ.get("UMI_TEST_MOMENT_SECONDS", "4"))
+ANN = {"tenant": "ann"}
+
+
+def chunk(number: int, tenant: str, *, day: int = 1) -> Chunk:
+    """Its text says whose it is."""
+    return Chunk(
+        f"c{number:02}",
+        f"The red boat of {tenant}, number {number}.",
+        metadata={"tenant": tenant},
+        source=f"s{number // 5}",
+        position=number,
+        event_time=datetime(2024, 4, day, tzinfo=timezone.utc),
+    )
+
+
+class PlainStore:
+    """A store of somebody's own: the protocol's methods and nothing more."""
+
+    def __init__(self, store: HybridStore) -> None:
+        self._store = store
+        for name in ("recall", "get", "neighbours", "scan", "vectors", "add", "delete", "close"):
+            setattr(self, name, getattr(store, name))
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+
+@pytest.fixture(params=["umi's", "somebody's own"])
+def store(request):
+    with HybridStore.open(embedder=HashEmbedder(32)) as made:
+        made.add([chunk(number, "ann") for number in range(20)])
+        yield made if request.param == "umi's" else PlainStore(made)
+
+
+def after(stage: str, change: Callable[[], object]) -> Callable[[str], Callable[[object], None]]:
+    """An observer that makes a change once, when a stage has ended."""
+    changes = [change]
+
+    def on_stage(name: str) -> Callable[[object], None]:
+        def ended(_: object) -> None:
+            if name == stage and changes:
+                changes.pop()()
+
+        return ended
+
+    return on_stage
+
+
+def best(umi: DualRetriever, **options: object) -> list[int]:
+    return [int(id[1:]) for id in umi.search("red boat", where=ANN, now=NOW, limit=5, **options).ids]
+
+
+@pytest.mark.parametrize("how", ["search", "deep search", "context", "many"])
+def test_a_chunk_that_becomes_another_tenants_while_a_search_runs_is_not_shown(how, store):
+    llm = ScriptedLLM(lambda _: '["red boats", "a boat that is red"]')
+    stage = "recall variations" if how == "deep search" else "recall"
+    with DualRetriever(store, rewriter=llm, config=UmiConfig(routing={"mode": "always"})) as umi:
+        first = best(umi, deep_search=False)
+        watch = after(stage, lambda: store.add([chunk(number, "bob") for number in first]))
+        if how == "context":
+            context = umi.get_context("red boat", where=ANN, now=NOW, limit=5, deep_search=False, on_stage=watch)
+            assert "bob" not in context.text and "ann" in context.text
+            return
+        if how == "many":
+            (result,) = umi.search_many(["red boat"], where=ANN, now=NOW, limit=5, on_stages=[watch])
+        else:
+            result = umi.search("red boat", where=ANN, now=NOW, limit=5, on_stage=watch, deep_search=how != "search")
+    assert len(result.hits) == 5, "the next best stand in"
+    assert all(hit.chunk.metadata["tenant"] == "ann" and "ann" in hit.chunk.text for hit in result.hits)
+
+
+def test_a_chunk_that_leaves_the_time_range_while_a_search_runs_is_not_shown(store):
+    april = (datetime(2024, 4, 1, tzinfo=timezone.utc), datetime(2024, 4, 10, tzinfo=timezone.utc))
+    with DualRetriever(store) as umi:
+        first = best(umi, time_range=april)
+        watch = after("recall", lambda: store.add([chunk(number, "ann", day=20) for number in first]))
+        result = umi.search("red boat", time_range=april, now=NOW, limit=5, on_stage=watch)
+    assert len(result.hits) == 5
+    assert all(hit.chunk.event_time < april[1] for hit in result.hits)
+
+
+def test_a_neighbour_that_becomes_another_tenants_is_not_packed(store):
+    with DualRetriever(store) as umi:
+        hit = best(umi, strategy="text")[0]
+        beside = [n for n in range(20) if n // 5 == hit // 5 and n != hit]
+        watch = after("fetch", lambda: store.add([chunk(number, "bob") for number in beside]))
+        context = umi.get_context("red boat", where=ANN, now=NOW, limit=1, on_stage=watch)
+    assert "bob" not in context.text
+
+
+def test_a_hit_replaced_by_a_newer_version_that_passes_stays_a_hit(store):
+    """An edit is no reason to lose the answer."""
+    with DualRetriever(store) as umi:
+        first = best(umi)
+        watch = after("recall", lambda: store.add([chunk(number, "ann", day=2) for number in first]))
+        result = umi.search("red boat", where=ANN, now=NOW, limit=5, on_stage=watch)
+    assert [hit.chunk.id for hit in result.hits] == [f"c{number:02}" for number in first]
+
+
+def test_a_removed_hit_makes_room_for_the_next_best(store):
+    with DualRetriever(store) as umi:
+        first = best(umi)
+        watch = after("recall", lambda: store.delete([f"c{number:02}" for number in first[:3]]))
+        result = umi.search("red boat", where=ANN, now=NOW, limit=5, on_stage=watch)
+    shown = [int(id[1:]) for id in result.ids]
+    assert len(shown) == 5 and not set(shown) & set(first[:3])
+
+
+def test_a_chunk_that_is_always_there_is_always_read():
+    """`get` while another thread replaces the chunk again and again."""
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        store.add([chunk(0, "ann")])
+        stop = threading.Event()
+
+        def write() -> None:
+            day = 1
+            while not stop.is_set():
+                day = day % 28 + 1
+                store.add([chunk(0, "ann", day=day)])
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        until = time.monotonic() + 1.0
+        missed = 0
+        while time.monotonic() < until:
+            missed += store.get(["c00"]) == [None]
+        stop.set()
+        writer.join()
+    assert not missed
+
+
+def test_searches_go_on_with_the_moment_before_while_all_indexes_are_rebuilt(tmp_path):
+    from umi_common.store import failpoints
+
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        assert go_on.wait(30)
+
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store, DualRetriever(store) as umi:
+        store.add([chunk(number, "ann") for number in range(20)])
+        before = best(umi)
+        with failpoints.armed("rebuild.dropped", wait):
+            rebuilding = threading.Thread(target=store.rebuild)
+            rebuilding.start()
+            assert entered.wait(30)
+            started = time.monotonic()
+            assert best(umi) == before
+            assert store.search_lexical("boat", where=ANN, timeout=0.25)
+            assert "ann" in umi.get_context("red boat", where=ANN).text
+            assert store.status().lexical == "building, 20 chunks"
+            assert time.monotonic() - started < 5.0
+            go_on.set()
+            rebuilding.join()
+        assert store.status().lexical == "ready, 20 chunks"
+        assert best(umi) == before
+
+
+@pytest.mark.slow
+def test_eight_threads_search_while_ids_change_tenants(tmp_path):
+    """Hits, contexts and neighbours: nothing of bob's is shown to ann (UMI_TEST_MOMENT_SECONDS=60)."""
+    wrong: list[str] = []
+    searches = [0]
+    stop = threading.Event()
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store, DualRetriever(store) as umi:
+        store.add([chunk(number, "ann") for number in range(60)])
+
+        def write() -> None:
+            turn = 0
+            while not stop.is_set():
+                turn += 1
+                store.add([chunk(n, "ann" if (n + turn) % 3 else "bob") for n in range(turn % 7, 60, 7)])
+                time.sleep(0.01)
+
+        def search() -> None:
+            while not stop.is_set():
+                result = umi.search("red boat", where=ANN, limit=20, deep_search=False)
+                wrong.extend(hit.chunk.text for hit in result.hits if hit.chunk.metadata["tenant"] != "ann")
+                wrong.extend(hit.chunk.text for hit in result.hits if "bob" in hit.chunk.text)
+                context = umi.get_context("red boat", where=ANN, limit=10, deep_search=False)
+                wrong.extend(part.text for part in context.parts if "bob" in part.text)
+                beside = store.neighbours(result.ids, reach=2, where=ANN)
+                wrong.extend(c.text for some in beside.values() for c in some if "bob" in c.text)
+                searches[0] += 1
+
+        threads = [threading.Thread(target=search) for _ in range(8)] + [threading.Thread(target=write)]
+        for thread in threads:
+            thread.start()
+        time.sleep(SECONDS)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert store.verify()
+    assert searches[0] > 10
+    assert not wrong, (len(wrong), searches[0], wrong[:3])
