@@ -26,7 +26,7 @@ INTERRUPTED = 130
 """The exit code that shells give to Ctrl-C."""
 STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
-PDF_SECONDS = 30.0
+PDF_SECONDS = 60.0
 """Both as in `umi_common.files.reading`, which takes long to import; a test compares them."""
 PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
 
