@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import typer
@@ -18,6 +20,9 @@ from umi_common.cli import app, main
 from umi_common.cli.keeping import human_bytes
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk
+
+sys.path.insert(0, str(Path(__file__).parent / "files"))
+from pdf_toys import SLOW
 
 
 def run(*arguments):
@@ -194,11 +199,15 @@ def test_a_condition_that_is_none_says_what_one_is(store):
     assert done.stderr == "umi: --where 'speaker': expected KEY=VALUE, for example --where speaker=Mira\n"
 
 
-def test_a_bad_file_ends_with_1_and_the_rest_is_found(notes, tmp_path):
+def test_a_bad_file_is_told_the_rest_is_found_and_only_strict_ends_with_1(notes, tmp_path):
     (tmp_path / "bad.jsonl").write_text("nonsense\n")
-    done = umi("index", notes, tmp_path / "bad.jsonl", "--store", tmp_path / "store")
-    assert done.returncode == 1
-    assert "bad.jsonl line 1" in done.stderr
+    command = ("index", notes, tmp_path / "bad.jsonl", "--store", tmp_path / "store")
+    for options, code in [((), 0), (("--strict",), 1), (("--strict", "--json"), 1), ((), 0)]:
+        done = umi(*command, *options)
+        assert done.returncode == code
+        assert "bad.jsonl line 1" in (done.stdout if "--json" in options else done.stderr)
+    assert "umi: skipped: " in done.stderr and len(done.stderr.splitlines()) == 1
+    assert umi("index", notes, "--store", tmp_path / "store", "--strict").returncode == 0
     assert len(json.loads(umi("search", "boiler", "--store", tmp_path / "store", "--json").stdout)["hits"]) > 0
 
 
@@ -223,6 +232,45 @@ def test_ctrl_c_leaves_a_store_that_answers_and_goes_on_later(tmp_path):
     report = json.loads(done.stdout)
     assert report["unchanged"] > 0 and report["unchanged"] + report["indexed"] == 600
     assert report["chunks_in_store"] > there
+
+
+def test_index_has_options_for_links_sizes_and_pdfs(tmp_path):
+    (tmp_path / "outside.txt").write_text("The roof is dry.")
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The boiler leaks. " * 100)
+    (folder / "b.txt").symlink_to(tmp_path / "outside.txt")
+    command = ("index", folder, "--store", tmp_path / "store")
+    shown = run(*command, "--max-file-mb", "0.001")
+    assert "a.txt has 0.0 MB, more than the limit of 0.001 MB" in shown.output
+    assert "b.txt is a link to" in shown.output
+    assert "2 files: 2 indexed" in run(*command, "--follow-symlinks", "--pdf-seconds", "5").output
+    assert run(*command, "--pdf-seconds", "0").exit_code == 2
+
+
+def test_ctrl_c_twice_ends_a_run_that_reads_a_slow_pdf(tmp_path):
+    pytest.importorskip("pypdf")
+    folder, where = tmp_path / "slow", tmp_path / "store"
+    folder.mkdir()
+    for name in ("a.txt", "c.txt"):
+        (folder / name).write_text("Note. " * 300_000)  # more than one batch, so it is written before b.pdf is read
+    (folder / "b.pdf").write_bytes(SLOW)
+    command = [sys.executable, "-m", "umi_common.cli", "index", str(folder), "--store", str(where)]
+    with subprocess.Popen(
+        [*command, "--pdf-seconds", "600"], stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        while not (where / "umi.db-files.json").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(3)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+        time.sleep(2)
+        assert process.poll() is None  # it finishes the file
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+    done = umi("index", folder, "--store", where, "--pdf-seconds", "1")
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
+    assert "b.pdf takes longer than 1 s" in done.stderr
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, typer.Abort])

@@ -20,7 +20,8 @@ from typing import Any
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, MissingExtra
-from umi_common.files.folders import checked_roots
+from umi_common.files.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
+from umi_common.files.walk import checked_roots
 from umi_common.ingest.checkpoint import Checkpoint
 from umi_common.ingest.crew import hired
 from umi_common.ingest.lent import Lent, lent
@@ -43,6 +44,9 @@ def ingest_on_ray(
     each_writes: bool = False,
     relative_to: str | os.PathLike[str] | None = None,
     part_bytes: int = PART_BYTES,
+    follow_symlinks: bool = False,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    pdf_seconds: float = PDF_SECONDS,
     show_progress: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
@@ -60,7 +64,7 @@ def ingest_on_ray(
         each_writes: True: every worker opens the store and writes to it, as a server (Qdrant) allows. False: one
             process does, as a directory demands.
         relative_to: Folder that sources, and so ids, are named from; None: they are whole paths.
-        part_bytes, show_progress, stop: As for `ingest`.
+        part_bytes, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: As for `ingest`.
 
     Raises:
         MissingExtra: Without Ray.
@@ -71,6 +75,7 @@ def ingest_on_ray(
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"workers={workers}; expected at least 1, or None for one a core")
+    limits = ReadLimits(max_file_bytes, pdf_seconds)
     roots = checked_roots([Path(path) for path in paths])
     base = None if relative_to is None else Path(relative_to).resolve()
     model = open_embedder().name
@@ -79,7 +84,17 @@ def ingest_on_ray(
         count = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
         kept = Checkpoint(Path(checkpoint))
         with (
-            Session(store, kept, model, roots, base, part_bytes=part_bytes, show_progress=show_progress) as session,
+            Session(
+                store,
+                kept,
+                model,
+                roots,
+                base,
+                part_bytes=part_bytes,
+                show_progress=show_progress,
+                follow_symlinks=follow_symlinks,
+                limits=limits,
+            ) as session,
             hired(count, open_store, open_embedder, shared) as crew,
         ):
             for outcomes in crew.outcomes(session.batches(stop)):

@@ -49,8 +49,8 @@ def test_a_file_with_another_version_behind_it_says_so_until_it_is_settled(tmp_p
     kept.begin([("a", tmp_path, "v2")], others=False)
     assert kept.file("a").others
     kept.finish([Done("k1", "a", "w"), Done("k2", "a", None)])
-    kept.settle("a", ["k2"], 3, 4)
-    assert kept.file("a") == ("v2", False, True, 3, 4)
+    kept.settle("a", ["k2"], "stamp")
+    assert kept.file("a") == ("v2", False, True, "stamp")
     assert kept.done(["k1", "k2", "k3"]) == {"k2"}
     kept.close()
 

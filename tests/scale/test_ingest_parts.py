@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from umi_common.errors import FileUnreadable
 from umi_common.files import chunks_of
+from umi_common.files.pdf import PdfProcess
 from umi_common.ingest.parts import chunks_of_part, parts_of, version_of
 
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), max_size=30)
@@ -23,7 +24,12 @@ def place(tmp_path_factory) -> Path:
 
 
 def chunks_of_parts(path: Path, size: int) -> list:
-    return [chunk for part in parts_of(path, "s", size=size) for chunk in chunks_of_part(part)]
+    return [chunk for part in parts_of(path, "s", size=size) for chunk in read(part).chunks]
+
+
+def read(part):
+    with PdfProcess() as pdf:
+        return chunks_of_part(part, pdf)
 
 
 def test_a_file_of_records_is_cut_behind_the_line_that_reaches_the_size(tmp_path):
@@ -38,14 +44,14 @@ def test_any_other_file_is_one_part(tmp_path):
     path.write_text("# A\n\n" + "word. " * 1000)
     (part,) = parts_of(path, "a.md", size=100)
     assert (part.start, part.stop) == (0, path.stat().st_size)
-    assert chunks_of_part(part) == chunks_of(path, "a.md")
+    assert read(part).chunks == chunks_of(path, "a.md")
 
 
 def test_an_empty_file_is_one_empty_part(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("")
     (part,) = parts_of(path, "a.jsonl")
-    assert part.size == 0 and chunks_of_part(part) == []
+    assert part.size == 0 and read(part).chunks == []
 
 
 @given(texts=TEXTS, newline=NEWLINES, size=st.integers(1, 200), last=st.booleans(), mark=st.booleans())
@@ -80,12 +86,12 @@ def test_a_file_that_changes_between_cutting_and_reading_is_refused(tmp_path):
     (part,) = parts_of(path, "a.md")
     path.write_text("two")
     with pytest.raises(FileUnreadable, match="changed while it was read"):
-        chunks_of_part(part)
+        read(part)
 
 
 def test_a_bad_record_is_named_by_its_line_in_the_whole_file(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text":"a"}\n' * 9 + "nonsense\n")
     parts = parts_of(path, "a", size=20)
-    with pytest.raises(FileUnreadable, match="line 10"):
-        chunks_of_part(parts[-1])
+    (line,) = read(parts[-1]).skipped
+    assert "line 10:" in line

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """The exit code that shells give to Ctrl-C."""
 STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
+MAX_FILE_MB = 100.0
+PDF_SECONDS = 60.0
+"""Both as in `umi_common.files.reading`, which takes long to import; a test compares them."""
 PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
 
 
@@ -32,14 +35,25 @@ def index(
     paths: PathsArgument,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
+    follow_symlinks: Annotated[
+        bool, typer.Option("--follow-symlinks", help="Read what links lead to outside of PATHS.")
+    ] = False,
+    max_file_mb: Annotated[
+        float, typer.Option(min=0.001, help="Largest file that is read, in MB (1,000,000 bytes).")
+    ] = MAX_FILE_MB,
+    pdf_seconds: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="Longest time for one PDF, in seconds.")
+    ] = PDF_SECONDS,
+    strict: Annotated[bool, typer.Option("--strict", help="End with 1 if something was skipped.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Bring a store level with files: text, Markdown, HTML, PDF, JSONL and chat logs.
 
-    Unchanged files cost nothing, changed ones are replaced, vanished ones removed. Ctrl-C stops in good order.
+    Unchanged files cost nothing, changed ones are replaced, vanished ones removed. A file that cannot be read is
+    skipped, and so is a bad line of JSONL or page of a PDF; each is listed. Ctrl-C stops in good order.
     """
-    from umi_common.files.folders import checked_roots
     from umi_common.files.folders import index as index_files
+    from umi_common.files.walk import checked_roots
     from umi_common.store.hybrid import HybridStore
 
     checked_roots(paths)  # before a store is made for nothing
@@ -51,7 +65,15 @@ def index(
                 bar.total = total
                 bar.update(done - bar.n)
 
-            report = index_files(opened, paths, on_file=advance, stop=lambda: bool(asked))
+            report = index_files(
+                opened,
+                paths,
+                follow_symlinks=follow_symlinks,
+                max_file_bytes=round(max_file_mb * 1e6),
+                pdf_seconds=pdf_seconds,
+                on_file=advance,
+                stop=lambda: bool(asked),
+            )
         there = len(opened)
     if json:
         print_json({**asdict(report), "store": str(store), "chunks_in_store": there})
@@ -59,7 +81,7 @@ def index(
         _tell(report, store, there)
     if report.stopped:
         raise typer.Exit(INTERRUPTED)
-    if report.problems:
+    if strict and report.problems:
         raise typer.Exit(1)
 
 
@@ -71,7 +93,7 @@ def _tell(report: Report, store: Path, there: int) -> None:
         kinds = ", ".join(f"{ending} {count}" for ending, count in report.left_out.most_common(8))
         typer.echo(f"left out, of other kinds: {kinds}")
     for problem in report.problems:
-        typer.echo(f"umi: {one_line(problem)}", err=True)
+        typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
     if report.stopped:
         typer.echo("umi: stopped; what is indexed can be searched, the same command goes on from here", err=True)
     elif there:

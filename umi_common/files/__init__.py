@@ -6,6 +6,7 @@ report = index(store, ["docs"])        # unchanged files cost nothing the next t
 """
 
 from umi_common.files.chunks import chunks_of
-from umi_common.files.folders import Report, index
+from umi_common.files.folders import index
+from umi_common.files.report import Report
 
 __all__ = ["Report", "chunks_of", "index"]

@@ -6,17 +6,18 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from io import BytesIO
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from umi_common.errors import FileUnreadable, MissingExtra
+from umi_common.errors import FileUnreadable
 from umi_common.files.chat import message_pattern, messages
 from umi_common.files.manifest import FILE_KEY
 from umi_common.files.markup import HtmlText, markdown_headings
 from umi_common.files.passages import Passage, passages
-from umi_common.files.reading import check_name, content_of, text_of
+from umi_common.files.pdf import PdfPages, PdfProcess
+from umi_common.files.reading import ReadLimits, check_name, content_of, text_of
 from umi_common.records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
@@ -24,8 +25,34 @@ RULES_VERSION = 2
 """Part of a file's version: raise it with every change of what a file's chunks are."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
+SKIPPED_LISTED = 100
+"""Skipped records or pages of one file that are listed: enough to see what is wrong; a file can have millions."""
 OFFSET_KEY = "start_index"
 """Metadata of a chunk: its first character in the file's text."""
+
+
+@dataclass(slots=True)
+class FileChunks:
+    """The chunks of a file, and which parts of it were skipped."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    """In order."""
+    skipped: list[str] = field(default_factory=list)
+    """One line for each of the first SKIPPED_LISTED records or pages that were skipped: file, place, reason."""
+    unlisted: int = 0
+    """How many more were."""
+
+    def skip(self, line: str) -> None:
+        """List a record or page that was skipped, or count it where enough are listed."""
+        if len(self.skipped) < SKIPPED_LISTED:
+            self.skipped.append(line)
+        else:
+            self.unlisted += 1
+
+    def listed(self, path: Path) -> list[str]:
+        """`skipped`, and a line that says how many more there are."""
+        more = f"{path}: {self.unlisted} more lines or pages were skipped, {SKIPPED_LISTED} are listed"
+        return [*self.skipped, more] if self.unlisted else list(self.skipped)
 
 
 def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
@@ -35,34 +62,49 @@ def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
         source: What the chunks are told to be cut from; None: the path. Their ids are made of it.
 
     Raises:
-        FileUnreadable: Names the file and what to do.
+        FileUnreadable: Names the file and what to do; also for a single record or page that cannot be read, which
+            `index` skips.
         MissingExtra: For a PDF without pypdf.
     """
-    name = path.as_posix() if source is None else source
+    name, limits = path.as_posix() if source is None else source, ReadLimits()
     check_name(name, path)
-    return chunks_in(path, content_of(path), name)
+    with PdfProcess() as pdf:
+        found = chunks_in(path, content_of(path, limits), name, pdf, limits)
+    if found.skipped:
+        raise FileUnreadable(found.skipped[0])
+    return found.chunks
 
 
-def chunks_in(path: Path, content: bytes, name: str, *, first_line: int = 1) -> list[Chunk]:
+def chunks_in(
+    path: Path, content: bytes, name: str, pdf: PdfProcess, limits: ReadLimits, *, first_line: int = 1
+) -> FileChunks:
     """The chunks of a file's content, cut from `name`; of records also of a range that begins at a line.
 
     Raises:
-        FileUnreadable, MissingExtra: As `chunks_of`.
+        FileUnreadable: If nothing of it can be read.
+        MissingExtra: For a PDF without pypdf.
     """
-    if path.suffix.lower() in RECORD_ENDINGS:
-        return list(_records(path, text_of(path, content), name, first_line))
-    reader = READERS.get(path.suffix.lower(), _plain_text)
-    return [
-        Chunk(
-            _id(name, position),
-            passage.text,
-            metadata={**passage.metadata, OFFSET_KEY: passage.start, FILE_KEY: name},
-            source=name,
-            position=position,
-            event_time=passage.event_time,
-        )
-        for position, passage in enumerate(reader(path, content))
-    ]
+    ending = path.suffix.lower()
+    try:
+        if ending in RECORD_ENDINGS:
+            return _records(path, text_of(path, content), name, first_line)
+        if ending == ".pdf":
+            return _pdf(path, pdf.read(path, content, limits), name)
+        cut = READERS.get(ending, _plain_text)(path, content)
+        return FileChunks([_chunk(name, *numbered) for numbered in enumerate(cut)])
+    except MemoryError as error:
+        raise FileUnreadable(f"{path} needs more memory than there is; leave it out") from error
+
+
+def _chunk(name: str, position: int, passage: Passage) -> Chunk:
+    return Chunk(
+        _id(name, position),
+        passage.text,
+        metadata={**passage.metadata, OFFSET_KEY: passage.start, FILE_KEY: name},
+        source=name,
+        position=position,
+        event_time=passage.event_time,
+    )
 
 
 def version_of(content: bytes) -> str:
@@ -88,55 +130,56 @@ def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     page = HtmlText()
-    page.read(text_of(path, content))
+    try:
+        page.read(text_of(path, content))
+    except AssertionError as error:  # Python's parser raises it over some declarations
+        raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}
     for passage in passages(page.text, page.headings):
         yield Passage(passage.text, passage.start, {**named, **passage.metadata})
 
 
-def _pdf(path: Path, content: bytes) -> Iterator[Passage]:
-    """Passages with the page on which they begin; pages follow each other after a blank line."""
-    pages = [page.strip() + "\n\n" for page in _pdf_pages(path, content)]
+def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
+    """Chunks with the page on which they begin; pages follow each other after a blank line."""
+    pages = [page.strip() + "\n\n" for page in read.pages]
     text = "".join(pages)
     if not text.strip():
-        raise FileUnreadable(f"{path} holds no text, only pictures of it; run it through OCR first")
-    ends = list(accumulate(map(len, pages)))
-    for passage in passages(text):
-        yield Passage(passage.text, passage.start, {"page": bisect_right(ends, passage.start) + 1})
-
-
-def _pdf_pages(path: Path, content: bytes) -> list[str]:
-    try:
-        from pypdf import PdfReader
-    except ImportError as error:
-        raise MissingExtra("pypdf", "files") from error
-    try:
-        return [page.extract_text() for page in PdfReader(BytesIO(content)).pages]
-    except Exception as error:  # pypdf raises whatever a broken file makes it trip over
-        raise FileUnreadable(f"{path} is no PDF that can be read ({type(error).__name__}: {error})") from error
+        why = f"for its pages cannot be read ({read.bad[0][1]})" if read.bad else "only pictures of it"
+        raise FileUnreadable(f"{path} holds no text, {why}; leave it out, or run it through OCR first")
+    found, ends = FileChunks(), list(accumulate(map(len, pages)))
+    for page, reason in read.bad:
+        found.skip(f"{path} page {page} cannot be read ({reason}); the other pages are indexed")
+    for position, passage in enumerate(passages(text)):
+        page = bisect_right(ends, passage.start) + 1
+        found.chunks.append(_chunk(name, position, replace(passage, metadata={"page": page})))
+    return found
 
 
 READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
     **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex"), _plain_text),
     **dict.fromkeys((".md", ".markdown", ".mdx"), _markdown),
     **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
-    ".pdf": _pdf,
 }
 RECORD_ENDINGS = (".jsonl", ".ndjson")
-ENDINGS = frozenset({*READERS, *RECORD_ENDINGS})
+ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, ".pdf"})
 """What a folder is searched for; a file that is named itself is read whatever its ending."""
 
 
-def _records(path: Path, text: str, name: str, first_line: int) -> Iterator[Chunk]:
+def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
+    found = FileChunks()
     for number, line in enumerate(text.split("\n"), first_line):
         if line.strip():
             try:
-                yield from _record(json.loads(line), name, number)
+                found.chunks.extend(_record(json.loads(line), name, number))
             except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError
-                raise FileUnreadable(
+                found.skip(
                     f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '
                     '"metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'
-                ) from error
+                )
+    if found.skipped and not found.chunks:  # what the store holds of the file stays, as with any unreadable file
+        others = len(found.skipped) + found.unlisted - 1
+        raise FileUnreadable(found.skipped[0] + (f"; nor can its {others} other lines be read" if others else ""))
+    return found
 
 
 def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:

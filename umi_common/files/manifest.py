@@ -19,9 +19,8 @@ class Entry:
     """One file as it was when it was indexed."""
 
     ids: tuple[str, ...]
-    size: int = -1
-    """-1: not known, the file has to be read."""
-    mtime_ns: int = -1
+    stamp: str = ""
+    """Of the file as it was; see `reading.stamp_of`. "": not known, the file has to be read."""
     version: str = ""
     """Of the content; see `chunks.version_of`."""
 
@@ -48,7 +47,10 @@ class Manifest:
             return None
         try:
             kept = json.loads(self._path.read_text(encoding="utf-8"))
-            files = {source: Entry(**{**entry, "ids": tuple(entry["ids"])}) for source, entry in kept["files"].items()}
+            files = {
+                source: Entry(tuple(entry["ids"]), str(entry.get("stamp", "")), str(entry["version"]))
+                for source, entry in kept["files"].items()
+            }
             return files if kept["settled"] is True else None
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None

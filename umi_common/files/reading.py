@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from umi_common.errors import FileUnreadable
+from umi_common.errors import ConfigError, FileUnreadable
 
+MAX_FILE_BYTES = 100_000_000
+"""Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much."""
+PDF_SECONDS = 60.0
+"""Longest time for one PDF, in seconds. 1,000 full pages take 25 on a busy machine, a hostile file of 6 kB more."""
+PDF_SECONDS_MAX = 86_400.0
 NUL_LOOKED_FOR = 8_192
 """Bytes at the beginning in which text has no NUL."""
 CONTROLS_SHARE = 0.02
@@ -15,27 +25,113 @@ CONTROLS_SHARE = 0.02
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
-def content_of(path: Path) -> bytes:
-    """What is in a file.
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """Limits under which one file is read.
 
     Raises:
-        FileUnreadable: Also for pipes and devices, which need not end.
+        ConfigError: If one is out of range.
     """
-    check_regular(path)
+
+    max_file_bytes: int = MAX_FILE_BYTES
+    """Of a file; characters of the text of a PDF; bytes of a line, where JSONL is read in ranges. At least 1."""
+    pdf_seconds: float = PDF_SECONDS
+    """For one PDF, in seconds; above 0, at most a day."""
+
+    def __post_init__(self) -> None:
+        if self.max_file_bytes < 1:
+            raise ConfigError(f"max_file_bytes={self.max_file_bytes!r}; expected a number of bytes, at least 1")
+        if not 0 < self.pdf_seconds <= PDF_SECONDS_MAX:
+            raise ConfigError(
+                f"pdf_seconds={self.pdf_seconds!r}; expected seconds above 0, at most {PDF_SECONDS_MAX:g}"
+            )
+
+
+def content_of(path: Path, limits: ReadLimits) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        FileUnreadable: Also for a file that is too large, and for pipes and devices, which need not end.
+    """
+    check_size(path, limits)
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return read_rest(path, file, limits)
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def check_regular(path: Path) -> None:
-    """Raises FileUnreadable if it is not there, or a pipe or a device."""
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading. A pipe or a device is neither waited for nor, unless it just came, opened.
+
+    Raises:
+        FileUnreadable: If it is no regular file.
+        OSError: As opening raises it.
+    """
+    _check_regular(path, path.stat())
+    # a pipe that takes the file's place now would block an ordinary open until somebody writes to it
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        _check_regular(path, os.fstat(file.fileno()))
+        yield file
+
+
+def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
+    """What is left of an open file of which `before` bytes were read; its size may be told wrong, as in /proc.
+
+    Raises:
+        FileUnreadable: If it is too large, or has nothing to read without waiting.
+    """
+    content = read_some(path, file, max(0, limits.max_file_bytes - before) + 1)
+    if before + len(content) > limits.max_file_bytes:
+        raise too_large(path, "has more", limits)
+    return content
+
+
+def read_some(path: Path, file: BinaryIO, size: int) -> bytes:
+    """At most `size` bytes of an open file.
+
+    Raises:
+        FileUnreadable: If it has nothing to read without waiting, as some files in /proc.
+    """
+    content: bytes | None = file.read(size)
+    if content is None:
+        raise FileUnreadable(f"{path} gives nothing without waiting; leave it out")
+    return content
+
+
+def check_size(path: Path, limits: ReadLimits) -> None:
+    """Raises FileUnreadable if a file is larger than the limit, or not there; does not open it."""
     try:
-        mode = path.stat().st_mode
+        found = path.stat()
     except OSError as error:
         raise unreadable(path, error) from error
-    if not stat.S_ISREG(mode):
+    _check_regular(path, found)
+    if found.st_size > limits.max_file_bytes:
+        raise too_large(path, f"has {found.st_size / 1e6:,.1f} MB, more", limits)
+
+
+def too_large(path: Path, what: str, limits: ReadLimits) -> FileUnreadable:
+    """The error for a file that is too large; `what`: "has 6.4 MB, more"."""
+    return FileUnreadable(
+        f"{path} {what} than the limit of {limits.max_file_bytes / 1e6:g} MB; leave it out, or raise --max-file-mb "
+        "(max_file_bytes=)"
+    )
+
+
+def _check_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
         raise FileUnreadable(f"{path} is no regular file; leave it out")
+
+
+def stamp_of(found: os.stat_result) -> str:
+    """Changes when a file is written, or another takes its place, even one of the same size and modification time.
+
+    The time of the last change of the inode cannot be set by a program. On Windows it is the time of creation, and
+    only size, modification time and file number are compared.
+    """
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
 
 
 def unreadable(path: Path, error: OSError) -> FileUnreadable:

@@ -22,8 +22,7 @@ CREATE TABLE files (
     version TEXT NOT NULL,
     others INTEGER NOT NULL,
     settled INTEGER NOT NULL DEFAULT 0,
-    size INTEGER NOT NULL DEFAULT -1,
-    mtime_ns INTEGER NOT NULL DEFAULT -1
+    stamp TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
@@ -42,8 +41,8 @@ class Known(NamedTuple):
     """Whether the store may hold chunks of another version, which have to go."""
     settled: bool
     """Whether the store holds this version, whole, and nothing else of the file."""
-    size: int
-    mtime_ns: int
+    stamp: str
+    """Of the file as it was then; see `files.reading.stamp_of`."""
 
 
 class Done(NamedTuple):
@@ -88,6 +87,8 @@ class Checkpoint:
             self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
         elif application != APPLICATION_ID:
             raise StoreError(f"{self._path} is no checkpoint of umi; name another file")
+        elif "stamp" not in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
+            self._db.execute("ALTER TABLE files ADD COLUMN stamp TEXT NOT NULL DEFAULT ''")  # made before there was one
 
     def get(self, key: str) -> str | None:
         """A setting; None: not set."""
@@ -104,9 +105,9 @@ class Checkpoint:
         """None: never begun."""
         with self._errors():
             row = self._db.execute(
-                "SELECT version, others, settled, size, mtime_ns FROM files WHERE source = ?", (source,)
+                "SELECT version, others, settled, stamp FROM files WHERE source = ?", (source,)
             ).fetchone()
-        return None if row is None else Known(row[0], bool(row[1]), bool(row[2]), row[3], row[4])
+        return None if row is None else Known(row[0], bool(row[1]), bool(row[2]), row[3])
 
     def begin(self, files: Iterable[tuple[str, Path, str]], *, others: bool) -> None:
         """Note, before the first write, that a version of a file is on its way: (source, path, version).
@@ -137,16 +138,13 @@ class Checkpoint:
                 found.update(key for (key,) in self._db.execute(f"SELECT key FROM parts WHERE key IN ({marks})", some))
         return found
 
-    def settle(self, source: str, keys: Iterable[str], size: int, mtime_ns: int) -> None:
+    def settle(self, source: str, keys: Iterable[str], stamp: str) -> None:
         """Note that the store holds these parts of the file and nothing else of it."""
         present = set(keys)
         with self._writing() as db:
             known = db.execute("SELECT key FROM parts WHERE source = ?", (source,)).fetchall()
             db.executemany("DELETE FROM parts WHERE key = ?", [row for row in known if row[0] not in present])
-            db.execute(
-                "UPDATE files SET settled = 1, others = 0, size = ?, mtime_ns = ? WHERE source = ?",
-                (size, mtime_ns, source),
-            )
+            db.execute("UPDATE files SET settled = 1, others = 0, stamp = ? WHERE source = ?", (stamp, source))
 
     def forget(self, sources: Iterable[str]) -> None:
         """The store holds nothing of these files any more."""

@@ -6,14 +6,26 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.chunks import RECORD_ENDINGS, RULES_VERSION, chunks_in
-from umi_common.files.reading import check_name, check_regular, unreadable
-from umi_common.types import Chunk
+from umi_common.files.chunks import RECORD_ENDINGS, RULES_VERSION, FileChunks, chunks_in
+from umi_common.files.pdf import PdfProcess
+from umi_common.files.reading import (
+    ReadLimits,
+    check_name,
+    check_size,
+    open_regular,
+    read_rest,
+    read_some,
+    too_large,
+    unreadable,
+)
 
 PART_BYTES = 1 << 20
 """A range of records, about; some thousand chunks, the work that a kill repeats."""
+DEFAULT_LIMITS = ReadLimits()
+"""What is read of a file where the caller names no limits."""
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -32,6 +44,8 @@ class Part:
     """Changes with the bytes, the source, the first line and the rules of cutting."""
     fresh: bool = True
     """Whether no other version of the file was ever begun: then a chunk of its that is there already is its own."""
+    limits: ReadLimits = DEFAULT_LIMITS
+    """Under which the file is read, wherever that is."""
 
     @property
     def size(self) -> int:
@@ -39,44 +53,44 @@ class Part:
         return self.stop - self.start
 
 
-def parts_of(path: Path, source: str, *, size: int = PART_BYTES) -> list[Part]:
+def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[Part]:
     """The parts of a file in order; together they are all of it. Reads the file once, `size` bytes at a time.
 
-    Records (JSONL) are cut behind the line that reaches `size` bytes; every other kind of file is one part.
+    Records (JSONL) are cut behind the line that reaches `size` bytes; every other kind of file is one part. Of records
+    in anything but UTF-16 the limit of bytes is one of a line, not of the file, which is never in memory whole.
 
     Raises:
         FileUnreadable: Names the file and what to do.
     """
     check_name(source, path)
-    check_regular(path)
     parts: list[Part] = []
     start, line = 0, 1
     try:
-        for content in _pieces(path, size):
+        for content in _pieces(path, size, limits):
             stop = start + len(content)
-            parts.append(Part(path, source, start, stop, line, _key(source, line, content)))
+            parts.append(Part(path, source, start, stop, line, _key(source, line, content), limits=limits))
             start, line = stop, line + _newlines(content)
     except OSError as error:
         raise unreadable(path, error) from error
     return parts
 
 
-def chunks_of_part(part: Part) -> list[Chunk]:
-    """The chunks of a part, in order.
+def chunks_of_part(part: Part, pdf: PdfProcess) -> FileChunks:
+    """The chunks of a part, in order, and the records and pages that are skipped; `pdf` reads it if it is a PDF.
 
     Raises:
         FileUnreadable: Also if the file changed since the part was cut.
         MissingExtra: For a PDF without pypdf.
     """
     try:
-        with part.path.open("rb") as file:
+        with open_regular(part.path) as file:
             file.seek(part.start)
-            content = file.read(part.size)
+            content = read_some(part.path, file, part.size)
     except OSError as error:
         raise unreadable(part.path, error) from error
     if _key(part.source, part.first_line, content) != part.key:
         raise FileUnreadable(f"{part.path} changed while it was read; run the same call again")
-    return chunks_in(part.path, content, part.source, first_line=part.first_line)
+    return chunks_in(part.path, content, part.source, pdf, part.limits, first_line=part.first_line)
 
 
 def version_of(parts: Sequence[Part]) -> str:
@@ -89,20 +103,35 @@ def marked(parts: Sequence[Part], *, fresh: bool) -> list[Part]:
     return list(parts) if fresh else [replace(part, fresh=False) for part in parts]
 
 
-def _pieces(path: Path, size: int) -> Iterator[bytes]:
+def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
     """The content, cut behind newlines where it is records; an empty file is one empty piece."""
-    with path.open("rb") as file:
-        content = file.read(size) if path.suffix.lower() in RECORD_ENDINGS else file.read()
+    records = path.suffix.lower() in RECORD_ENDINGS
+    if not records:
+        check_size(path, limits)
+    with open_regular(path) as file:
+        if not records:
+            yield read_rest(path, file, limits)
+            return
+        content = read_some(path, file, size)
         if content.startswith(UTF16_MARKS):  # its newlines are two bytes
-            yield content + file.read()
+            check_size(path, limits)
+            yield content + read_rest(path, file, limits, before=len(content))
             return
         while True:
-            content += b"" if content.endswith(b"\n") else file.readline()
-            following = file.read(size)
+            if not content.endswith(b"\n"):
+                content += _rest_of_line(path, file, limits)
+            following = read_some(path, file, size)
             yield content
             if not following:
                 return
             content = following
+
+
+def _rest_of_line(path: Path, file: BinaryIO, limits: ReadLimits) -> bytes:
+    rest = file.readline(limits.max_file_bytes + 1)
+    if len(rest) > limits.max_file_bytes:
+        raise too_large(path, "has a line that is longer", limits)
+    return rest
 
 
 def _key(source: str, line: int, content: bytes) -> str:

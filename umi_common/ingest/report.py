@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file, or a part of one, that is not in the store."""
+    """A file that is not in the store, or a part, a record or a page of one."""
 
     source: str
     """The file."""

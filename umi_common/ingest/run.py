@@ -9,7 +9,8 @@ from typing import Any
 
 from umi_common.embedders import as_embedder, default_embedder
 from umi_common.errors import ConfigError
-from umi_common.files.folders import checked_roots
+from umi_common.files.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
+from umi_common.files.walk import checked_roots
 from umi_common.ingest.checkpoint import Checkpoint
 from umi_common.ingest.parts import PART_BYTES
 from umi_common.ingest.report import Report
@@ -30,6 +31,9 @@ def ingest(
     embedder: Any = None,
     relative_to: str | os.PathLike[str] | None = None,
     part_bytes: int = PART_BYTES,
+    follow_symlinks: bool = False,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    pdf_seconds: float = PDF_SECONDS,
     show_progress: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
@@ -49,17 +53,20 @@ def ingest(
             sources are whole paths. The same in every run.
         part_bytes: Size of a range of records, and of what is written at once; what a kill repeats. Files that are
             finished stay so if it changes.
+        follow_symlinks, pdf_seconds: As for `umi_common.files.index`.
+        max_file_bytes: Larger files are skipped without being read; of JSONL, files with a longer line. At least 1.
         show_progress: A bar over the bytes of the files.
         stop: Asked between two parts; True ends the work in good order.
 
     Raises:
         FileUnreadable: If a path does not exist. What is wrong with a file inside a folder is in the report.
-        ConfigError: If the checkpoint belongs to another store.
+        ConfigError: If the checkpoint belongs to another store, or a limit is out of range.
         ReindexRequired: If it was made with another embedder.
         StoreLocked: If another run holds it.
         EmbedderError: If the embedder fails on all there is, several times in a row.
         StoreError: As the store raises them.
     """
+    limits = ReadLimits(max_file_bytes, pdf_seconds)
     model = _model(store, embedder)
     home = getattr(store, "path", None)
     roots = checked_roots([Path(path) for path in paths])
@@ -67,7 +74,17 @@ def ingest(
     if base is None and home is not None:
         base = home.resolve().parent
     kept = opened(checkpoint, store)
-    with Session(store, kept, model.name, roots, base, part_bytes=part_bytes, show_progress=show_progress) as session:
+    with Session(
+        store,
+        kept,
+        model.name,
+        roots,
+        base,
+        part_bytes=part_bytes,
+        show_progress=show_progress,
+        follow_symlinks=follow_symlinks,
+        limits=limits,
+    ) as session:
         for parts in session.batches(stop):
             session.take(ingest_parts(store, model, parts))
         return session.finish()

@@ -9,10 +9,10 @@ from types import TracebackType
 
 from umi_common.errors import EmbedderError, FileUnreadable, UmiError
 from umi_common.files import Report as Found
-from umi_common.files.folders import files_below, is_gone, source_of
-from umi_common.files.reading import unreadable
+from umi_common.files.reading import ReadLimits, stamp_of, unreadable
+from umi_common.files.walk import check_inside, files_below, is_gone, is_outside, source_of
 from umi_common.ingest.checkpoint import Checkpoint, Done, check_belongs
-from umi_common.ingest.parts import Part, marked, parts_of, version_of
+from umi_common.ingest.parts import DEFAULT_LIMITS, Part, marked, parts_of, version_of
 from umi_common.ingest.report import Problem, Report
 from umi_common.ingest.work import Outcome, Sink, of_files, sweep
 from umi_common.progress import progress_bar
@@ -29,12 +29,13 @@ class _File:
 
     path: Path
     parts: list[Part]
-    size: int
-    mtime_ns: int
+    stamp: str
     others: bool
     """Whether the store may hold chunks of another version."""
     left: set[str]
     """Keys of the parts that are not in the store."""
+    skipped: bool = False
+    """Whether a record or a page was skipped: then the next run tries its part again."""
 
 
 class Session:
@@ -46,6 +47,8 @@ class Session:
         roots: Absolute paths.
         base: Folder that sources are named from; None: they are whole paths.
         part_bytes: Size of a range of records, and of a batch.
+        follow_symlinks: Whether to read what links lead to outside of the roots.
+        limits: Under which files are read.
 
     Raises:
         ConfigError: If the checkpoint belongs to another store.
@@ -62,12 +65,15 @@ class Session:
         *,
         part_bytes: int,
         show_progress: bool,
+        follow_symlinks: bool = False,
+        limits: ReadLimits = DEFAULT_LIMITS,
     ) -> None:
         self.report = Report()
         self._store, self._checkpoint, self._roots, self._base = store, checkpoint, roots, base
         self._open: dict[str, _File] = {}
         self._to_sweep: list[_File] = []
         self._part_bytes, self._failures = part_bytes, 0
+        self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
             self._others = check_belongs(checkpoint, store, embedder)
             self._files = self._found()
@@ -102,15 +108,18 @@ class Session:
         Raises:
             EmbedderError: If it failed on everything for the FAILURES_MAX-th time in a row.
         """
-        good = [outcome for outcome in outcomes if outcome.problem is None]
+        good = [outcome for outcome in outcomes if outcome.problem is None and not outcome.skipped]
         self._checkpoint.finish(Done(each.part.key, each.part.source, each.witness) for each in good)
         for outcome in outcomes:
             self._bar.update(outcome.part.size)
             if outcome.problem is not None:
                 self.report.problems.append(outcome.problem)
             else:
+                self.report.problems += outcome.skipped
                 self.report.chunks += outcome.chunks
-                self._open[outcome.part.source].left.discard(outcome.part.key)
+                file = self._open[outcome.part.source]
+                file.skipped = file.skipped or bool(outcome.skipped)
+                file.left.discard(outcome.part.key)
                 self._complete(outcome.part.source)
         self._check_embedder(outcomes)
 
@@ -136,7 +145,8 @@ class Session:
     def _found(self) -> list[tuple[Path, int]]:
         found = Found()
         home: Path | None = getattr(self._store, "path", None)
-        files = sorted(set(files_below(self._roots, None if home is None else home.resolve(), found)))
+        home = None if home is None else home.resolve()
+        files = sorted(set(files_below(self._roots, home, found, follow_symlinks=self._follow_symlinks)))
         self.report.left_out = found.left_out
         self.report.problems += [Problem("", FileUnreadable.__name__, problem) for problem in found.problems]
         self.report.files = len(files)
@@ -147,23 +157,25 @@ class Session:
         source = source_of(path, self._base)
         known = self._checkpoint.file(source)
         try:
-            stat = path.stat()
-            if known is not None and known.settled and (known.size, known.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
+            if not self._follow_symlinks:
+                check_inside(path, self._roots)  # again: it may have become a link since the folder was listed
+            stamp = stamp_of(path.stat())
+            if known is not None and known.settled and known.stamp == stamp:
                 return self._unchanged(size)
-            parts = parts_of(path, source, size=self._part_bytes)
+            parts = parts_of(path, source, size=self._part_bytes, limits=self._limits)
         except FileUnreadable as error:
             return self._failed(source, error, size)
         except OSError as error:
             return self._failed(source, unreadable(path, error), size)
         version, keys = version_of(parts), [part.key for part in parts]
         if known is not None and known.settled and known.version == version:
-            self._checkpoint.settle(source, keys, stat.st_size, stat.st_mtime_ns)
+            self._checkpoint.settle(source, keys, stamp)
             return self._unchanged(size)
         others = self._others if known is None else known.others or known.version != version
         done = self._checkpoint.done(keys)
         todo = [part for part in parts if part.key not in done]
         left = {part.key for part in todo}
-        self._open[source] = _File(path, parts, stat.st_size, stat.st_mtime_ns, others, left)
+        self._open[source] = _File(path, parts, stamp, others, left)
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
         if not todo:
@@ -200,8 +212,9 @@ class Session:
             self._sweep()
 
     def _settle(self, source: str, file: _File) -> None:
-        self._checkpoint.settle(source, [part.key for part in file.parts], file.size, file.mtime_ns)
-        self.report.finished += 1
+        if not file.skipped:
+            self._checkpoint.settle(source, [part.key for part in file.parts], file.stamp)
+            self.report.finished += 1
 
     def _sweep(self) -> None:
         files, self._to_sweep = self._to_sweep, []
@@ -216,16 +229,21 @@ class Session:
             self._settle(file.parts[0].source, file)
 
     def _remove_vanished(self) -> None:
+        found = {path for path, _ in self._files}
         gone = [
             source
             for source, path in self._checkpoint.paths()
-            if any(path.is_relative_to(root) for root in self._roots) and is_gone(path)
+            if any(path.is_relative_to(root) for root in self._roots)
+            and (is_gone(path) or (path not in found and self._is_outside(path)))
         ]
         for start in range(0, len(gone), FILES_AT_ONCE):
             some = gone[start : start + FILES_AT_ONCE]
             self._store.delete(where=of_files(some))
             self._checkpoint.forget(some)
             self.report.removed += len(some)
+
+    def _is_outside(self, path: Path) -> bool:
+        return not self._follow_symlinks and is_outside(path, self._roots)
 
     def _check_embedder(self, outcomes: Sequence[Outcome]) -> None:
         failed = [each.problem for each in outcomes if each.problem is not None]

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from umi_common.errors import EmbedderError, FileUnreadable, MissingExtra, UmiError
+from umi_common.errors import EmbedderError, FileUnreadable, InputError, MissingExtra, UmiError
+from umi_common.files.chunks import FileChunks
 from umi_common.files.manifest import FILE_KEY
+from umi_common.files.pdf import PdfProcess
 from umi_common.filters import Filter, parse_filter
 from umi_common.ingest.parts import Part, chunks_of_part
 from umi_common.ingest.report import Problem
@@ -42,7 +44,9 @@ class Outcome:
     witness: str | None = None
     """The id of one of its chunks."""
     problem: Problem | None = None
-    """Why nothing of it was written; None: all of it is in the store, durably."""
+    """Why nothing of it was written; None: all of it but what was skipped is in the store, durably."""
+    skipped: list[Problem] = field(default_factory=list)
+    """Its records and pages that cannot be read, or whose id another chunk has."""
 
 
 @dataclass(slots=True)
@@ -50,7 +54,9 @@ class _Reading:
     """A part on its way."""
 
     part: Part
+    found: FileChunks = field(default_factory=FileChunks)
     chunks: list[Chunk] = field(default_factory=list)
+    """Those of `found` whose id no other chunk has."""
     new: list[Chunk] = field(default_factory=list)
     """Those that the store does not hold just so."""
     problem: Problem | None = None
@@ -61,19 +67,23 @@ class _Reading:
     def outcome(self) -> Outcome:
         if self.problem is not None:
             return Outcome(self.part, problem=self.problem)
-        return Outcome(self.part, len(self.chunks), self.chunks[-1].id if self.chunks else None)
+        lines = self.found.listed(self.part.path)
+        skipped = [Problem(self.part.source, FileUnreadable.__name__, line) for line in lines]
+        return Outcome(self.part, len(self.chunks), self.chunks[-1].id if self.chunks else None, skipped=skipped)
 
 
 def ingest_parts(store: Sink, embedder: Embedder, parts: Sequence[Part]) -> list[Outcome]:
     """Bring some parts into the store, in one write; the outcomes aligned with the parts.
 
-    Chunks that the store holds just so are neither embedded nor written again. A part that cannot be read, that holds
-    an id which another file or record has, or on whose text the embedder fails, is left out whole; the others go on.
+    Chunks that the store holds just so are neither embedded nor written again. Records and pages that cannot be read
+    are skipped, and records with an id which another file or record has. A part of which nothing can be read, or on
+    whose text the embedder fails, is left out whole; the others go on.
 
     Raises:
         StoreError: As the store raises them. What was written before stays; the same call can be repeated.
     """
-    batch = [_read(part) for part in parts]
+    with PdfProcess() as pdf:
+        batch = [_read(part, pdf) for part in parts]
     _compare(store, batch)
     good = [reading for reading in batch if reading.problem is None]
     try:
@@ -93,7 +103,8 @@ def sweep(store: Sink, files: Sequence[Sequence[Part]]) -> int:
     Raises:
         FileUnreadable: If a file changed since its parts were cut; nothing of any file was removed then.
     """
-    keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part)}
+    with PdfProcess() as pdf:
+        keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
     where, after, removed = of_files([parts[0].source for parts in files]), None, 0
     while page := store.scan(where=where, after=after, limit=SCANNED_AT_ONCE):
         stale = [chunk.id for chunk in page if chunk.id not in keep]
@@ -107,31 +118,29 @@ def of_files(sources: Sequence[str]) -> Filter:
     return cast(Filter, parse_filter({FILE_KEY: {"$in": list(sources)}}))
 
 
-def _read(part: Part) -> _Reading:
+def _read(part: Part, pdf: PdfProcess) -> _Reading:
     reading = _Reading(part)
     try:
-        reading.chunks = chunks_of_part(part)
-    except (FileUnreadable, MissingExtra) as error:
+        reading.found = chunks_of_part(part, pdf)
+    except (InputError, MissingExtra) as error:
         reading.fails(error)
     return reading
 
 
 def _compare(store: Sink, batch: Sequence[_Reading]) -> None:
-    """Refuse parts whose ids others have: they would overwrite each other. Tell what is new of the rest."""
-    ids = [chunk.id for reading in batch for chunk in reading.chunks]
+    """Skip chunks whose id others have: they would overwrite each other. Tell what is new of the rest."""
+    ids = [chunk.id for reading in batch for chunk in reading.found.chunks]
     there = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
     here: dict[str, Chunk] = {}
     for reading in batch:
-        own: dict[str, Chunk] = {}
-        for chunk in reading.chunks:
-            clash = _clash(chunk, own.get(chunk.id, here.get(chunk.id)), there.get(chunk.id), reading.part)
+        for chunk in reading.found.chunks:
+            clash = _clash(chunk, here.get(chunk.id), there.get(chunk.id), reading.part)
             if clash is not None:
-                reading.fails(FileUnreadable(f"{reading.part.path} {clash}; give every record an id of its own"))
-                break
-            own[chunk.id] = chunk
-        else:
-            here.update(own)
-            reading.new = [chunk for chunk in reading.chunks if there.get(chunk.id) != chunk]
+                reading.found.skip(f"{reading.part.path} {clash}; give every record an id of its own")
+                continue
+            here[chunk.id] = chunk
+            reading.chunks.append(chunk)
+        reading.new = [chunk for chunk in reading.chunks if there.get(chunk.id) != chunk]
 
 
 def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: Part) -> str | None:

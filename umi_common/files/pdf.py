@@ -1,0 +1,129 @@
+"""Text of PDFs, read by a child process: pypdf can take minutes and gigabytes over a few kilobytes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from umi_common.errors import FileUnreadable, MissingExtra
+from umi_common.files.reading import ReadLimits
+
+CHILD = Path(__file__).with_name("pdf_child.py")
+START_SECONDS = 60.0
+"""Longest time for the child process to start and import pypdf, which takes about 0.5 s on an idle machine."""
+
+
+class PdfPages(NamedTuple):
+    """What could be read of a PDF."""
+
+    pages: list[str]
+    """Text of each page in order; "" for a page that cannot be read."""
+    bad: list[tuple[int, str]]
+    """(page number from 1, reason) of each page that cannot be read."""
+
+
+class PdfProcess:
+    """A child process that reads PDFs one after another; started at the first. A context manager: it ends the process.
+
+    Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> PdfProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process now; the next call of `read` starts another."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):  # what is not written yet has no reader
+                        pipe.close()
+            process.wait()
+
+    def read(self, path: Path, content: bytes, limits: ReadLimits) -> PdfPages:
+        """The pages of the PDF `content`; `path` is for messages.
+
+        Raises:
+            FileUnreadable: If it is no PDF, takes longer than `limits.pdf_seconds`, has more text than
+                `limits.max_file_bytes` characters, or makes the process fail.
+            MissingExtra: Without pypdf.
+        """
+        process = self._started(path)
+        request = {"bytes": len(content), "seconds": limits.pdf_seconds, "characters": limits.max_file_bytes}
+        line, timed_out = self._call(process, json.dumps(request).encode() + b"\n" + content, limits.pdf_seconds)
+        if timed_out:
+            raise FileUnreadable(
+                f"{path} takes longer than {limits.pdf_seconds:g} s to read; leave it out, or raise --pdf-seconds "
+                "(pdf_seconds=)"
+            )
+        if not line.endswith(b"\n"):
+            raise FileUnreadable(f"{path} makes pypdf fail, perhaps for want of memory; leave it out")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise FileUnreadable(f"{path}: {answer['error']}; leave it out")
+        return PdfPages([page or "" for page in answer["pages"]], [(page, reason) for page, reason in answer["bad"]])
+
+    def _started(self, path: Path) -> subprocess.Popen[bytes]:
+        if self._process is not None:
+            return self._process
+        if find_spec("pypdf") is None:
+            raise MissingExtra("pypdf", "files")
+        self._process = subprocess.Popen(
+            [sys.executable, str(CHILD), *(entry for entry in sys.path if entry)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a terminal's Ctrl-C ends the run between two files, not this process
+        )
+        line, _ = self._call(self._process, b"", START_SECONDS)
+        if line != b"ready\n" or self._process is None:
+            raise FileUnreadable(f"{path} is not read: the process that reads PDFs did not start; run the call again")
+        return self._process
+
+    def _call(self, process: subprocess.Popen[bytes], sent: bytes, seconds: float) -> tuple[bytes, bool]:
+        """The line that answers `sent`, and whether the time ran out. An answer without a newline ended the process."""
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            line = _exchange(process, sent)
+        except BaseException:  # Ctrl-C: nobody reads the answer
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+            timer.join()
+        if expired.is_set() or not line.endswith(b"\n"):
+            self.close()
+        return line, expired.is_set()
+
+
+def _exchange(process: subprocess.Popen[bytes], sent: bytes) -> bytes:
+    assert process.stdin is not None and process.stdout is not None  # both are pipes
+    with suppress(OSError):  # the process was killed or has died; the line is empty then
+        process.stdin.write(sent)
+        process.stdin.flush()
+    return process.stdout.readline()

@@ -1,0 +1,96 @@
+"""Reads the text of PDFs in a process that `umi_common.files.pdf` starts, and kills where one takes too long.
+
+It runs as a script: `python pdf_child.py SYS_PATH_ENTRY...`. It first takes over the parent's sys.path, so nothing in
+the working directory is imported that the parent would not import. It imports nothing of umi.
+
+Protocol: it writes the line "ready". Then, for each PDF, it reads one line of JSON, {"bytes": size, "seconds": limit,
+"characters": limit}, and that many bytes; it writes one line of JSON: {"pages": [text or null], "bad": [[page number,
+reason]]} or {"error": reason}. Page numbers start at 1. It ends when its input ends.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":
+    sys.path[:] = sys.argv[1:]
+
+MEMORY_BYTES = 2 << 30
+"""Largest address space of this process, where the system can limit it: a normal PDF takes less than a tenth."""
+ORPHAN_SECONDS = 5.0
+"""After the time limit and this, the process ends itself: its parent died before it could kill it."""
+
+
+def read(content: bytes, characters: int) -> dict[str, object]:
+    """The text of each page; null for a page that pypdf cannot read."""
+    from io import BytesIO
+
+    from pypdf import PdfReader
+
+    pages: list[str | None] = []
+    bad: list[tuple[int, str]] = []
+    left = characters
+    try:
+        reader = PdfReader(BytesIO(content))
+        count = len(reader.pages)
+    except Exception as error:  # noqa: BLE001  # pypdf raises whatever a broken file makes it trip over
+        return {"error": f"it is no PDF that can be read ({_reason(error)})"}
+    for number in range(count):
+        try:
+            text: str | None = _without_surrogates(reader.pages[number].extract_text())
+        except Exception as error:  # noqa: BLE001  # likewise, of one page
+            text = None
+            bad.append((number + 1, _reason(error)))
+        pages.append(text)
+        left -= len(text or "")
+        if left < 0:
+            return {"error": f"its text has more than {characters} characters"}
+    return {"pages": pages, "bad": bad}
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def _without_surrogates(text: str) -> str:
+    """Surrogate pairs joined, single ones replaced: a chunk's text is Unicode."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if hard == resource.RLIM_INFINITY or hard > MEMORY_BYTES:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    except (ImportError, ValueError, OSError):
+        return  # Windows has no such limit, macOS refuses it; the time limit holds there
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    import json
+    import signal
+    from importlib import import_module
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    asked, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # whatever a library prints is no answer
+    _limit_memory()
+    import_module("pypdf")  # takes half a second, which is not the first PDF's
+    answers.write(b"ready\n")
+    answers.flush()
+    while line := asked.readline():
+        request = json.loads(line)
+        if hasattr(signal, "setitimer"):  # not on Windows
+            signal.setitimer(signal.ITIMER_REAL, request["seconds"] + ORPHAN_SECONDS)
+        answer = read(asked.read(request["bytes"]), request["characters"])
+        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.flush()
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Find the files below some folders, without leaving the folders by a symbolic link unless told to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from umi_common.errors import FileUnreadable
+from umi_common.files.chunks import ENDINGS
+from umi_common.files.reading import unreadable
+from umi_common.files.report import Report
+
+FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
+"""Beside every folder whose name begins with a dot."""
+
+
+def checked_roots(paths: Iterable[str | Path]) -> list[Path]:
+    """The paths, absolute, without symbolic links: a link that is named itself is followed.
+
+    Raises:
+        FileUnreadable: If one does not exist or cannot be looked at.
+    """
+    given = list(paths)
+    for path in given:
+        try:
+            Path(path).stat()
+        except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+            raise FileUnreadable(f"{path} does not exist; give files or folders that do") from error
+        except OSError as error:
+            raise unreadable(Path(path), error) from error
+    return [Path(path).resolve() for path in given]
+
+
+def files_below(
+    roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
+) -> Iterator[Path]:
+    """The files below `roots` that umi can read; what is skipped, and why, goes into `report`.
+
+    Args:
+        roots: Absolute paths without symbolic links; a file among them is given whatever its ending.
+        store: The store's own folder, which is not looked into.
+        follow_symlinks: False: links that lead to no place below any root are skipped, links to folders are not
+            walked. True: all are followed; a folder that several links lead to, or a loop of them, is walked once.
+    """
+    seen = {_identity(store)} if store is not None else set()
+    for root in roots:
+        if not root.is_dir():
+            yield root
+            continue
+        folders: list[Path] = [root]
+        linked: list[Path] = []
+        while folders or linked:
+            folder = folders.pop() if folders else linked.pop()  # links last: a folder's own path is the one it is by
+            identity = _identity(folder)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            for entry in _entries(folder, report):
+                path = Path(folder, entry.name)
+                if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)):
+                    continue
+                if not _is_folder(path):
+                    if _is_readable(path, report) and (follow_symlinks or _stays(path, roots, report)):
+                        yield path
+                elif not entry.is_symlink():
+                    folders.append(path)
+                elif follow_symlinks:
+                    linked.append(path)
+                else:
+                    _stays(path, roots, report)
+
+
+def check_inside(path: Path, roots: Sequence[Path]) -> None:
+    """Raises FileUnreadable if a symbolic link leads to no place below any of the roots."""
+    if path.is_symlink():
+        real = Path(os.path.realpath(path))
+        if not any(real.is_relative_to(root) for root in roots):
+            raise FileUnreadable(
+                f"{path} is a link to {real}, outside of the folders; leave it out, or follow links with "
+                "--follow-symlinks (follow_symlinks=True)"
+            )
+
+
+def is_outside(path: Path, roots: Sequence[Path]) -> bool:
+    """Whether a path that lies below a root leads, by links anywhere on its way, to no place below any root."""
+    real = Path(os.path.realpath(path))
+    return not any(real.is_relative_to(root) for root in roots)
+
+
+def is_gone(path: Path) -> bool:
+    """Not there, for certain: what cannot be looked at may be back tomorrow."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def source_of(path: Path, base: Path | None) -> str:
+    """What an absolute path is called: as seen from `base`, where it lies below it."""
+    below = base is not None and path.is_relative_to(base)
+    return (path.relative_to(base) if below and base is not None else path).as_posix()
+
+
+def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
+    """What is in a folder, by name; nothing if it cannot be looked into."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        report.problems.append(str(unreadable(folder, error)))
+        return []
+
+
+def _identity(folder: Path) -> tuple[int, int] | Path:
+    """Equal for two paths that lead to one folder."""
+    try:
+        found = folder.stat()
+    except OSError:  # gone, or not to be looked at: `_entries` says so
+        return folder
+    return found.st_dev, found.st_ino
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a link into a folder that cannot be looked into
+        return False
+
+
+def _is_readable(path: Path, report: Report) -> bool:
+    """Whether umi reads files with this ending."""
+    readable = path.suffix.lower() in ENDINGS
+    if not readable:
+        report.left_out[path.suffix.lower() or path.name] += 1
+    return readable
+
+
+def _stays(path: Path, roots: Sequence[Path], report: Report) -> bool:
+    try:
+        check_inside(path, roots)
+    except FileUnreadable as error:
+        report.problems.append(str(error))
+        return False
+    return True
