@@ -9,10 +9,10 @@ from functools import partial
 
 from umi_common.calls import Call, Failure, Outcome
 from umi_common.config import ExtraArmsConfig
+from umi_common.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.notes import Notes
-from umi_common.query.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
 from umi_common.request import Request
 from umi_common.types import Chunk, TimeRange
 

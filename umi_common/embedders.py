@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import ConfigError, EmbedderError
+from umi_common.forks import give_lock
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 
@@ -39,8 +40,10 @@ class WordLlamaEmbedder:
     name = DEFAULT_NAME
     dim = DEFAULT_DIM
 
+    _lock: threading.Lock
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        give_lock(self)
         self._model: tuple[Vectors, Any] | None = None
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:

@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
+from umi_common.forks import renew_in_child
+
 T = TypeVar("T")
 
 PLACES = 16
@@ -35,8 +37,15 @@ class Bounded:
         places: Calls under way at once.
     """
 
+    _places: threading.BoundedSemaphore
+
     def __init__(self, places: int = PLACES) -> None:
-        self._places = threading.BoundedSemaphore(places)
+        self._size = places
+        self._begin()
+        renew_in_child(self, Bounded._begin)
+
+    def _begin(self) -> None:
+        self._places = threading.BoundedSemaphore(self._size)
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
         """function(), or DeadlineExceeded after `seconds`; its own exception as it is.
