@@ -77,7 +77,9 @@ class Bounded:
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # a running future cannot be cancelled: whoever leaves just leaves
         context = contextvars.copy_context()  # tracing libraries keep the current span there
-        worker = threading.Thread(target=context.run, args=(self._work, function, future), daemon=True, name="umi-deadline")
+        worker = threading.Thread(
+            target=context.run, args=(self._work, function, future), daemon=True, name="umi-timed"
+        )
         try:
             worker.start()
         except RuntimeError:  # the process has no thread left to give
@@ -112,7 +114,8 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
 
     Raises:
         DeadlineExceeded: The task was told to stop and is not waited for.
-        asyncio.CancelledError: If the *caller* was cancelled.
+        asyncio.CancelledError: If the *caller* was cancelled; a task that cancels itself is a RuntimeError.
+        KeyboardInterrupt, SystemExit: As they are. Whatever else is no Exception becomes a RuntimeError.
     """
     task = asyncio.ensure_future(awaitable)
     try:
@@ -125,7 +128,10 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
         raise DeadlineExceeded
     if task.cancelled():
         raise RuntimeError("the call cancelled itself")
-    return task.result()
+    error = task.exception()
+    if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return task.result()
+    raise _as_exception(error)
 
 
 def _leave(task: asyncio.Future[Any]) -> None:
