@@ -258,3 +258,20 @@ def test_wrong_arms_are_refused(store):
         DualRetriever(store, arms=[arm(), arm()])
     with pytest.raises(ConfigError, match="expected Arm"):
         DualRetriever(store, arms=[failing])
+
+
+@pytest.mark.parametrize("awaited_first", [True, False], ids=["while it is awaited", "before it is awaited"])
+async def test_an_async_arm_that_raises_what_is_no_exception_is_left_out(store, awaited_first):
+    class TheEnd(BaseException):
+        pass
+
+    async def later(*asked):
+        raise TheEnd
+
+    def at_once(*asked):
+        raise TheEnd
+
+    arm = Arm("web", lambda *asked: [], asearch=later if awaited_first else at_once)
+    result = await DualRetriever(store, arms=[arm]).asearch("red apples")
+    assert result.ids
+    assert [loss.part for loss in result.degraded] == ["web"]

@@ -150,3 +150,29 @@ async def test_a_search_cancelled_in_its_thread_ends_with_the_step_it_is_at(thre
     released.set()
     threads.executor().shutdown()
     assert seen == ["closed"]
+
+
+async def test_what_no_body_can_catch_ends_the_calls_beside_it(threads):
+    class TheEnd(BaseException):
+        pass
+
+    ended = []
+
+    async def stop():
+        await asyncio.sleep(0.01)
+        raise TheEnd
+
+    async def wait():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(True)
+
+    def body():
+        yield (Call(lambda: None, stop), Call(lambda: None, wait))
+
+    with pytest.raises(TheEnd):
+        await adrive(body(), threads)
+    await asyncio.sleep(0)
+    assert ended == [True]
+    assert asyncio.all_tasks() == {asyncio.current_task()}

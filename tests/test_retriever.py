@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 import pytest
 
+from umi_common.arms import Arm
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, EmbedderError, EmptyQuery, ReindexRequired, SearchUnavailable
 from umi_common.retriever import DualRetriever
@@ -376,3 +377,125 @@ def test_packing_a_context_is_a_stage_too(store):
     DualRetriever(store).get_context("accounting at Acme", on_stage=lambda name: told.append)
     assert told[-1].name == "assemble"
     assert told[-1].facts["parts"] > 0 and told[-1].facts["tokens"] > 0
+
+
+class TheEnd(BaseException):
+    """No Exception, as some frameworks' own signals are."""
+
+
+class Raising:
+    """An LLM with an async way alone; raises at the prompts that hold a word."""
+
+    def __init__(self, error, word=""):
+        self._error, self._word = error, word
+
+    async def acomplete(self, prompt):
+        await asyncio.sleep(0)
+        if self._word in prompt:
+            raise self._error
+        return '["roofers price nine thousand"]'
+
+
+@pytest.mark.parametrize("error", [TheEnd("x"), GeneratorExit(), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize("mode", ["always", "evidence"])
+async def test_whatever_an_async_llm_raises_costs_its_variations_only(store, error, mode):
+    umi = DualRetriever(store, rewriter=Raising(error)).with_config(routing={"mode": mode, "weakness": 0.0})
+    for _ in range(2):
+        for result in (await umi.asearch("roofers"), umi.search("roofers"), *await umi.asearch_many(["roofers"] * 3)):
+            assert result.ids[0] == "roof-1"
+            assert [loss.part for loss in result.degraded] == ["rewriter"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_an_llm_that_raises_for_one_search_costs_those_beside_it_nothing(store):
+    umi = DualRetriever(store, rewriter=Raising(TheEnd("x"), "canteen")).with_config(routing={"mode": "always"})
+    one, other = await umi.asearch_many(["canteen", "roofers"])
+    assert [loss.part for loss in one.degraded] == ["rewriter"]
+    assert other.query_variations == ("roofers price nine thousand",)
+    assert not other.degraded
+
+
+async def test_after_its_pause_a_breaker_lets_a_call_through_again_whatever_was_raised(store):
+    llm = Raising(TheEnd("x"))
+    umi = DualRetriever(store, rewriter=llm).with_config(
+        routing={"mode": "always"}, rewrite={"breaker_failures": 1, "breaker_seconds": 0.01}
+    )
+    for _ in range(3):
+        assert [loss.part for loss in (await umi.asearch("roofers")).degraded] == ["rewriter"]
+        await asyncio.sleep(0.02)
+    llm._word = "never"
+    assert (await umi.asearch("roofers")).deep_search_used
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_ctrl_c_amid_an_async_llm_ends_the_search_and_leaves_the_retriever_usable(store, error):
+    llm, ended = Raising(error(), "canteen"), []
+
+    async def web(query, k, where, window):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(query)
+
+    arm = Arm("web", lambda query, k, where, window: [], asearch=web)
+    with DualRetriever(store, rewriter=llm, arms=[arm]).with_config(routing={"mode": "always"}) as umi:
+        with pytest.raises(error):
+            asyncio.run(umi.asearch("canteen"))
+        assert ended == ["canteen"]
+        result = asyncio.run(umi.with_config(extra_arms={"timeout_seconds": 0.05}).asearch("roofers"))
+    assert result.query_variations == ("roofers price nine thousand",)
+
+
+def chunk(id, text):
+    return Chunk(id, text, metadata={"user": "ann"}, event_time=NOW)
+
+
+async def every_way(umi, query, on_stage):
+    """(way, result) of each way to search."""
+    yield "search", umi.search(query, on_stage=on_stage, now=NOW)
+    yield "asearch", await umi.asearch(query, on_stage=on_stage, now=NOW)
+    for result in umi.search_many([query] * 3, on_stages=[on_stage, None, on_stage], now=NOW):
+        yield "search_many", result
+    for result in await umi.asearch_many([query] * 3, on_stages=[on_stage] * 3, now=NOW):
+        yield "asearch_many", result
+
+
+@pytest.mark.parametrize("mode", ["never", "always"])
+async def test_a_search_may_be_made_inside_a_search(store, mode):
+    inner = []
+
+    def on_stage(name):
+        inner.append(umi.search("roofers nine thousand", now=NOW).ids[0])
+        inner.extend(result.ids[0] for result in umi.search_many(["roofers nine thousand"] * 2, now=NOW))
+        return lambda stage: inner.append(umi.get_context("roofers nine thousand", now=NOW).parts[0].ids[0])
+
+    llm = ScriptedLLM(lambda prompt: '["canteen"]')
+    umi = DualRetriever(store, rewriter=llm).with_config(routing={"mode": mode})
+    expected = umi.search("accounting at Acme", now=NOW)
+    async for way, result in every_way(umi, "accounting at Acme", on_stage):
+        assert result.ids == expected.ids, way
+        assert [hit.score for hit in result] == [hit.score for hit in expected], way
+    assert set(inner) == {"roof-1"}
+
+
+@pytest.mark.parametrize("stage", ["recall", "fuse", "fetch"])
+async def test_a_write_may_be_made_inside_a_search(store, stage):
+    """What is added is found by the next search; what is deleted is not among the hits of this one."""
+    written = []
+
+    def on_stage(name):
+        if name == stage:
+            written.append(f"new-{len(written)}")
+            store.add([chunk(written[-1], f"Zebras {written[-1]} there {len(written)}")])
+            store.delete(["cat-1"])
+            store.add([chunks()[-1]])
+            store.delete(["cat-1"])
+        return lambda stage: None
+
+    umi = DualRetriever(store)
+    async for way, result in every_way(umi, "cat on the warm boiler zebras", on_stage):
+        assert "cat-1" not in result.ids, way
+        assert not result.degraded, way
+        assert set(written) <= set(umi.search("zebras", limit=100, now=NOW).ids), way
+        store.add([chunks()[-1]])
+    assert store.verify()

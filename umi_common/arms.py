@@ -9,10 +9,10 @@ from functools import partial
 
 from umi_common.calls import Call, Failure, Outcome
 from umi_common.config import ExtraArmsConfig
+from umi_common.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.notes import Notes
-from umi_common.query.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
 from umi_common.request import Request
 from umi_common.types import Chunk, TimeRange
 
@@ -109,11 +109,20 @@ def _call(arm: Arm, threads: Bounded, request: Request, window: TimeRange | None
         if arm.asearch is None:
             reply = await threads.acall(search, config.timeout_seconds)
         else:
-            asked = arm.asearch(request.query, config.depth, request.where, window)
-            reply = await awaited(asked, config.timeout_seconds)
+            reply = await awaited(_asked(arm.asearch, request, window, config), config.timeout_seconds)
         return _read(reply, config.depth)
 
     return Call(run, arun)
+
+
+async def _asked(
+    asearch: Callable[[str, int, Filter | None, TimeRange | None], Awaitable[Ranked]],
+    request: Request,
+    window: TimeRange | None,
+    config: ExtraArmsConfig,
+) -> Ranked:
+    """The arm's reply; what it raises before it can be awaited is raised here, too."""
+    return await asearch(request.query, config.depth, request.where, window)
 
 
 def _read(reply: Ranked, depth: int) -> Brought:

@@ -70,6 +70,9 @@ class RecallConfig(Frozen):
     """Candidates from each arm and variation."""
     around: int = Field(default=1, ge=0, le=10)
     """Chunks to each side of a candidate, in its source, that join the pool."""
+    embedder_timeout_seconds: Positive = 5.0
+    """Seconds in which the embedder must have embedded a search's texts; after them words alone answer. A service
+    answers within one second; a model that loads at its first call may take a few."""
 
 
 class RoutingConfig(Frozen):

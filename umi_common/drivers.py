@@ -79,4 +79,9 @@ async def _awaited(calls: Sequence[Call], threads: Threads) -> list[Outcome]:
             except Exception as error:  # noqa: BLE001 - the body judges it
                 return Failure(error)
 
-    return await asyncio.gather(*map(in_turn, calls))
+    tasks = [asyncio.ensure_future(in_turn(call)) for call in calls]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:  # where one raises what no body can catch, nobody waits for the others
+            task.cancel()

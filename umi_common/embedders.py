@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import ConfigError, EmbedderError
+from umi_common.forks import give_lock
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 
@@ -39,8 +40,10 @@ class WordLlamaEmbedder:
     name = DEFAULT_NAME
     dim = DEFAULT_DIM
 
+    _lock: threading.Lock
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        give_lock(self)
         self._model: tuple[Vectors, Any] | None = None
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
@@ -102,7 +105,10 @@ def default_embedder() -> Embedder:
 
 
 class CallableEmbedder:
-    """Two functions from texts to vectors, with the name that goes into the store's fingerprint."""
+    """Two functions from texts to vectors, with the name that goes into the store's fingerprint.
+
+    `one_by_one`: many queries take it many times as long as one.
+    """
 
     def __init__(
         self,
@@ -111,8 +117,10 @@ class CallableEmbedder:
         *,
         name: str,
         dim: int | None = None,
+        one_by_one: bool = False,
     ) -> None:
         self.name = name
+        self.one_by_one = one_by_one
         self._documents = documents
         self._queries = documents if queries is None else queries
         self._dim = dim
@@ -173,13 +181,17 @@ def as_embedder(model: Any) -> Embedder:
         return model  # type: ignore[no-any-return]
     if hasattr(model, "embed_documents") and hasattr(model, "embed_query"):
         return CallableEmbedder(
-            model.embed_documents, lambda texts: [model.embed_query(text) for text in texts], name=_name_of(model)
+            model.embed_documents,
+            lambda texts: [model.embed_query(text) for text in texts],
+            name=_name_of(model),
+            one_by_one=True,
         )
     if hasattr(model, "get_text_embedding_batch"):
         return CallableEmbedder(
             model.get_text_embedding_batch,
             lambda texts: [model.get_query_embedding(text) for text in texts],
             name=_name_of(model),
+            one_by_one=True,
         )
     if callable(model):
         return CallableEmbedder(model, name=_name_of(model))

@@ -6,9 +6,11 @@ Each protocol states order, range, emptiness and errors; `tests/contracts` runs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from functools import lru_cache
+from inspect import Parameter, signature
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.filters import Filter
@@ -20,6 +22,8 @@ Clock = Callable[[], datetime]
 OnStage = Callable[[str], Callable[[Stage], None]]
 """Called with a stage's name when it begins; what it gives back is called with the stage when it ends. Both run on the
 thread or event loop of the search, which waits for them; what they raise ends it."""
+Strategy = Literal["hybrid", "text", "vector"]
+"""Both arms of the store and the further ones, or one of the store's alone."""
 
 
 @runtime_checkable
@@ -87,19 +91,31 @@ class Asked:
     lexical: LexicalConfig | None = None
     decay: DecayConfig | None = None
     around: int = 0
+    strategy: Strategy = "hybrid"
+    embedder_timeout_seconds: float | None = None
 
     def of(self, store: Store) -> Pool:
-        """What the store recalls; raises as `Store.recall`."""
-        return store.recall(
-            self.probes,
-            depth=self.depth,
-            now=self.now,
-            where=self.where,
-            window=self.window,
-            lexical=self.lexical,
-            decay=self.decay,
-            around=self.around,
-        )
+        """What the store recalls; raises as `Store.recall`. A store that does not know a later option goes without."""
+        recall = store.recall
+        unknown = _unknown_options(getattr(recall, "__func__", recall))
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in unknown}
+        return recall(options.pop("probes"), **options)
+
+
+LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
+"""Of `Store.recall`: a store written before them still serves. The pool of both arms is then cut to the strategy's."""
+
+
+@lru_cache(maxsize=64)
+def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
+    """Those of LATER_OPTIONS that a store's `recall` does not take."""
+    try:
+        parameters = signature(recall).parameters.values()
+    except (TypeError, ValueError):  # it has no signature, written in C say
+        return LATER_OPTIONS
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
+        return frozenset()
+    return LATER_OPTIONS - {parameter.name for parameter in parameters}
 
 
 NEIGHBOURS_OF = 4
@@ -136,6 +152,8 @@ class Store(Protocol):
         lexical: LexicalConfig | None = None,
         decay: DecayConfig | None = None,
         around: int = 0,
+        strategy: Strategy = "hybrid",
+        embedder_timeout_seconds: float | None = None,
     ) -> Pool:
         """Candidates of both arms for all probes in one call.
 
@@ -144,8 +162,14 @@ class Store(Protocol):
         the chunks up to `around` beside the best of them (`depth // NEIGHBOURS_OF` of each probe and arm), and the
         probes' own `ids` that pass. Every row has a score from both arms.
 
+        Args:
+            strategy: "text": nothing is embedded and only the lexical arm runs; the pool's mode is "text". "vector":
+                only the dense arm runs; its mode is "vector".
+            embedder_timeout_seconds: After so many seconds of embedding the lexical arm answers alone, and
+                `pool.degraded` says so; None: the store's setting.
+
         Raises:
-            SearchUnavailable: If neither arm can answer; one arm missing is in `pool.degraded`.
+            SearchUnavailable: If no arm that is asked for can answer; one of two missing is in `pool.degraded`.
         """
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:

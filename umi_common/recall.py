@@ -15,7 +15,7 @@ from umi_common.config import UmiConfig
 from umi_common.filters import matches
 from umi_common.notes import Notes
 from umi_common.pool import Ints, Pool
-from umi_common.protocols import Asked, Probe, Store
+from umi_common.protocols import Asked, Probe, Store, Strategy
 from umi_common.query.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.request import Request
@@ -74,7 +74,7 @@ def _fast_pass(
     the evidence decides, the LLM after it.
     """
     decision = _decide_beforehand(parts, request)
-    fast = _ask_store(parts, request, [Probe(request.query, request.query_vector)], window)
+    fast = _ask_store(parts, request, [Probe(request.query, request.query_vector)], window, request.strategy)
     arms = parts.arms.calls(request, window, parts.config.extra_arms)
     rewrites: Rewrites | None = None
     with notes.stage("recall") as facts:
@@ -102,12 +102,13 @@ def _recall_variations(
     vector = pool.query_vectors[0] if pool.query_vectors.size else request.query_vector
     probes = [Probe(request.query, vector), *(Probe(text) for text in variations)]
     with notes.stage("recall variations") as facts:
-        (outcome,) = yield (_ask_store(parts, request, probes, window),)
+        (outcome,) = yield (_ask_store(parts, request, probes, window, _strategy_after(pool, request)),)
         if isinstance(outcome, Failure):
             reason = f"searching its variations failed with {type(outcome.error).__name__}"
             notes.lost("rewriter", reason, "searched with the original query alone")
             return Found(pool, window=window)
         wider = _pool_of(outcome, request)
+        wider = replace(wider, degraded=(*pool.degraded, *wider.degraded))
         facts.update(candidates=len(wider), **wider.facts)
     return Found(wider, variations, True, window=window)
 
@@ -126,8 +127,11 @@ def _joined(
     if missing:
         with notes.stage("join arms") as facts:
             probes = _probes_again(request, found, tuple(missing))
-            outcome, stored = yield (_ask_store(parts, request, probes, window), ask_chunks(parts.store, missing))
-            pool = pool if isinstance(outcome, Failure) else _pool_of(outcome, request)
+            again = _ask_store(parts, request, probes, window, _strategy_after(pool, request))
+            outcome, stored = yield (again, ask_chunks(parts.store, missing))
+            if not isinstance(outcome, Failure):
+                fuller = _pool_of(outcome, request)
+                pool = replace(fuller, degraded=(*pool.degraded, *fuller.degraded))
             carried = {id: chunk for hits in brought.values() for id, chunk in hits.chunks.items()}
             known = {} if isinstance(stored, Failure) else dict(zip(missing, stored, strict=True))
             passing = {id: chunk or carried.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
@@ -174,7 +178,14 @@ def _decide_beforehand(parts: Parts, request: Request) -> Decision:
     return Decision(mode == "always", (f"mode {mode}",))
 
 
-def _ask_store(parts: Parts, request: Request, probes: Sequence[Probe], window: TimeRange | None) -> Call:
+def _strategy_after(pool: Pool, request: Request) -> Strategy:
+    """For what a search asks of the store again: an embedder that has failed it is not waited for a second time."""
+    return "text" if pool.mode == "text" else request.strategy
+
+
+def _ask_store(
+    parts: Parts, request: Request, probes: Sequence[Probe], window: TimeRange | None, strategy: Strategy
+) -> Call:
     config = parts.config
     asked = Asked(
         probes,
@@ -185,6 +196,8 @@ def _ask_store(parts: Parts, request: Request, probes: Sequence[Probe], window: 
         config.lexical,
         config.decay,
         config.recall.around if config.neighbours.enabled else 0,
+        strategy,
+        config.recall.embedder_timeout_seconds,
     )
     return Call.batched(("recall", id(parts.store)), [asked], partial(_recalled, parts.store), _first)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -21,7 +21,7 @@ from umi_common.errors import (
 )
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
-from umi_common.protocols import OnStage
+from umi_common.protocols import OnStage, Strategy
 from umi_common.types import TimeRange, as_utc
 
 LIMIT_MAX = 100
@@ -29,8 +29,6 @@ QUERY_BYTES_MAX = 10_000
 
 Where = Filter | Mapping[str, Any] | None
 """A metadata filter in any spelling that `parse_filter` reads."""
-Strategy = Literal["hybrid", "text", "vector"]
-"""Both arms of the store and the further ones, or one of the store's alone."""
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
@@ -64,7 +62,7 @@ class Request:
     where: Filter | None
     now: datetime
     history: tuple[str, ...]
-    strategy: str
+    strategy: Strategy
     query_vector: Vectors | None
 
     @classmethod
@@ -100,7 +98,7 @@ class Request:
             where=parse_filter(where),
             now=as_utc(now, "now"),
             history=tuple(history),
-            strategy=str(strategy),
+            strategy=strategy,
             query_vector=vector,
         )
 

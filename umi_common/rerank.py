@@ -7,8 +7,8 @@ from typing import Any
 
 from umi_common.calls import Call
 from umi_common.config import RerankConfig
+from umi_common.deadline import Bounded
 from umi_common.errors import ConfigError
-from umi_common.query.deadline import Bounded
 
 Score = Callable[[str, Sequence[str]], Sequence[float]]
 """(query, texts) -> one number per text, larger is better."""

@@ -22,12 +22,12 @@ from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBud
 from umi_common.drivers import adrive, drive
 from umi_common.errors import InputError
 from umi_common.line import context_body, search_body
-from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store
+from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
 from umi_common.query.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
 from umi_common.recall import Parts
-from umi_common.request import Request, SearchOptions, SharedOptions, Strategy, Where
+from umi_common.request import Request, SearchOptions, SharedOptions, Where
 from umi_common.rerank import Reranking, as_reranker
 from umi_common.threads import Threads
 from umi_common.together import together

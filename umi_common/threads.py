@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from umi_common.calls import Body, Call, Outcome, grouped, outcome_of
+from umi_common.forks import renew_in_child
 from umi_common.turns import TURNS
 
 THREADS_MAX = 8
@@ -38,14 +39,26 @@ class Finished:
 
 
 class Threads:
-    """The threads of a retriever and of those made from it; started when they are needed, ended with the last user."""
+    """The threads of a retriever and of those made from it; started when they are needed, ended with the last user.
+
+    A forked child starts its own: those of its parent do not run there, and its parent's searches are not the child's.
+    """
+
+    _lock: threading.Lock
+    _pools: dict[str, ThreadPoolExecutor]
+    _waiting: deque[_Carried]
+    _coming: int
+    """Threads that have been called and have taken nobody yet, or fewer."""
 
     def __init__(self) -> None:
+        self._begin()
+        renew_in_child(self, Threads._begin)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._pools: dict[str, ThreadPoolExecutor] = {}
-        self._waiting: deque[_Carried] = deque()
+        self._pools = {}
+        self._waiting = deque()
         self._coming = 0
-        """Threads that have been called and have taken nobody yet, or fewer."""
 
     def executor(self) -> Executor:
         """Where single calls go."""
@@ -55,7 +68,7 @@ class Threads:
         with self._lock:
             if name not in self._pools:
                 self._pools[name] = ThreadPoolExecutor(size, thread_name_prefix=name)
-                weakref.finalize(self, self._pools[name].shutdown, wait=False)
+                weakref.finalize(self, _shut_down, self._pools[name], os.getpid())
             return self._pools[name]
 
     def close(self) -> None:
@@ -195,6 +208,12 @@ class _Carried:
     def has(self, how: Callable[..., object], *what: Any) -> None:
         """News, unless there are some."""
         self.news = self.news or partial(how, *what)
+
+
+def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
+    """End a pool's threads; not in a forked child, where a lock of the pool may be held for ever."""
+    if os.getpid() == process:
+        pool.shutdown(wait=False)
 
 
 def _tell(whom: Iterable[_Carried]) -> None:

@@ -12,19 +12,27 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from umi_common.forks import renew_in_child
+
 AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 """Threads of a process that compute at a time; with more, each takes longer and no more gets done."""
 PATIENCE = 0.25
 """Seconds to wait for a turn. Only speed depends on having one, so who waits in vain takes its holder for lost: in an
-interrupted cell, say, or in the process that this one was forked from."""
+interrupted cell, say."""
 
 
 class Turns:
     """Up to so many threads at a time have one."""
 
+    _free: threading.BoundedSemaphore
+
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
-        self._free = threading.BoundedSemaphore(at_once)
+        self._begin()
+        renew_in_child(self, Turns._begin)
+
+    def _begin(self) -> None:
+        self._free = threading.BoundedSemaphore(self._at_once)
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.errors import FilterError
-from umi_common.filters import DEPTH_MAX, NODES_MAX, And, Comparison, Not, Or, parse_filter
+from umi_common.filters import DEPTH_MAX, NODES_MAX, VALUES_MAX, And, Comparison, Not, Or, parse_filter
 
 A1, B2 = Comparison("a", "$eq", 1), Comparison("b", "$eq", 2)
 
@@ -200,3 +200,18 @@ def test_hostile_depth_never_escapes_as_a_recursion_error(levels: int, key: str)
         value = [value] if key == "$in" else {key: [value] if key == "$and" else value}
     with pytest.raises(FilterError):
         parse_filter({"a": {"$in": value}} if key == "$in" else value)
+
+
+def test_a_filter_with_too_many_values_in_all_its_lists_is_refused():
+    """3,000 conditions of 1,000 values each kept an event loop busy for a second."""
+    where = {"$or": [{f"key{n}": {"$in": [f"{n}-{value}" for value in range(1_000)]}} for n in range(3_000)]}
+    with pytest.raises(FilterError, match="more than 100000 values"):
+        parse_filter(where)
+
+
+@pytest.mark.parametrize("operator", ["$in", "$nin", "$eq"])
+def test_so_many_values_are_taken_whatever_the_operator(operator):
+    half = list(range(VALUES_MAX // 2))
+    assert parse_filter({"a": {operator: half}, "b": {operator: half}})
+    with pytest.raises(FilterError, match="values in its lists"):
+        parse_filter({"a": {operator: half}, "b": {operator: [*half, 0]}})

@@ -115,9 +115,16 @@ def test_own_vectors_are_taken_as_they_are():
     assert pool.dense[0].tolist() == approx([0.8, 1.0])
 
 
-def test_without_the_embedder_words_answer(store):
-    store._core.embedder = FaultyEmbedder(HashEmbedder(), fail_on="boat")
-    pool = search(store, "red boat")
+@pytest.fixture
+def without_embedder():
+    """It fails at a query with a word that no chunk has."""
+    with HybridStore.open(embedder=FaultyEmbedder(HashEmbedder(64), fail_on="boat!")) as opened:
+        opened.add(chunks())
+        yield opened
+
+
+def test_without_the_embedder_words_answer(without_embedder):
+    pool = search(without_embedder, "red boat!")
     assert pool.mode == "text"
     assert [loss.part for loss in pool.degraded] == ["embedder"]
     assert "boat" not in pool.degraded[0].reason
@@ -133,11 +140,10 @@ def test_without_the_lexical_index_vectors_answer(store):
     assert not pool.lexical.any()
 
 
-def test_without_both_there_is_an_error(store):
-    store._core.indexes.state.lexical.fail("broken for the test")
-    store._core.embedder = FaultyEmbedder(HashEmbedder(), fail_on="boat")
+def test_without_both_there_is_an_error(without_embedder):
+    without_embedder._core.indexes.state.lexical.fail("broken for the test")
     with pytest.raises(SearchUnavailable, match="embedder"):
-        search(store, "red boat")
+        search(without_embedder, "red boat!")
 
 
 def test_a_store_lasts(tmp_path):

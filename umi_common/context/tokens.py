@@ -16,6 +16,7 @@ from umi_common.context.approximate import APPROXIMATION, approximate_tokens
 from umi_common.context.encodings import EncodingUnavailable, encoding_name, load_encoding
 from umi_common.context.tokenizers import named, tokens_by
 from umi_common.errors import ConfigError
+from umi_common.forks import give_lock
 
 DEFAULT_ENCODING = "cl100k_base"
 """Counts at least as many tokens as newer encodings on nearly every text, so its budgets hold for them too."""
@@ -33,6 +34,8 @@ class Counter:
         exceeds: A cheap test whether a text surely has more than so many tokens, where there is one.
     """
 
+    _lock: threading.Lock
+
     def __init__(
         self,
         tokens: Callable[[str], int],
@@ -45,7 +48,7 @@ class Counter:
         self.approximate = approximate
         self._tokens = tokens
         self._exceeds = exceeds
-        self._lock = threading.Lock()
+        give_lock(self)
         self._counts: dict[bytes, int] = {}
 
     def count(self, text: str) -> int:

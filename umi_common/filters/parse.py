@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from umi_common.errors import FilterError
-from umi_common.filters.tree import DEPTH_MAX, OPERATORS, Comparison, Filter, Not, all_of, any_of, shown, too_deep
+from umi_common.filters.tree import (
+    DEPTH_MAX,
+    OPERATORS,
+    VALUES_MAX,
+    Comparison,
+    Filter,
+    Not,
+    all_of,
+    any_of,
+    shown,
+    too_deep,
+)
 
 NODES_MAX = 10_000
 """Most conditions and groups in one filter; `$in` with many values is one condition."""
@@ -64,6 +75,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self._nodes = 0
+        self._values = 0
 
     def read(self, where: object, depth: int) -> Filter:
         self._count()
@@ -87,6 +99,16 @@ class _Reading:
         self._nodes += 1
         if self._nodes > NODES_MAX:
             raise FilterError(f"filter has more than {NODES_MAX} conditions; use $in for many values of one key")
+
+    def _count_values(self, asked: object) -> None:
+        if not isinstance(asked, (list, tuple, set, frozenset)) or len(asked) > VALUES_MAX:
+            return  # one list that is too long is named with its key by the comparison
+        self._values += len(asked)
+        if self._values > VALUES_MAX:
+            raise FilterError(
+                f"filter has more than {VALUES_MAX} values in its lists; at most so many are taken: "
+                "filter by a coarser key, or ask in several searches"
+            )
 
     def _mapping(self, where: Mapping[object, object], depth: int) -> Filter:
         if not where:
@@ -136,6 +158,7 @@ class _Reading:
             raise _unknown(name, _ON_A_KEY, key)
         for operator in OPERATORS:
             if name == operator:
+                self._count_values(asked)
                 return Comparison(key, operator, asked)
         if name in _NEGATED:
             return Not(self._operator(key, _NEGATED[name], asked, depth))

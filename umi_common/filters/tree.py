@@ -20,7 +20,8 @@ ORDERINGS: tuple[Operator, ...] = ("$gt", "$gte", "$lt", "$lte")
 DEPTH_MAX = 32
 """Most levels of And, Or and Not; SQLite's parser, with room for 100 open things, sets it."""
 VALUES_MAX = 100_000
-"""Most values of one `$in`, or items of one list."""
+"""Most values of one `$in`, or items of one list; and of all lists that `parse_filter` reads in one filter. An async
+search reads it on the event loop, where so many take about 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)

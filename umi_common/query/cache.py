@@ -11,6 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
+from umi_common.forks import give_lock
+
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "rewrites.jsonl"
@@ -33,9 +35,11 @@ class RewriteCache:
     Keys are stored as SHA-256, so the file holds no query that the variations do not give away. Thread-safe.
     """
 
+    _lock: threading.Lock
+
     def __init__(self, size: int, directory: str | Path | None = None) -> None:
         self._size = size
-        self._lock = threading.Lock()
+        give_lock(self)
         self._entries: OrderedDict[str, Variations] = OrderedDict()
         self._path = None if directory is None else Path(directory) / FILE_NAME
         self._lines_on_disk = 0

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from umi_common.breaker import Breaker
 from umi_common.config import RewriteConfig
+from umi_common.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
 from umi_common.protocols import Rewriter
-from umi_common.query.breaker import Breaker
 from umi_common.query.cache import RewriteCache
-from umi_common.query.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
 from umi_common.query.models import as_rewriter
 from umi_common.query.prompt import build_prompt
 from umi_common.query.reply import read_reply

@@ -12,7 +12,7 @@ from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.errors import SearchUnavailable, UmiError
 from umi_common.filters import Filter
 from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Pool, Vectors
-from umi_common.protocols import NEIGHBOURS_OF, Probe
+from umi_common.protocols import NEIGHBOURS_OF, Probe, Strategy
 from umi_common.store.cosines import cosines_at
 from umi_common.store.lexical import LexicalScores
 from umi_common.store.rows import Mask
@@ -37,6 +37,8 @@ class Request:
     lexical: LexicalConfig
     decay: DecayConfig
     around: int
+    strategy: Strategy
+    embedder_timeout_seconds: float
 
 
 @dataclass(slots=True)
@@ -91,6 +93,8 @@ def pool_of(
     shape = (len(request.probes), len(rows))
     if found.lexical is None:
         words = _no_words(shape)
+        if request.strategy == "vector":  # the arm was not asked, and lengths are known without it
+            words = replace(words, length=state.lexical.lengths(len(state.rows))[rows])
     else:
         try:
             texts = [probe.text for probe in request.probes]

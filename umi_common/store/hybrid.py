@@ -13,11 +13,12 @@ from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Asked, Embedder, Probe
+from umi_common.protocols import Asked, Embedder, Probe, Strategy
 from umi_common.store import care
 from umi_common.store.core import Core
 from umi_common.store.imports import Drift, Imported, Keys, drift, import_collection
 from umi_common.store.opening import open_core
+from umi_common.store.query_embedder import QueryEmbedder
 from umi_common.store.recall import recall, request_of
 from umi_common.store.reindex import reindex
 from umi_common.store.scan import scan
@@ -38,6 +39,7 @@ class HybridStore:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._query_embedder = QueryEmbedder(core.embedder)
         # A store that nobody closes is closed when it is forgotten, or at the interpreter's end.
         weakref.finalize(self, core.close)
 
@@ -196,6 +198,8 @@ class HybridStore:
         lexical: LexicalConfig | None = None,
         decay: DecayConfig | None = None,
         around: int = 0,
+        strategy: Strategy = "hybrid",
+        embedder_timeout_seconds: float | None = None,
     ) -> Pool:
         """The candidates of both arms for all probes; see `protocols.Store.recall`. None: the store's settings.
 
@@ -203,13 +207,14 @@ class HybridStore:
             SearchUnavailable: If neither arm can answer.
             InvalidVector: If a probe's vector has not the store's dimension.
         """
-        return self.recall_many([Asked(probes, depth, now, where, window, lexical, decay, around)])[0]
+        asked = Asked(probes, depth, now, where, window, lexical, decay, around, strategy, embedder_timeout_seconds)
+        return self.recall_many([asked])[0]
 
     def recall_many(self, searches: Sequence[Asked]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
         self._core.ready()
-        requests = [request_of(asked, self.config.lexical, self.config.decay) for asked in searches]
-        return recall(self._core.indexes, self.embedder, requests)
+        requests = [request_of(asked, self.config) for asked in searches]
+        return recall(self._core.indexes, self._query_embedder, requests)
 
     def search_lexical(
         self,

@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.config import DecayConfig, LexicalConfig
+from umi_common.config import UmiConfig
 from umi_common.errors import EmbedderError, InvalidVector, SearchUnavailable
 from umi_common.pool import Floats, Ints, Pool, Vectors
-from umi_common.protocols import Asked, Embedder
+from umi_common.protocols import Asked
 from umi_common.store.candidates import NO_ROWS, Found, Notes, Request, pool_of
 from umi_common.store.codec import microseconds
 from umi_common.store.dense import scan_of, search_exact
 from umi_common.store.indexes import Indexes
 from umi_common.store.ingest import unit_rows
 from umi_common.store.quantised import Scan
+from umi_common.store.query_embedder import QueryEmbedder
 from umi_common.store.rows import Mask
 from umi_common.store.state import State
 from umi_common.store.topk import Ranking
@@ -31,11 +32,11 @@ SCANNED_TOGETHER = 4_000_000
 """Scores of a scan for several searches, 4 bytes each; for more, each search scans for itself."""
 
 
-def recall(indexes: Indexes, embedder: Embedder, requests: Sequence[Request]) -> list[Pool]:
+def recall(indexes: Indexes, embedder: QueryEmbedder, requests: Sequence[Request]) -> list[Pool]:
     """The candidates of each search, of one moment, embedded in one call; see `protocols.Store.recall`.
 
     Raises:
-        SearchUnavailable: If neither arm can answer.
+        SearchUnavailable: If no arm that is asked for can answer.
     """
     notes = [Notes() for _ in requests]
     state = indexes.state
@@ -117,33 +118,43 @@ def _numbers(state: State) -> Mapping[str, float]:
 
 
 def query_vectors(
-    requests: Sequence[Request], embedder: Embedder, dim: int, notes: Sequence[Notes]
+    requests: Sequence[Request], embedder: QueryEmbedder, dim: int, notes: Sequence[Notes]
 ) -> list[Vectors | None]:
-    """For each request (V, dim) unit rows; None: there is not one vector. What has no vector yet is embedded in one
-    call, and if that fails, each of them notes it.
+    """For each request (V, dim) unit rows; None: there is not one vector, or it asks for words alone. What has no
+    vector yet is embedded, in one call where the model takes many texts, and if that fails, each of them notes it.
 
     Raises:
         InvalidVector: If a probe's own vector does not fit.
     """
     begun = time.perf_counter()
-    probes = [probe for request in requests for probe in request.probes]
-    vectors = [None if probe.vector is None else _checked(probe.vector, dim) for probe in probes]
-    missing = [place for place, vector in enumerate(vectors) if vector is None]
+    vectors = [
+        [None if probe.vector is None else _checked(probe.vector, dim) for probe in request.probes]
+        for request in requests
+    ]
+    missing = [
+        (search, place)
+        for search, (request, own) in enumerate(zip(requests, vectors, strict=True))
+        for place, vector in enumerate(own)
+        if vector is None and request.strategy != "text"
+    ]
+    seconds = max((request.embedder_timeout_seconds for request in requests), default=0.0)
     failure: Exception | None = None
-    if missing:
+    for places in embedder.calls(missing):
+        texts = [requests[search].probes[place].text for search, place in places]
         try:
-            made = _embedded([probes[place].text for place in missing], embedder, dim)
+            made = _embedded(texts, embedder, seconds, dim)
         except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
             failure = error
-        else:
-            for place, vector in zip(missing, made, strict=True):
-                vectors[place] = vector
+            break
+        for (search, place), vector in zip(places, made, strict=True):
+            vectors[search][place] = vector
     milliseconds = (time.perf_counter() - begun) * 1e3
-    found, start = [], 0
-    for request, noted in zip(requests, notes, strict=True):
+    found: list[Vectors | None] = []
+    for request, noted, own in zip(requests, notes, vectors, strict=True):
+        if request.strategy == "text":
+            found.append(None)
+            continue
         noted.facts["embed_ms"] = milliseconds
-        own = vectors[start : start + len(request.probes)]
-        start += len(own)
         given = [vector for vector in own if vector is not None]
         if failure is not None and len(given) < len(own):
             consequence = "some variations by words alone" if given else "searched by words alone"
@@ -158,8 +169,8 @@ def _checked(vector: Vectors, dim: int) -> Vectors:
     return vector
 
 
-def _embedded(texts: Sequence[str], embedder: Embedder, dim: int) -> Vectors:
-    made = np.asarray(embedder.embed_queries(texts), dtype=np.float32)
+def _embedded(texts: Sequence[str], embedder: QueryEmbedder, seconds: float, dim: int) -> Vectors:
+    made = np.asarray(embedder.embed(texts, seconds), dtype=np.float32)
     if made.ndim != 2 or len(made) != len(texts) or (dim and made.shape[1] != dim):
         raise EmbedderError(f"it gave shape {made.shape}, expected ({len(texts)}, {dim or 'dim'})")
     if not np.isfinite(made).all():
@@ -174,6 +185,8 @@ def _or_zeros(vector: Vectors | None, like: Vectors) -> Vectors:
 def _lexical_arm(
     state: State, request: Request, allowed: Mask | None, weights: Floats | None, notes: Notes
 ) -> list[Ranking] | None:
+    if request.strategy == "vector":
+        return None
     if state.lexical_fault is not None:
         notes.lost("lexical", state.lexical_fault, "searched by meaning alone; repair() brings it back")
         return None
@@ -218,15 +231,18 @@ def _dense_arm(
     )
 
 
-def request_of(asked: Asked, lexical: LexicalConfig, decay: DecayConfig) -> Request:
+def request_of(asked: Asked, config: UmiConfig) -> Request:
     """A request as the arms have it; the settings are those of the store, for a caller who has none."""
+    seconds = asked.embedder_timeout_seconds
     return Request(
         tuple(asked.probes),
         asked.depth,
         microseconds(asked.now),
         asked.where,
         asked.window,
-        lexical if asked.lexical is None else asked.lexical,
-        decay if asked.decay is None else asked.decay,
+        config.lexical if asked.lexical is None else asked.lexical,
+        config.decay if asked.decay is None else asked.decay,
         asked.around,
+        asked.strategy,
+        config.recall.embedder_timeout_seconds if seconds is None else seconds,
     )

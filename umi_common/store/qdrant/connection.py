@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from umi_common.errors import ConfigError, MissingExtra, StoreUnavailable
+from umi_common.forks import renew_in_child
 
 OLDEST = (1, 10)
 """The first Qdrant that has sparse vectors with the IDF modifier, prefetches and ordering in one batched query."""
@@ -57,9 +58,13 @@ class Connection:
         self._client = client
         self._reading = {} if consistency is None else {"consistency": consistency}
         self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
-        self._turn: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
+        self._begin()
+        renew_in_child(self, Connection._begin)
         self.server = str(self.call("info", collection=False).version)
         _refuse_old(self.server)
+
+    def _begin(self) -> None:
+        self._turn: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
 
     def call(self, method: str, /, *, collection: bool = True, **arguments: Any) -> Any:
         """What the client's method gives.

@@ -63,7 +63,7 @@ def recall_many(
         notes: What went on already, for the pools.
 
     Raises:
-        SearchUnavailable: If the server fails: it is both arms.
+        SearchUnavailable: If the server fails, it is both arms; or the embedder, where the dense arm alone is asked.
     """
     alike: dict[Hashable, list[int]] = {}
     for place, (vectors, request, noted) in enumerate(zip(queries, requests, notes, strict=True)):
@@ -89,6 +89,8 @@ def _asked_alone(pool: Pool, request: Request, which: slice) -> Pool:
 
 def _recall(store: Searched, queries: Vectors | None, request: Request, notes: Notes) -> Pool:
     begun = time.perf_counter()
+    if queries is None and request.strategy == "vector":
+        raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
     try:
         rows = _best_rows(store, queries, request, notes)
         asked = time.perf_counter()
@@ -122,7 +124,8 @@ def _best_rows(store: Searched, queries: Vectors | None, request: Request, notes
 def _union(
     store: Searched, queries: Vectors | None, request: Request, where: Compiled, depth: int
 ) -> tuple[Sequence[Found], Scorer, Statistics]:
-    words = [words_of(probe.text, store.opened.analyzer) for probe in request.probes]
+    by_words = request.strategy != "vector"
+    words = [words_of(probe.text, store.opened.analyzer) if by_words else {} for probe in request.probes]
     ages = batch.age_ranges(request.now, request.decay)
     mark = store.remembered.mark()
     drawn: Statistics | None = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from umi_common.forgetting import decay_factors, rate_of
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Bools, Floats, Ints, Pool, Vectors
-from umi_common.protocols import NEIGHBOURS_OF
+from umi_common.protocols import NEIGHBOURS_OF, Strategy
 from umi_common.store.background import Background, background_of
 from umi_common.store.candidates import Notes, Request
 from umi_common.store.cosines import cosines
@@ -112,9 +112,14 @@ class Rows:
         return [self.heads[row].id for row in np.flatnonzero(among).tolist()]
 
     def enough(self) -> bool:
-        """Whether both arms have their depth for every variation."""
-        arms = (self.lexical_rank,) if self.queries is None else (self.lexical_rank, self.dense_rank)
+        """Whether each arm that is asked has its depth for every variation."""
+        asked = {"text": (self.lexical_rank,), "vector": (self.dense_rank,)}
+        arms = asked.get(self._mode, (self.lexical_rank, self.dense_rank))
         return all(int(ranks.max(initial=0)) >= self.request.depth for arm in arms for ranks in arm)
+
+    @property
+    def _mode(self) -> Strategy:
+        return "text" if self.queries is None else self.request.strategy
 
     def pool(self, notes: Notes) -> Pool:
         """All of it as arrays."""
@@ -135,7 +140,7 @@ class Rows:
             length=np.array([head.length for head in self.heads], dtype=np.int64),
             age_hours=self.age_hours,
             vectors=self.vectors,
-            mode="text" if self.queries is None else "hybrid",
+            mode=self._mode,
             calibration=self.statistics.calibration,
             degraded=tuple(notes.degraded),
             facts=notes.facts,

@@ -20,6 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
+from umi_common.forks import give_lock
 from umi_common.pool import NO_SOURCE, Ints, Vectors
 from umi_common.store.background import SAMPLE_SIZE
 from umi_common.store.calibration import Calibration
@@ -56,8 +57,10 @@ class Statistics:
 class Remembered:
     """The statistics last drawn, and whether they still hold. Thread-safe."""
 
+    _lock: threading.Lock
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        give_lock(self)
         self._latest: Statistics | None = None
         self._written = self._seen = 0
         self._drawn = 0.0

@@ -14,7 +14,7 @@ from umi_common.embedders import as_embedder
 from umi_common.errors import StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Asked, Embedder, Probe
+from umi_common.protocols import Asked, Embedder, Probe, Strategy
 from umi_common.store.candidates import Notes
 from umi_common.store.care import Verification
 from umi_common.store.qdrant import bm25, care, reading, writing
@@ -22,6 +22,7 @@ from umi_common.store.qdrant.collection import open_collection
 from umi_common.store.qdrant.connection import Connection
 from umi_common.store.qdrant.recall import Searched, recall_many
 from umi_common.store.qdrant.statistics import Remembered
+from umi_common.store.query_embedder import QueryEmbedder
 from umi_common.store.recall import query_vectors, request_of
 from umi_common.types import Chunk, TimeRange
 
@@ -69,6 +70,7 @@ class QdrantStore:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._embedder = as_embedder(embedder)
+        self._query_embedder = QueryEmbedder(self._embedder)
         self._connection = Connection(client, collection, consistency=consistency, ordering=ordering)
         self._opened = open_collection(
             self._connection,
@@ -161,6 +163,8 @@ class QdrantStore:
         lexical: LexicalConfig | None = None,
         decay: DecayConfig | None = None,
         around: int = 0,
+        strategy: Strategy = "hybrid",
+        embedder_timeout_seconds: float | None = None,
     ) -> Pool:
         """The candidates of both arms for all probes; see `protocols.Store.recall`. None: the store's settings.
 
@@ -171,16 +175,17 @@ class QdrantStore:
             InvalidVector: If a probe's vector has not the collection's dimension.
             ConfigError: If `lexical` is what Qdrant's statistics cannot serve: Okapi, or the rank_bm25 engine.
         """
-        return self.recall_many([Asked(probes, depth, now, where, window, lexical, decay, around)])[0]
+        asked = Asked(probes, depth, now, where, window, lexical, decay, around, strategy, embedder_timeout_seconds)
+        return self.recall_many([asked])[0]
 
     def recall_many(self, searches: Sequence[Asked]) -> list[Pool]:
         """`recall` for each of several searches; what differs in its probes alone shares the round trips."""
         self._ready()
-        requests = [request_of(asked, self._config.lexical, self._config.decay) for asked in searches]
+        requests = [request_of(asked, self._config) for asked in searches]
         for request in requests:
             bm25.refuse_unknown(request.lexical)
         notes = [Notes() for _ in requests]
-        queries = query_vectors(requests, self._embedder, self._opened.dim, notes)
+        queries = query_vectors(requests, self._query_embedder, self._opened.dim, notes)
         return recall_many(self._searched, queries, requests, notes)
 
     def __len__(self) -> int:

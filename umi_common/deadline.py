@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
+
+from umi_common.forks import renew_in_child
 
 T = TypeVar("T")
 
@@ -33,37 +36,50 @@ class Bounded:
 
     Args:
         places: Calls under way at once.
+        waits: Whether `call` waits for a place, within its deadline, where all are taken.
     """
 
-    def __init__(self, places: int = PLACES) -> None:
-        self._places = threading.BoundedSemaphore(places)
+    _places: threading.BoundedSemaphore
+
+    def __init__(self, places: int = PLACES, *, waits: bool = False) -> None:
+        self._size = places
+        self._waits = waits
+        self._begin()
+        renew_in_child(self, Bounded._begin)
+
+    def _begin(self) -> None:
+        self._places = threading.BoundedSemaphore(self._size)
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
         """function(), or DeadlineExceeded after `seconds`; its own exception as it is.
 
         Raises:
             DeadlineExceeded: The call goes on in its place and its outcome is dropped.
-            NoPlace: At once, if all places are taken.
+            NoPlace: If all places are taken: at once, or after `seconds` where it waits for one.
         """
-        future = self._start(function)
+        deadline = time.monotonic() + seconds
+        future = self._start(function, seconds if self._waits else 0.0)
         try:
-            return future.result(timeout=seconds)
+            return future.result(timeout=max(0.0, deadline - time.monotonic()))
         except FutureTimeout:
             if future.done():  # the function itself raised a TimeoutError
                 raise
             raise DeadlineExceeded from None
 
     async def acall(self, function: Callable[[], T], seconds: float) -> T:
-        """`call` without blocking the event loop. A cancelled caller leaves at once."""
-        return await awaited(asyncio.wrap_future(self._start(function)), seconds)
+        """`call` without blocking the event loop, never waiting for a place. A cancelled caller leaves at once."""
+        return await awaited(asyncio.wrap_future(self._start(function, 0.0)), seconds)
 
-    def _start(self, function: Callable[[], T]) -> Future[T]:
-        if not self._places.acquire(blocking=False):
+    def _start(self, function: Callable[[], T], patience: float) -> Future[T]:
+        places = self._places
+        if not places.acquire(timeout=patience):
             raise NoPlace
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # a running future cannot be cancelled: whoever leaves just leaves
         context = contextvars.copy_context()  # tracing libraries keep the current span there
-        worker = threading.Thread(target=context.run, args=(self._work, function, future), daemon=True, name="umi-llm")
+        worker = threading.Thread(
+            target=context.run, args=(self._work, function, future), daemon=True, name="umi-timed"
+        )
         try:
             worker.start()
         except RuntimeError:  # the process has no thread left to give
@@ -98,7 +114,8 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
 
     Raises:
         DeadlineExceeded: The task was told to stop and is not waited for.
-        asyncio.CancelledError: If the *caller* was cancelled.
+        asyncio.CancelledError: If the *caller* was cancelled; a task that cancels itself is a RuntimeError.
+        KeyboardInterrupt, SystemExit: As they are. Whatever else is no Exception becomes a RuntimeError.
     """
     task = asyncio.ensure_future(awaitable)
     try:
@@ -111,7 +128,10 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
         raise DeadlineExceeded
     if task.cancelled():
         raise RuntimeError("the call cancelled itself")
-    return task.result()
+    error = task.exception()
+    if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return task.result()
+    raise _as_exception(error)
 
 
 def _leave(task: asyncio.Future[Any]) -> None:

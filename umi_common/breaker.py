@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Literal
 
+from umi_common.forks import renew_in_child
+
 State = Literal["closed", "open", "half-open"]
 
 
@@ -22,13 +24,22 @@ class Breaker:
     Thread-safe. Every `enter()` that returns True is followed by one of `succeeded`, `failed`, `abandoned`.
     """
 
+    _lock: threading.Lock
+    _trying: bool
+    """Whether a call that may close it is under way."""
+
     def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
         self._limit = failures
         self._seconds = seconds
         self._clock = clock
-        self._lock = threading.Lock()
         self._in_a_row = 0
         self._opened_at: float | None = None
+        self._forget_calls()
+        renew_in_child(self, Breaker._forget_calls)
+
+    def _forget_calls(self) -> None:
+        """Those under way; in a forked child they are the parent's."""
+        self._lock = threading.Lock()
         self._trying = False
 
     @property

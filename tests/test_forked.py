@@ -1,0 +1,163 @@
+"""A retriever that has searched before `os.fork` answers in the child, or says at once why it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from datetime import datetime, timezone
+
+import pytest
+
+from umi_common.calls import Call
+from umi_common.drivers import adrive
+from umi_common.errors import StoreForked
+from umi_common.retriever import DualRetriever
+from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
+from umi_common.store.hybrid import HybridStore
+from umi_common.threads import Threads
+from umi_common.types import Chunk
+
+NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
+CHUNKS = [Chunk(f"c{n}", f"the roofers want {n} thousand", source="chat", position=n) for n in range(5)]
+FAILED, TOLD = 1, 7
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
+
+
+async def many_at_once(umi):
+    return (await asyncio.gather(*[umi.asearch("roofers", now=NOW) for _ in range(20)]))[-1]
+
+
+WAYS = {
+    "search": lambda umi: umi.search("roofers", now=NOW).ids,
+    "search_many": lambda umi: umi.search_many(["roofers", "thousand"], now=NOW)[0].ids,
+    "get_context": lambda umi: umi.get_context("roofers", now=NOW).text,
+    "asearch": lambda umi: asyncio.run(umi.asearch("roofers", now=NOW)).ids,
+    "asearch, twenty at once": lambda umi: asyncio.run(many_at_once(umi)).ids,
+    "asearch_many": lambda umi: asyncio.run(umi.asearch_many(["roofers", "thousand"], now=NOW))[0].ids,
+    "aget_context": lambda umi: asyncio.run(umi.aget_context("roofers", now=NOW)).text,
+}
+
+
+class KeptByTheChild:
+    """A store of the user's own that does not mind a fork; recalls through pools made before it."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self._pools = {}
+
+    def recall(self, probes, **options):
+        key = tuple(probe.text for probe in probes)
+        if key not in self._pools:
+            self._pools[key] = self._inner.recall(probes, **options)
+        return self._pools[key]
+
+    def get(self, ids):
+        by_id = {chunk.id: chunk for chunk in CHUNKS}
+        return [by_id.get(id) for id in ids]
+
+    def neighbours(self, ids, *, reach, where=None):
+        return {id: [chunk for chunk in CHUNKS if chunk.id == id] for id in ids}
+
+
+@pytest.fixture()
+def store():
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        store.add(CHUNKS)
+        yield store
+
+
+def in_a_child(work, seconds=10.0):
+    """The exit code of a child process that does this work: 0; FAILED where it raises; killed if it hangs."""
+    child = os.fork()
+    if child == 0:
+        code = FAILED
+        try:
+            code = work() or 0
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + seconds
+    while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            pytest.fail(f"the child process hung for {seconds:g} s")
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(done[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_store_opened_before_the_fork_is_refused_at_once(store, way):
+    with DualRetriever(store) as umi:
+        for search in WAYS.values():
+            search(umi)
+
+        def work():
+            with pytest.raises(StoreForked):
+                WAYS[way](umi)
+            return TOLD
+
+        assert in_a_child(work) == TOLD
+        assert WAYS[way](umi)  # and the parent goes on
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_store_that_lives_on_in_the_child_answers_there(store, way):
+    llm = ScriptedLLM(lambda prompt: '["thousand"]')
+    with DualRetriever(KeptByTheChild(store), rewriter=llm).with_config(routing={"mode": "always"}) as umi:
+        expected = {name: search(umi) for name, search in WAYS.items()}
+        assert in_a_child(lambda: 0 if WAYS[way](umi) == expected[way] else FAILED) == 0
+
+
+async def test_a_fork_amid_searches_leaves_the_child_free_of_them(store):
+    """The parent's threads are in the middle of calls, and searches wait for one, when it forks."""
+    threads, begun, released = Threads(), threading.Event(), threading.Event()
+
+    def hold(items=()):
+        begun.set()
+        released.wait(10)
+        return list(items)
+
+    def one(call):
+        (outcome,) = yield (call,)
+        return outcome
+
+    def batched(name):
+        return one(Call.batched("hold", [name], hold, lambda answer, which: answer[which]))
+
+    async def in_the_child():
+        quick = Call.batched("quick", ["a"], list, lambda answer, which: answer[which])
+        return await adrive(one(quick), threads), await adrive(one(Call(lambda: "b")), threads)
+
+    tasks = [asyncio.create_task(adrive(batched(str(n)), threads)) for n in range(40)]
+    tasks += [asyncio.create_task(adrive(one(Call(hold)), threads)) for _ in range(20)]
+    await asyncio.to_thread(begun.wait, 5)
+    await asyncio.sleep(0.05)
+    code = in_a_child(lambda: 0 if asyncio.new_event_loop().run_until_complete(in_the_child()) == (["a"], "b") else 1)
+    released.set()
+    await asyncio.gather(*tasks)
+    threads.close()
+    assert code == 0
+
+
+def test_calls_to_an_llm_that_hang_in_the_parent_take_no_place_in_the_child(store):
+    hanging = FaultyLLM("hangs", heals_after=20, good='["thousand"]')
+    config = {"routing": {"mode": "always"}, "rewrite": {"timeout_seconds": 0.02, "breaker_failures": 1_000}}
+    with DualRetriever(KeptByTheChild(store), rewriter=hanging).with_config(**config) as umi:
+        for _ in range(40):
+            umi.search("roofers", now=NOW)
+        assert hanging.calls == 16, "every place is taken"
+
+        def work():
+            hanging.calls = 20
+            umi.reconfigure(rewrite={"timeout_seconds": 5.0, "breaker_failures": 1_000})
+            return 0 if umi.rewrite_query("roofers") == ["roofers", "thousand"] else FAILED
+
+        code = in_a_child(work)
+        hanging.release()
+    assert code == 0

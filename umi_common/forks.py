@@ -1,0 +1,39 @@
+"""What a process that `os.fork` made must not inherit: locks that a thread of its parent held, threads that are not
+there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+
+_OWNERS: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
+
+
+def renew_in_child(owner: T, renew: Callable[[T], None]) -> None:
+    """Call `renew(owner)` first thing in each child process forked from this one, for as long as the owner lives."""
+    _OWNERS[owner] = renew
+
+
+def give_lock(owner: Any) -> None:
+    """Give an object its `_lock`, and a new one in each forked child."""
+    _new_lock(owner)
+    renew_in_child(owner, _new_lock)
+
+
+def _new_lock(owner: Any) -> None:
+    owner._lock = threading.Lock()
+
+
+def _renew_all() -> None:
+    for owner, renew in list(_OWNERS.items()):
+        renew(owner)
+
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_renew_all)
