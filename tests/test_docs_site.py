@@ -28,6 +28,7 @@ MODULES = (
     "umi_common.migrate",
     "umi_common.sim",
     "umi_common.store.qdrant",
+    "umi_common.tenants",
 )
 """Whose `__all__` is public beside the pinned names."""
 GROUNDS = {"light": "#ffffff", "dark": "#1e2129"}

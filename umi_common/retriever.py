@@ -124,7 +124,7 @@ class DualRetriever:
             limit: At most so many hits, 1..100.
             deep_search: Whether the LLM may be asked; when it is, `config.routing` decides.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
-            where: Metadata filter, applied before ranking.
+            where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
             now: What "last week" and ages refer to; None: the clock.
             history: Earlier turns of the conversation, oldest first; only the LLM sees them.
             strategy: All arms, or one of the store's alone ("text", "vector").

@@ -50,7 +50,7 @@ class UmiRetriever(BaseRetriever):
     k: int = 10
     """At most so many documents, 1..100."""
     filter: Any = None
-    """Metadata filter of every call; a call's own narrows it further."""
+    """Metadata filter of every call; a call's own narrows it further. It hides no statistics: see docs/tenants.md."""
     time_range: Any = None
     """Only what happened in [start, end); aware datetimes."""
     deep_search: bool = True

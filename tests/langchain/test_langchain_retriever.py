@@ -18,7 +18,8 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit
 from umi_common.retriever import DualRetriever
 from umi_common.store.hybrid import HybridStore
-from umi_langchain import UmiRetriever
+from umi_common.tenants import Tenants
+from umi_langchain import UmiRetriever, UmiVectorStore
 
 QUESTION = "run a coroutine with a timeout"
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -292,3 +293,18 @@ def test_importing_the_adapter_needs_langchain_core_only():
 def test_a_retriever_over_a_core_of_ones_own(documents):
     with HybridStore.open() as store:
         assert UmiRetriever(umi=DualRetriever(store), k=3).invoke(QUESTION) == []
+
+
+def test_a_retriever_over_a_tenants_own_store_finds_the_same_whatever_others_hold(tmp_path, documents):
+    def shown(retriever: UmiRetriever) -> list[Document]:
+        return retriever.batch(["split a string", "remove a directory tree"], k=5)
+
+    with Tenants(tmp_path) as tenants, tenants.store("ann") as ann, tenants.store("bob") as bob:
+        UmiVectorStore(store=ann).add_documents(documents[:40])
+        retriever = UmiRetriever.from_store(ann)
+        alone = shown(retriever)
+        UmiVectorStore(store=bob).add_documents(documents)
+        assert shown(retriever) == shown(UmiRetriever.from_store(ann)) == alone
+        assert shown(UmiRetriever.from_store(bob)) != alone
+        retriever.close()
+        assert len(ann) == 40  # the store stays open: it is the tenants' to close

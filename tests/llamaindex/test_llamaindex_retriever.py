@@ -24,6 +24,8 @@ from llama_index.vector_stores.chroma import ChromaVectorStore
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, DuplicateId, InvalidLimit
 from umi_common.store.hybrid import HybridStore
+from umi_common.tenants import Tenants
+from umi_common.types import Chunk
 from umi_llamaindex import UmiQuery, UmiRetriever
 
 # resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
@@ -281,3 +283,20 @@ def test_importing_the_adapter_needs_llama_index_core_only():
     code = "import sys, umi_llamaindex; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"chromadb", "langchain_core", "llama_index.vector_stores.chroma"} & set(loaded)
+
+
+def test_a_retriever_over_a_tenants_own_store_finds_the_same_whatever_others_hold(tmp_path):
+    texts = ["the boiler leaks", "a new valve in June", "the roofers want nine thousand", "the canteen is excellent"]
+
+    def shown(store) -> list[tuple[str, float]]:
+        retriever = UmiRetriever.from_store(store)
+        found = retriever.retrieve("the valve of the boiler")
+        retriever.close()
+        return [(hit.node.node_id, hit.score) for hit in found]
+
+    with Tenants(tmp_path) as tenants, tenants.store("ann") as ann, tenants.store("bob") as bob:
+        ann.add(Chunk(f"a{at}", text) for at, text in enumerate(texts))
+        alone = shown(ann)
+        bob.add(Chunk(f"b{at}", texts[at % 2]) for at in range(200))
+        assert shown(ann) == alone
+        assert {id[0] for id, _ in shown(bob)} == {"b"}

@@ -34,7 +34,8 @@ EVERYTHING: Final = Scope(None)
 
 
 def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
-    """The chunks whose metadata holds exactly these values.
+    """The chunks whose metadata holds exactly these values. Scores still use counts of the whole store
+    (docs/tenants.md).
 
     Args:
         user: Value of metadata "user"; not empty.

@@ -69,7 +69,7 @@ class ByRow:
         self.lexical.start(saved, np.flatnonzero(known))
         newest = np.arange(len(rows) - len(texts), len(rows))
         self.lexical.change(newest[:0], newest, [text for _, text, _ in texts], rows.source[newest].tolist())
-        self.state = self._published(mark)
+        self._publish(mark)
 
     def _start_rows(self, heads: Sequence[Head], vectors: Vectors, saved: snapshot.Saved | None) -> None:
         """Rows in the order of the snapshot's, dead ones included, then those that are newer."""
@@ -111,14 +111,23 @@ class ByRow:
         with self._columns_lock:
             if self._columns is not None and len(rows):
                 self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
-            self.state = self._published(change.mark)  # under the lock: columns read meanwhile would lack these rows
+            self._publish(change.mark)  # under the lock: columns read meanwhile would lack these rows
         return self.state
 
-    def _published(self, mark: Mark) -> State:
+    def _publish(self, mark: Mark) -> None:
+        self._mark, self._rows = mark, self._table.snapshot()
+
+    @property
+    def state(self) -> State:
+        """The moment after the last change.
+
+        Made when it is asked for: were it kept here, each would refer to the other, and a closed store would keep its
+        memory and mapped files until the next run of the garbage collector.
+        """
         present = self._present.view
         return State(
-            mark=mark,
-            rows=self._table.snapshot(),
+            mark=self._mark,
+            rows=self._rows,
             vectors=self._vectors.view,
             present=None if present.all() else present,
             lexical=self.lexical.view(),
@@ -167,7 +176,7 @@ class ByRow:
         return columns
 
     def _read_columns(self) -> MetadataColumns:
-        seqs = self.state.rows.seq.tolist()
+        seqs = self._rows.seq.tolist()
         with self._ledger.reading() as connection:
             stored = {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
         columns = MetadataColumns()

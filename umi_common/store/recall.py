@@ -158,7 +158,9 @@ def query_vectors(
         given = [vector for vector in own if vector is not None]
         if failure is not None and len(given) < len(own):
             consequence = "some variations by words alone" if given else "searched by words alone"
-            noted.lost("embedder", failure, consequence)
+            # A message may name texts; where searches share the call, those may be another caller's.
+            reason = failure if len(requests) == 1 else type(failure).__name__
+            noted.lost("embedder", reason, consequence)
         found.append(unit_rows(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
     return found
 
