@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from umi_common.cli import app, main
 from umi_common.cli.keeping import human_bytes
+from umi_common.sim import HashEmbedder
 from umi_common.store.hybrid import HybridStore
 from umi_common.types import Chunk
 
@@ -124,6 +125,15 @@ def test_status_verify_repair_and_rebuild(store):
         assert json.loads(run(command, "--store", store, "--json").output)["sound"] is True
 
 
+def test_a_store_whose_model_is_not_the_default_is_looked_after_all_the_same(tmp_path):
+    """None of these commands embeds anything."""
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(8)) as store:
+        store.add([Chunk("x", "One.")])
+    assert json.loads(run("status", "--store", tmp_path, "--json").output)["embedder"] == "hash/8"
+    for command in ("verify", "repair", "rebuild"):
+        assert run(command, "--store", tmp_path).output == "1 chunks, all sound\n"
+
+
 def test_status_is_read_by_people(store):
     shown = run("status", "--store", store)
     assert shown.exit_code == 0
@@ -139,7 +149,7 @@ def test_status_says_what_is_out_of_action_and_what_to_do(store, monkeypatch):
     with HybridStore.open(store) as opened, monkeypatch.context() as patch:
         patch.setattr(failing, lambda *_: 1 / 0)
         opened.add([Chunk("x", "One more.")])
-        patch.setattr("umi_common.cli.keeping.opened", lambda *_, **__: contextlib.nullcontext(opened))
+        patch.setattr("umi_common.cli.keeping.opened_without_model", lambda *_, **__: contextlib.nullcontext(opened))
         shown = run("status", "--store", store)
         said = run("status", "--store", store, "--json")
         opened.delete(["x"])

@@ -231,6 +231,16 @@ def test_what_comes_back_other_than_it_went_is_named(tmp_path, fault):
         assert migrate(source, target, checkpoint=checkpoint).chunks == 9
 
 
+def test_a_source_that_gives_fewer_chunks_than_it_holds_is_not_taken_for_copied(source):
+    """Whatever the store: a page that lacks its last chunk ends the walk early, or leaves a gap."""
+
+    def scan(**options):
+        return [chunk for chunk in source.scan(**options) if chunk.metadata["number"] != 5]
+
+    with hybrid() as target, pytest.raises(CopyDiffers, match=rf"holds {SIZE} chunks and gave {SIZE - 1}.*umi repair"):
+        migrate(Interposed(source, scan=scan), target, page=SIZE + 1)
+
+
 def test_a_chunk_that_joins_on_the_way_is_seen(source):
     with hybrid() as target:
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
+import numpy as np
 import pytest
 from small_store import chunks, search
 
@@ -59,6 +61,42 @@ def test_compacting_frees_rows_and_bytes(path):
         assert after.bytes_on_disk < before.bytes_on_disk / 2
         assert store.ids() == ["t0", "t1", "t2", "t3", "t4"]
         assert store.verify()
+
+
+def deletions_in(path):
+    with closing(sqlite3.connect(path / "umi.db")) as ledger:
+        return ledger.execute("SELECT count(*) FROM deletions").fetchone()[0]
+
+
+def test_compacting_empties_the_list_of_deletions_and_a_reader_misses_none(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64), read_only=True) as reader:
+        assert len(reader) == 5
+        with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+            store.delete(["t1", "t3"])
+            store.add([Chunk("t0", "a green boat")])
+            store.compact()
+            assert deletions_in(path) == 0
+            assert store.verify()
+            assert reader.ids() == store.ids() == ["t0", "t2", "t4"]
+            assert reader.get(["t0", "t1"]) == store.get(["t0", "t1"])
+            store.delete(["t2"])
+            assert reader.ids() == ["t0", "t4"]
+
+
+def test_the_list_of_deletions_stays_short_and_a_reader_far_behind_misses_none(tmp_path):
+    path, every = tmp_path / "s", [Chunk(f"c{i}", "boat") for i in range(6_000)]
+    vectors = np.ones((len(every), 2), dtype=np.float32)
+    with HybridStore.open(path, embedder=HashEmbedder(2)) as store:
+        store.add(every, vectors=vectors)
+        with HybridStore.open(path, embedder=HashEmbedder(2), read_only=True) as reader:
+            assert len(reader) == 6_000
+            store.delete(["c7"])
+            for turn in range(9):
+                store.add([Chunk(chunk.id, f"boat {turn}") for chunk in every], vectors=vectors)
+            store.delete(["c8"])
+            assert deletions_in(path) == 50_000
+            assert reader.get(["c8", "c9"]) == [None, Chunk("c9", "boat 8")]
+            assert reader.ids() == store.ids()
 
 
 def test_reindexing_embeds_everything_again(path):

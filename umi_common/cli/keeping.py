@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened, print_json
+from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json
 
 if TYPE_CHECKING:
     from umi_common.store.care import StoreStatus, Verification
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Show what is in a store and which parts answer; ends with 1 if one does not."""
-    with opened(store) as source:
+    with opened_without_model(store) as source:
         found = source.status()
     if json:
         print_json({"store": str(store), **asdict(found)})
@@ -47,19 +47,19 @@ def human_bytes(count: int) -> str:
 
 def verify(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Read everything and compare it with its checksums; ends with 1 if something is wrong."""
-    with opened(store) as source:
+    with opened_without_model(store) as source:
         _tell(source.verify(), json, fix=f"umi repair --store {store}")
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Make anew whatever index is wrong; embeds nothing."""
-    with opened(store, writing=True) as source:
+    with opened_without_model(store, writing=True) as source:
         _tell(source.repair(), json, fix="restore umi.db from a copy")
 
 
 def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Make all indexes anew from the ledger and free what removed chunks take; embeds nothing."""
-    with opened(store, writing=True) as source:
+    with opened_without_model(store, writing=True) as source:
         source.compact()
         _tell(source.verify(), json, fix="restore umi.db from a copy")
 

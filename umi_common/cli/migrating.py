@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from umi_common.cli.options import LEDGER, JsonOption, opened, print_json
+from umi_common.cli.options import LEDGER, JsonOption, opened_without_model, print_json
 from umi_common.errors import ConfigError, MissingExtra, StoreLocked, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ def _folder(place: Path, copy_of: Any) -> Any:
     from umi_common.store.fingerprint import made_with
     from umi_common.store.hybrid import HybridStore
 
+    if copy_of is None:
+        return opened_without_model(place)
     known = made_with(place)
     own = None if known is None else AbsentEmbedder(*known)
-    if copy_of is None:
-        return opened(place, embedder=own)
     config = None if (place / LEDGER).exists() else copy_of.config
     return HybridStore.open(place, embedder=copy_of.embedder if own is None else own, config=config)
 

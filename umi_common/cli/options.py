@@ -40,6 +40,19 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
     return HybridStore.open(store, read_only=not writing, embedder=embedder)
 
 
+def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
+    """A store that is there already, whatever made its vectors: for commands that embed nothing.
+
+    Raises:
+        NotAStore: If it is not; says how to make one.
+    """
+    from umi_common.embedders import AbsentEmbedder
+    from umi_common.store.fingerprint import made_with
+
+    known = made_with(store)
+    return opened(store, writing=writing, embedder=None if known is None else AbsentEmbedder(*known))
+
+
 def where_of(conditions: Sequence[str] | None) -> dict[str, Any] | None:
     """`["user=ann", "year=2023"]` as a filter. A value that reads as JSON is that; any other is a string.
 

@@ -69,6 +69,11 @@ def compare(source: Store, target: Store, page: int, samples: int, *, show_progr
             f"{len(wrong)} of {seen} chunks are missing or other in {target!r}, first {wrong[:NAMED]}; run it again "
             "while nobody writes to either store"
         )
+    if len(source) != seen:
+        raise CopyDiffers(
+            f"{source!r} holds {len(source)} chunks and gave {seen} when all were read; run verify() and repair() "
+            "on it (umi verify, umi repair), then this again while nobody writes to it"
+        )
     if len(target) != seen:
         raise CopyDiffers(
             f"{target!r} holds {len(target)} chunks and {source!r} {seen}; run it again while nobody writes to either"

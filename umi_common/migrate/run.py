@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from umi_common.errors import CopyDiffers, ReindexRequired, StoreError
+from umi_common.errors import CopyDiffers, LedgerDamaged, ReindexRequired, StoreError
 from umi_common.migrate.checkpoint import Checkpoint
 from umi_common.migrate.comparison import agreement, compare, pages
 from umi_common.progress import progress_bar
@@ -64,18 +64,19 @@ def migrate(
         ReindexRequired: If the vectors of one would mean nothing in the other.
         StoreError: If the target holds chunks that the source has not. Nothing is written then.
         CopyDiffers: If the target, read back, is not what the source is; names chunks.
+        LedgerDamaged: If a store gives fewer chunks than it holds; verify() and repair() it, then repeat the call.
     """
     _refuse_other_vectors(source, target)
     mark = Checkpoint(checkpoint, f"{source!r} -> {target!r}")
     after, before = mark.read(target)
     if after is None:
         _refuse_strangers(source, target, page)
-    copied = _copy(source, target, mark, (after, before), page, show_progress)
     try:
+        copied = _copy(source, target, mark, (after, before), page, show_progress)
         sampled = compare(source, target, page, samples, show_progress=show_progress)
         alike = agreement(source, target, sampled)
-    except CopyDiffers:
-        mark.forget()  # the next run looks at everything again
+    except (CopyDiffers, LedgerDamaged):
+        mark.forget()  # pages before it may have lacked chunks: the next run looks at everything again
         raise
     mark.forget()
     return Migrated(len(target), copied, len(sampled), alike)

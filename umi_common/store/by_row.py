@@ -22,9 +22,10 @@ from umi_common.store.calibration import Calibration
 from umi_common.store.codec import Head, decode_metadata
 from umi_common.store.columns import MetadataColumns
 from umi_common.store.growing import Growing
+from umi_common.store.history import Mark
 from umi_common.store.id_order import IdOrder
 from umi_common.store.kept import KeptChunks
-from umi_common.store.ledger import Ledger, Mark
+from umi_common.store.ledger import Ledger
 from umi_common.store.lexical_arm import LexicalArm
 from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask, RowTable

@@ -13,6 +13,7 @@ from umi_common.store.codec import decode
 from umi_common.store.core import Core
 from umi_common.store.distinct import distinct
 from umi_common.store.failpoints import failpoint
+from umi_common.store.integrity import check_id_index, file_problems, remake_indexes
 from umi_common.store.lifecycle import IndexState
 from umi_common.store.snapshot import drop
 
@@ -91,7 +92,7 @@ def _bytes_in(directory: Path) -> int:
 def verify(core: Core) -> Verification:
     """See `HybridStore.verify`."""
     problems: list[str] = []
-    for look in (_check_file, _check_rows, _check_lexical):
+    for look in (_check_file, _check_id_index, _check_rows, _check_lexical):
         try:
             problems += look(core)
         except LedgerDamaged as error:
@@ -101,8 +102,13 @@ def verify(core: Core) -> Verification:
 
 def _check_file(core: Core) -> list[str]:
     with core.ledger.reading() as connection:
-        said = [line for (line,) in connection.execute("PRAGMA integrity_check(10)").fetchall()]
-    return [] if said == ["ok"] else [f"umi.db: {line}" for line in said]
+        return [f"umi.db: {line}" for line in file_problems(connection)]
+
+
+def _check_id_index(core: Core) -> list[str]:
+    with core.ledger.snapshot() as connection:
+        check_id_index(core.ledger, connection)
+    return []
 
 
 def _check_rows(core: Core) -> list[str]:
@@ -159,12 +165,21 @@ def rebuild(core: Core) -> None:
 def repair(core: Core) -> Verification:
     """See `HybridStore.repair`."""
     before = verify(core)
-    damaged = [problem for problem in before.problems if problem.startswith("umi.db")]
+    if _of_ledger(before):
+        core.ready_to_write()
+        with core.writing:
+            remake_indexes(core.ledger)
+        before = verify(core)
+    damaged = _of_ledger(before)
     if damaged:
         raise LedgerDamaged(f"{damaged[0]} ({len(damaged)} problems); restore umi.db from a copy")
     if before.problems:
         rebuild(core)
     return verify(core)
+
+
+def _of_ledger(found: Verification) -> list[str]:
+    return [problem for problem in found.problems if problem.startswith("umi.db")]
 
 
 def compact(core: Core) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 
 from umi_common.config import AnalyzerConfig, UmiConfig
@@ -13,11 +14,35 @@ from umi_common.store.ledger_file import FILE
 
 EMBEDDER = "embedder"
 ANALYZER = "analyzer"
+CHECK = "{}.crc32"
+"""Beside each of the two its CRC-32; a store made before umi wrote it has none."""
 
 
 def fingerprint(embedder: Embedder) -> dict[str, str]:
-    """The setting that ties a store to an embedder; written with the first chunk."""
-    return {EMBEDDER: embedder.name}
+    """The settings that tie a store to an embedder; written with the first chunk."""
+    return _with_check(EMBEDDER, embedder.name)
+
+
+def analyzer_settings(config: AnalyzerConfig) -> dict[str, str]:
+    """The settings that tie a store to an analyzer."""
+    return _with_check(ANALYZER, analyzer_text(config))
+
+
+def _with_check(key: str, value: str) -> dict[str, str]:
+    return {key: value, CHECK.format(key): str(zlib.crc32(value.encode()))}
+
+
+def _setting(ledger: Ledger, key: str) -> str | None:
+    """None: never written.
+
+    Raises:
+        LedgerDamaged: If it is not what was written.
+    """
+    meta = ledger.meta()
+    value, check = meta.get(key), meta.get(CHECK.format(key))
+    if check is not None and (value is None or check != str(zlib.crc32(str(value).encode()))):
+        raise LedgerDamaged(f"{ledger.path}: its setting {key!r} is not what was written; restore it from a copy")
+    return None if value is None else str(value)
 
 
 def made_with(directory: Path) -> tuple[str, int] | None:
@@ -30,7 +55,7 @@ def made_with(directory: Path) -> tuple[str, int] | None:
         return None
     ledger = Ledger(directory / FILE, read_only=True)
     try:
-        name, bytes_each = ledger.meta().get(EMBEDDER), ledger.vector_bytes()
+        name, bytes_each = _setting(ledger, EMBEDDER), ledger.vector_bytes()
     finally:
         ledger.close()
     return None if name is None or bytes_each is None else (name, bytes_each // 4)
@@ -42,7 +67,7 @@ def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:
     Raises:
         ReindexRequired: If the store's vectors are another model's.
     """
-    made_with = ledger.meta().get(EMBEDDER)
+    made_with = _setting(ledger, EMBEDDER)
     if made_with is not None and made_with != embedder.name:
         raise ReindexRequired(
             f"{ledger.path} was made with embedder {made_with!r}, not {embedder.name!r}; open it with the first, or "
@@ -56,11 +81,11 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
     Raises:
         ReindexRequired: If the caller's analyzer is not the store's.
     """
-    text = ledger.meta().get(ANALYZER)
+    text = _setting(ledger, ANALYZER)
     if text is None:
         settings = UmiConfig() if config is None else config
         if not ledger.read_only:
-            ledger.set_meta({ANALYZER: analyzer_text(settings.analyzer)})
+            ledger.set_meta(analyzer_settings(settings.analyzer))
         return settings
     try:
         stored = AnalyzerConfig(**json.loads(text))

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from umi_common.errors import LedgerDamaged
-from umi_common.store.ledger import Ledger, Mark
+from umi_common.store.history import Mark
+from umi_common.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
 

@@ -103,21 +103,26 @@ class Indexes:
             mark, known = ledger.mark(connection), self.state.mark
             if mark == known and not self._torn:
                 return
-            if self._torn or mark.epoch != known.epoch or not ledger.descends_from(connection, known):
+            dead, count = ledger.deleted(connection, after=known.deletion), ledger.count(connection)
+            follows = mark.epoch == known.epoch and ledger.descends_from(connection, known)
+            if self._torn or dead is None or not follows:
                 connection.execute("COMMIT")
                 self.load()
                 return
             texts = list(ledger.texts(connection, after=known.seq))
             change = Change(
                 mark,
-                ledger.deleted(connection, after=known.deletion),
+                dead,
                 ledger.heads(connection, after=known.seq),
                 [text for _, text, _ in texts],
                 [metadata for _, _, metadata in texts],
                 ledger.vectors(connection, after=known.seq),
             )
             connection.execute("COMMIT")
-            self.apply(change)
+            if len(change.vectors) == len(change.heads):
+                self.apply(change)
+            if self.state.mark != mark or self.state.rows.living != count:
+                self.load()  # rows are missing; load() says so
 
     def row_of(self, id: str) -> int | None:
         """The row of a chunk that is alive now."""

@@ -6,48 +6,32 @@ new one, and both are numbered, so an index or another process that knows how fa
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from umi_common.errors import LedgerDamaged, StoreClosed
 from umi_common.pool import Vectors
-from umi_common.store.codec import DIGEST_BYTES, Entry, Head, checked, decode_vectors, encode_vectors, head_check
+from umi_common.store.codec import DIGEST_BYTES, Entry, Head, checked, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
-from umi_common.store.growing import Growing
+from umi_common.store.history import Commit, Mark, commit_at, last_commit, last_number, whole_number
 from umi_common.store.ledger_file import HISTORY, READING_CACHE_KIB, open_file
+from umi_common.store.ledger_rows import read_deleted, read_vectors, select_by_seq
 from umi_common.store.sqlite import SQL_VARIABLES, Lender, Reading, SoleLender, commit, connect, insert, sqlite_errors
 
 ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
-VECTORS_AT_ONCE = 250
-"""Blobs read together: they stay in the processor's cache until they are in their array."""
-SELECTS_KEPT = 64
-"""Statements kept for the next reading of as many rows."""
+COMMITS_KEPT = 100_000
+"""Commits that stay listed, the newest, some 5 MB. An index that is older is made anew."""
+DELETIONS_KEPT = 50_000
+"""Deletions that stay listed, the newest, some 0.5 MB. A process that reads and knows none of them loads everything."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
-
-
-class Mark(NamedTuple):
-    """How far the ledger, or an index of it, has got."""
-
-    seq: int = 0
-    """Of the last chunk ever appended."""
-    deletion: int = 0
-    """Of the last deletion."""
-    epoch: int = 0
-    """Rises when vectors were exchanged: what was read before is void."""
-    commit: int = 0
-    """Number of the last commit; 0: the ledger keeps no history."""
-    digest: str = ""
-    """Rolling digest of all commits up to that one, hexadecimal."""
 
 
 class Ledger:
@@ -76,6 +60,17 @@ class Ledger:
     def reading(self) -> Reading:
         """A connection for SELECTs; `BEGIN` on it for more than one of the same moment."""
         return Reading(self._readers, self.path)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection whose SELECTs all see the same moment. Not inside another one of the same thread."""
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
 
     @contextmanager
     def transaction(self, meanwhile: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
@@ -115,7 +110,10 @@ class Ledger:
         with self.transaction(meanwhile) as connection:
             connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
             connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in dead))
-            first = _last(connection, "chunks") + 1
+            if dead:
+                forgotten = last_number(connection, "deletions") - DELETIONS_KEPT
+                connection.execute("DELETE FROM deletions WHERE seq <= ?", (forgotten,))
+            first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
             insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 9, seqs, entries)
             failpoint("ledger.insert")
@@ -131,17 +129,11 @@ class Ledger:
             return self.record(connection, contents)
 
     def record(self, connection: sqlite3.Connection, contents: Iterable[bytes]) -> Mark:
-        """Append a commit to the history, inside the transaction that makes it.
-
-        digest = BLAKE2b(digest of the commit before, contents in order)
-        """
-        last = _last_commit(connection)
-        rolling = hashlib.blake2b(last.digest, digest_size=DIGEST_BYTES)
-        for content in contents:
-            rolling.update(content)
-        seq, deletion = _last(connection, "chunks"), _last(connection, "deletions")
-        commit = _Commit(last.number + 1, seq, deletion, rolling.digest())
+        """Append a commit to the history, inside the transaction that makes it."""
+        seq, deletion = last_number(connection, "chunks"), last_number(connection, "deletions")
+        commit = last_commit(connection).followed_by(contents, seq, deletion)
         connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", commit)
+        connection.execute("DELETE FROM commits WHERE number <= ?", (commit.number - COMMITS_KEPT,))
         return self._mark(connection, commit)
 
     def begin_session(self) -> str:
@@ -154,7 +146,7 @@ class Ledger:
         session = secrets.token_hex(8)
         with self.transaction() as connection:
             connection.execute(HISTORY)
-            last, mark = _last_commit(connection), self.mark(connection)
+            last, mark = last_commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
                 # A new ledger, or one that was written to by a program that keeps no history: a lineage begins.
                 row = (last.number + 1, mark.seq, mark.deletion, secrets.token_bytes(DIGEST_BYTES))
@@ -183,7 +175,7 @@ class Ledger:
         """Whether the ledger once stood where `mark` says: what was made of it then needs only what came since."""
         if not mark.commit:
             return False
-        found = _commit(connection, "SELECT number, seq, deletion, digest FROM commits WHERE number = ?", mark.commit)
+        found = commit_at(connection, mark.commit)
         return (found.seq, found.deletion, found.digest.hex()) == (mark.seq, mark.deletion, mark.digest)
 
     def meta(self) -> dict[str, str]:
@@ -198,37 +190,38 @@ class Ledger:
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
         """How far the ledger has got, as `connection` sees it."""
-        last = _last_commit(connection)
-        seq, deletion = _last(connection, "chunks"), _last(connection, "deletions")
-        return self._mark(connection, _Commit(last.number, seq, deletion, last.digest))
+        last = last_commit(connection)
+        seq, deletion = last_number(connection, "chunks"), last_number(connection, "deletions")
+        return self._mark(connection, Commit(last.number, seq, deletion, last.digest))
 
-    def _mark(self, connection: sqlite3.Connection, at: _Commit) -> Mark:
-        epoch = int(self._setting(connection, "epoch"))
-        return Mark(at.seq, at.deletion, epoch, at.number, at.digest.hex())
+    def _mark(self, connection: sqlite3.Connection, at: Commit) -> Mark:
+        return Mark(at.seq, at.deletion, self._number(connection, "epoch"), at.number, at.digest.hex())
 
-    def _setting(self, connection: sqlite3.Connection, key: str) -> str:
+    def count(self, connection: sqlite3.Connection) -> int:
+        """Living chunks, as the last write stated it."""
+        return self._number(connection, "count")
+
+    def _number(self, connection: sqlite3.Connection, key: str) -> int:
         row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            raise LedgerDamaged(f"{self.path} has lost its setting {key!r}; restore it from a copy")
-        return str(row[0])
+        return whole_number("none" if row is None else row[0], f"its setting {key!r}")
 
     def heads(self, connection: sqlite3.Connection, *, after: int = 0) -> list[Head]:
         """Living chunks appended after a sequence number, in its order, without their texts."""
-        heads = []
+        heads, last = [], after
         for seq, id, source, position, when, check in connection.execute(
             "SELECT seq, id, source, position, event_time, head FROM chunks WHERE seq > ? ORDER BY seq", (after,)
         ):
-            if head_check(id, source, position, when) != check:
+            if head_check(id, source, position, when) != check or seq <= last:
                 raise LedgerDamaged(f"{self.path}: row {seq} is not what was written; restore it from a copy")
             heads.append(Head(seq, id, source, position, when))
-        if not after and len(heads) != int(self._setting(connection, "count")):
+            last = seq
+        if not after and len(heads) != self.count(connection):
             raise LedgerDamaged(f"{self.path} has lost or gained rows; restore it from a copy")
         return heads
 
-    def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int]:
-        """Sequence numbers of the chunks removed after a deletion number."""
-        rows = connection.execute("SELECT chunk FROM deletions WHERE seq > ? ORDER BY seq", (after,)).fetchall()
-        return [chunk for (chunk,) in rows]
+    def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int] | None:
+        """Sequence numbers of the chunks removed after a deletion number; None: the list cannot be relied on."""
+        return read_deleted(connection, after)
 
     def texts(
         self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
@@ -248,22 +241,13 @@ class Ledger:
         Args:
             expected: n, if it is known: they are then read to where they stay.
         """
-        rows = connection.execute("SELECT vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
-        some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
-        width = some.shape[1]
-        whole = Growing(np.float32, width, room=max(expected, len(some)))
-        while len(some):
-            if some.shape[1] != width:
-                raise LedgerDamaged(f"{self.path}: not all vectors have one length; restore it from a copy")
-            whole.extend(some)
-            some = decode_vectors(rows.fetchmany(VECTORS_AT_ONCE))
-        return whole.view
+        return read_vectors(connection, after, expected)
 
     def vector_bytes(self) -> int | None:
         """Length of a stored vector; None: there is none."""
         with self.reading() as connection:
             row = connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
-        return None if row is None else int(row[0])
+        return None if row is None else whole_number(row[0], "the length of a vector")
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Whole rows by sequence number; those that are gone are left out."""
@@ -279,11 +263,15 @@ class Ledger:
         with self.reading() as connection:
             for start in range(0, len(seqs), SQL_VARIABLES):
                 some = seqs[start : start + SQL_VARIABLES]
-                found += connection.execute(_select(columns, len(some)), some).fetchall()
+                found += connection.execute(select_by_seq(columns, len(some)), some).fetchall()
         return found
 
     def compact(self) -> None:
-        """Give the space of removed rows back to the disk."""
+        """Give the space of removed rows back to the disk, and that of the lists of deletions and commits."""
+        with self.transaction() as connection:
+            connection.execute(HISTORY)
+            connection.execute("DELETE FROM deletions")
+            connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
         with self._lock, sqlite_errors(self.path, writing=True):
             self._writer.execute("VACUUM")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -306,37 +294,3 @@ class Ledger:
                 with suppress(sqlite3.Error):
                     self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._writer.close()
-
-
-@lru_cache(SELECTS_KEPT)
-def _select(columns: str, count: int) -> str:
-    """Rows of `chunks` by number. Joined: for `seq IN (...)` SQLite makes itself a table of the numbers first."""
-    asked = ", ".join(["(?)"] * count)
-    return f"WITH asked(number) AS (VALUES {asked}) SELECT seq, {columns} FROM asked CROSS JOIN chunks ON seq = number"
-
-
-class _Commit(NamedTuple):
-    number: int = 0
-    seq: int = 0
-    deletion: int = 0
-    digest: bytes = b""
-
-
-def _last_commit(connection: sqlite3.Connection) -> _Commit:
-    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number DESC LIMIT 1")
-
-
-def _commit(connection: sqlite3.Connection, select: str, *parameters: int) -> _Commit:
-    """The commit selected; zeros if there is none, or the ledger keeps no history."""
-    try:
-        row = connection.execute(select, parameters).fetchone()
-    except sqlite3.OperationalError as error:
-        if "no such table" not in str(error):
-            raise
-        row = None
-    return _Commit() if row is None else _Commit(*row)
-
-
-def _last(connection: sqlite3.Connection, table: str) -> int:
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
-    return 0 if row is None else int(row[0])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreReadOnly
 from umi_common.store.failpoints import failpoint
-from umi_common.store.sqlite import as_umi_error, connect, sqlite_errors
+from umi_common.store.sqlite import DATABASE_ERRORS, as_umi_error, connect, sqlite_errors
 
 FILE = "umi.db"
 APPLICATION_ID = 0x756D6901
@@ -138,7 +138,7 @@ def _opened(path: Path, options: str) -> sqlite3.Connection | None:
         return None
     try:
         connection.execute("SELECT 1 FROM meta").fetchone()
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         connection.close()
         if isinstance(error, sqlite3.OperationalError) and not isinstance(
             as_umi_error(error, path, writing=False), LedgerDamaged

@@ -13,7 +13,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.pool import Ints
 from umi_common.store import snapshot
 from umi_common.store.analyzer import Analyzer
-from umi_common.store.ledger import Mark
+from umi_common.store.history import Mark
 from umi_common.store.lexical import PostingsIndex
 from umi_common.store.rows import RowTable
 

@@ -8,7 +8,7 @@ from umi_common.config import UmiConfig
 from umi_common.protocols import Embedder
 from umi_common.store import place, snapshot
 from umi_common.store.codec import encode_vectors
-from umi_common.store.fingerprint import ANALYZER, analyzer_text, fingerprint
+from umi_common.store.fingerprint import analyzer_settings, fingerprint
 from umi_common.store.highwater import HighWater
 from umi_common.store.ingest import embedded, progress
 from umi_common.store.ledger import Ledger
@@ -29,7 +29,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
             if embedder is not None:
                 _embed_again(ledger, embedder, show_progress=show_progress)
             if config is not None:
-                ledger.set_meta({ANALYZER: analyzer_text(config.analyzer)})
+                ledger.set_meta(analyzer_settings(config.analyzer))
                 snapshot.drop(directory)
             with ledger.reading() as connection:
                 mark = ledger.mark(connection)

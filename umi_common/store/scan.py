@@ -5,6 +5,7 @@ from __future__ import annotations
 from umi_common.errors import InputError, InvalidLimit
 from umi_common.filters import Filter, to_sql
 from umi_common.store.codec import Entry, decode
+from umi_common.store.integrity import check_id_index
 from umi_common.store.ledger import ENTRY_COLUMNS, Ledger
 from umi_common.types import Chunk
 
@@ -12,19 +13,23 @@ from umi_common.types import Chunk
 def scan(ledger: Ledger, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
     """One page from the index of ids, so its cost does not grow with the store; see `protocols.Store.scan`.
 
-    SQLite compares UTF-8 bytes, which is the order of code points and so of Python's strings.
+    SQLite compares UTF-8 bytes, which is the order of code points and so of Python's strings. The page that is not
+    full ends a walk: there the index is compared with all rows, because an index with a damaged page finds fewer rows
+    and says nothing.
 
     Raises:
         InvalidLimit: If `limit` is below 1.
         InputError: If `after` is no text that an id could be compared with.
-        LedgerDamaged: If a row is not what was written.
+        LedgerDamaged: If a row is not what was written, or, at the end of a walk, if the index of ids has lost rows.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0, the chunks of one page")
     condition, parameters = ("1", []) if where is None else to_sql(where)
     sql = f"SELECT {ENTRY_COLUMNS} FROM chunks WHERE id > ? AND {condition} ORDER BY id LIMIT ?"
-    with ledger.reading() as connection:
+    with ledger.snapshot() as connection:
         rows = connection.execute(sql, (_checked(after), *parameters, limit)).fetchall()
+        if len(rows) < limit:
+            check_id_index(ledger, connection)
     return [decode(Entry(*row)) for row in rows]
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from umi_common.pool import Ints
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.failpoints import failpoint
-from umi_common.store.ledger import Ledger, Mark
+from umi_common.store.history import Mark
+from umi_common.store.ledger import Ledger
 from umi_common.store.ledger_file import sync_directory
 from umi_common.store.lexical import PostingsIndex
 from umi_common.store.rows import Mask

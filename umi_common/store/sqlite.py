@@ -17,13 +17,26 @@ SQL_VARIABLES = 500
 """Most "?" in one statement: under every SQLite's limit."""
 BUSY_SECONDS = 10.0
 """How long a statement waits for another process's short lock."""
-DAMAGED = ("malformed", "not a database", "no such table", "no such column", "could not decode", "disk i/o error")
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises. The second: a damaged schema or text comes back in a message that is no UTF-8."""
+DAMAGED = (
+    "malformed",
+    "not a database",
+    "no such table",
+    "no such column",
+    "has no column",
+    "could not decode",
+    "can't decode",
+    "constraint failed",
+    "foreign key mismatch",
+    "disk i/o error",
+)
 """What SQLite says of a file that is not what it wrote, read without an error code (Python 3.10 has none)."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
 UNWRITABLE = ("readonly", "read-only")
 
 
-def as_umi_error(error: sqlite3.Error, path: Path | None, *, writing: bool) -> StoreError:
+def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
     """Our error for SQLite's, with what to do."""
     said = str(error).lower()
     where = "the store in memory" if path is None else str(path)
@@ -36,7 +49,10 @@ def as_umi_error(error: sqlite3.Error, path: Path | None, *, writing: bool) -> S
     if "locked" in said or "busy" in said:
         return StoreLocked(f"{where} stayed locked for {BUSY_SECONDS:g} s; another program holds it open for writing")
     if any(phrase in said for phrase in DAMAGED):
-        return LedgerDamaged(f"{where} is damaged ({error}); restore it from a copy, nothing can rebuild it")
+        return LedgerDamaged(
+            f"{where} is damaged ({error}); run repair() (umi repair), which mends SQLite's indexes; where that "
+            "fails, restore it from a copy"
+        )
     return StoreError(f"{where}: {error}")
 
 
@@ -45,7 +61,7 @@ def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]
     """Turn what SQLite raises inside the block into ours."""
     try:
         yield
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise as_umi_error(error, path, writing=writing) from error
 
 
@@ -61,7 +77,7 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
-    except sqlite3.Error:
+    except DATABASE_ERRORS:
         connection.close()
         raise
     return connection
@@ -185,11 +201,11 @@ class Reading:
     def __enter__(self) -> sqlite3.Connection:
         try:
             self._connection = self._lender.lend()
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise as_umi_error(error, self._path, writing=False) from error
         return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._lender.take_back(self._connection)
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, DATABASE_ERRORS):
             raise as_umi_error(error, self._path, writing=False) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from umi_common.pool import Vectors
 from umi_common.store.codec import Head
-from umi_common.store.ledger import Mark
+from umi_common.store.history import Mark
 from umi_common.store.lexical import PostingsIndex
 from umi_common.store.rows import Mask, Rows
 
