@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import zlib
 from contextlib import closing
 
 import numpy as np
@@ -258,6 +260,58 @@ def test_verify_names_a_chunk_that_was_changed_behind_our_back(path):
             store.get(["t3"])
         with pytest.raises(LedgerDamaged, match="restore"):
             store.repair()
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"t1": "a blue blue boat"},
+        {"t1": "a boat"},
+        {"t1": "a blue ship"},
+        {"t1": "a blue boat", "t3": "nothing of the kind, none"},
+    ],
+)
+def test_verify_compares_words_with_texts_and_repair_indexes_them_again(path, tmp_path, other, full):
+    """The postings file of another store, whole in itself, lies in the place of this one's."""
+    texts = {chunk.id: other.get(chunk.id, chunk.text) for chunk in chunks()}
+    with HybridStore.open(tmp_path / "other", embedder=HashEmbedder(64)) as store:
+        store.add(
+            [Chunk(chunk.id, texts[chunk.id], source=chunk.source, position=chunk.position) for chunk in chunks()]
+        )
+    for theirs in (tmp_path / "other").glob("lexical/*/postings"):
+        shutil.copy(theirs, next(path.glob("lexical/*/postings")))
+    embedder = CountingEmbedder(HashEmbedder(64))
+    with HybridStore.open(path, embedder=embedder) as store:
+        changed = sorted(id for id in texts if texts[id] != store.get([id])[0].text)
+        assert store.verify(full=full).problems == (
+            f"lexical index: {len(changed)} of 5 chunks are indexed under other words, first {changed}",
+        )
+        assert store.repair()
+        assert store.search_lexical("blue") == search_afresh("blue")
+    assert not embedder.texts
+
+
+def search_afresh(query):
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        store.add(chunks())
+        return store.search_lexical(query)
+
+
+def test_full_verification_finds_what_lies_outside_the_sample(tmp_path):
+    every = [Chunk(f"c{i}", f"boat {i}") for i in range(1_500)]
+    for name, text in (("s", "boat 700"), ("other", "ship 700")):
+        with HybridStore.open(tmp_path / name, embedder=HashEmbedder(2)) as store:
+            store.add([*every[:700], Chunk("outside9", text), *every[701:]])
+            sample = sorted(store.ids(), key=lambda id: zlib.crc32(id.encode()))[:1_000]
+            assert "outside9" not in sample
+    for theirs in (tmp_path / "other").glob("lexical/*/postings"):
+        shutil.copy(theirs, next((tmp_path / "s").glob("lexical/*/postings")))
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(2)) as store:
+        assert store.verify()
+        assert "1 of 1500" in store.verify(full=True).problems[0]
+        assert store.repair()
+        assert store.verify(full=True)
 
 
 def test_repair_brings_back_an_index_that_failed(path):

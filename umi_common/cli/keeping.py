@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json
+
+FullOption = Annotated[
+    bool, typer.Option("--full", help="Compare the words of all chunks with the lexical index, not of 1,000 alone.")
+]
 
 if TYPE_CHECKING:
     from umi_common.store.care import StoreStatus, Verification
@@ -45,10 +49,10 @@ def human_bytes(count: int) -> str:
     return f"{size:.1f} TB"
 
 
-def verify(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
+def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
     """Read everything and compare it with its checksums; ends with 1 if something is wrong."""
     with opened_without_model(store) as source:
-        _tell(source.verify(), json, fix=f"umi repair --store {store}")
+        _tell(source.verify(full=full), json, fix=f"umi repair --store {store}")
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:

@@ -273,10 +273,10 @@ class HybridStore:
         self._core.ready()
         return care.status(self._core)
 
-    def verify(self) -> care.Verification:
-        """Read everything and compare it with its checksums, and the indexes with the ledger; changes nothing."""
+    def verify(self, *, full: bool = False) -> care.Verification:
+        """Compare all rows with their checksums, and postings with texts: of 1,000 chunks, or, `full`, of all."""
         self._core.ready()
-        return care.verify(self._core)
+        return care.verify(self._core, full=full)
 
     def repair(self) -> care.Verification:
         """Make anew whatever index verify() finds wrong; what it finds afterwards.

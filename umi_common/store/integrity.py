@@ -23,7 +23,7 @@ still end without an error."""
 
 
 def file_problems(connection: sqlite3.Connection) -> list[str]:
-    """What SQLite finds wrong with the file, a line each; reads all of it, from the disk."""
+    """What SQLite finds wrong with the file, a line each; reads all of it from the disk."""
     connection.execute(DROP_CACHED_PAGES)
     said = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({NAMED})").fetchall()]
     return [] if said == ["ok"] else said
@@ -60,7 +60,7 @@ def remake_indexes(ledger: Ledger) -> None:
             check_id_index(ledger, connection)
         ledger.compact()  # pages that only the damaged index knew of
     except LedgerDamaged as error:
-        reason = error.__cause__ or error  # SQLite's own words: ours name repair() as the way out
+        reason = str(error.__cause__ or error).removesuffix("; restore it from a copy")  # without our own advice
         raise LedgerDamaged(f"repair() cannot mend {ledger.path} ({reason}); restore it from a copy") from error
 
 

@@ -21,6 +21,7 @@ from umi_common.store import postings_file, writing
 from umi_common.store.analyzer import Analyzer
 from umi_common.store.corpus import Corpus
 from umi_common.store.engines import Engine, Moment, RowScores
+from umi_common.store.lexical_check import differing
 from umi_common.store.lifecycle import IndexState, IndexStatus
 from umi_common.store.postings import Mask
 from umi_common.store.topk import IdOf, Limits, Ranking, RanksOf
@@ -256,6 +257,10 @@ class PostingsIndex:
         corpus = self._readable().corpus
         codes = {term: corpus.codes.get(term) for term in self.analyzer.terms(query)}
         return tuple(term for term, code in codes.items() if code is not None and corpus.holds(code, row))
+
+    def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
+        """Positions in `rows`, rising, whose terms, frequencies or length are not those of the texts."""
+        return differing(self._readable().corpus, self.analyzer, rows, texts)
 
     def _readable(self) -> Moment:
         if self._failure is not None:
