@@ -19,6 +19,7 @@
     │   ├── StoreClosed
     │   ├── StoreForked                used in a child process after a fork
     │   ├── StoreReadOnly
+    │   ├── StoreMoved                 directory or file deleted, renamed or replaced while open
     │   ├── StoreFull                  the disk refused the write
     │   ├── NotAStore                  the directory holds something else
     │   ├── LedgerDamaged              the one file that cannot be rebuilt
@@ -110,6 +111,10 @@ class StoreForked(StoreError):
 
 class StoreReadOnly(StoreError):
     """A write to a store that was opened for reading."""
+
+
+class StoreMoved(StoreError):
+    """The directory or `umi.db` was deleted, renamed or replaced while the store was open; nothing is acknowledged."""
 
 
 class StoreFull(StoreError):

@@ -252,8 +252,9 @@ class DualRetriever:
     def _assembled(self, config: UmiConfig, previous: Rewriting | None) -> Parts:
         rewriting = None
         if self._rewriter is not None:
-            directory = getattr(self.store, "path", None) if config.rewrite.keep_replies else None
-            rewriting = Rewriting(self._rewriter, config.rewrite, directory=directory, previous=previous)
+            home = getattr(self.store, "path", None) if config.rewrite.keep_replies else None
+            writable = not getattr(self.store, "read_only", False)
+            rewriting = Rewriting(self._rewriter, config.rewrite, directory=home, writable=writable, previous=previous)
         reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
         return Parts(self.store, config, rewriting, reranking, self._arms)
 
@@ -269,8 +270,7 @@ class DualRetriever:
         options: dict[str, Any],
     ) -> Body[AssembledContext]:
         on_stage: OnStage | None = options.pop("on_stage", None)
-        request = self._checked([query], options)[0]
-        return context_body(self._parts, request, budget, policy, counter, on_stage)
+        return context_body(self._parts, self._checked([query], options)[0], budget, policy, counter, on_stage)
 
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions

@@ -72,25 +72,6 @@ def test_a_reader_sees_the_next_write(path):
         assert reader.ids() == writer.ids()
 
 
-def test_a_reader_needs_no_writable_directory(path):
-    # Root ignores permissions, so the reader's last resort is tried by name.
-    for options in ("mode=ro", "mode=ro&immutable=1"):
-        script = (
-            "import sys\n"
-            "from umi_common.sim import HashEmbedder\n"
-            "from umi_common.store import ledger_file\n"
-            "opened = ledger_file._opened\n"
-            "ledger_file._opened = lambda path, options: opened(path, options) if options == sys.argv[2] else None\n"
-            "from umi_common.store.hybrid import HybridStore\n"
-            "with HybridStore.open(sys.argv[1], embedder=HashEmbedder(), read_only=True) as store:\n"
-            "    assert len(store.get(store.ids())) == 5\n"
-        )
-        before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-        subprocess.run([sys.executable, "-c", script, str(path), options], cwd=ROOT, check=True)
-        if "immutable" in options:
-            assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_is_told_and_does_not_hang(path):

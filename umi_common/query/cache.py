@@ -9,6 +9,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from errno import ENOENT
 from pathlib import Path
 
 from umi_common.forks import give_lock
@@ -30,18 +31,22 @@ class RewriteCache:
     Args:
         size: Entries kept, least recently used out; 0 keeps none.
         directory: Where to keep `rewrites.jsonl`; None: memory alone. A file that cannot be read, or lines that
-            are damaged, are skipped with a warning: a cache may be lost, a search may not.
+            are damaged, are skipped with a warning: a cache may be lost, a search may not. Where the directory is
+            deleted, renamed or replaced meanwhile, memory alone.
+        writable: False: read what is on disk, write nothing.
 
     Keys are stored as SHA-256, so the file holds no query that the variations do not give away. Thread-safe.
     """
 
     _lock: threading.Lock
 
-    def __init__(self, size: int, directory: str | Path | None = None) -> None:
+    def __init__(self, size: int, directory: str | Path | None = None, *, writable: bool = True) -> None:
         self._size = size
         give_lock(self)
         self._entries: OrderedDict[str, Variations] = OrderedDict()
-        self._path = None if directory is None else Path(directory) / FILE_NAME
+        self._path = None if directory is None else Path(directory).absolute() / FILE_NAME
+        self._directory: tuple[int, int] | None = None if self._path is None else _inode(self._path.parent)
+        self._writable = writable
         self._lines_on_disk = 0
         if self._path is not None and size:
             self._load(self._path)
@@ -68,13 +73,17 @@ class RewriteCache:
             self._entries.move_to_end(key)
             while len(self._entries) > self._size:
                 self._entries.popitem(last=False)
-            if self._path is not None:
+            if self._path is not None and self._writable:
                 self._append(self._path, key, variations)
 
     def _append(self, path: Path, key: str, variations: Variations) -> None:
         line = json.dumps({"key": key, "variations": variations}) + "\n"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if self._directory is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._directory = _inode(path.parent)
+            elif _inode(path.parent) != self._directory:
+                raise FileNotFoundError(ENOENT, "its directory was deleted, renamed or replaced")
             # One write to an append-only descriptor: lines of two processes do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
@@ -110,7 +119,7 @@ class RewriteCache:
         if damaged:
             logger.warning("rewrite cache %s: %d damaged lines ignored", path, damaged)
         self._lines_on_disk = len(lines)
-        if damaged or self._lines_on_disk > COMPACT_AT * self._size:
+        if self._writable and (damaged or self._lines_on_disk > COMPACT_AT * self._size):
             self._compact(path)
 
     def _compact(self, path: Path) -> None:
@@ -126,6 +135,15 @@ class RewriteCache:
     def _lines(self) -> Iterator[str]:
         for key, variations in self._entries.items():
             yield json.dumps({"key": key, "variations": variations}) + "\n"
+
+
+def _inode(directory: Path) -> tuple[int, int] | None:
+    """Device and inode; None: there is no such directory."""
+    try:
+        stat = directory.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def _key(model: str, prompt: str) -> str:

@@ -61,6 +61,7 @@ class Rewriting:
         config: Template, caps, timeout, breaker.
         clock: Monotonic seconds; for the breaker and the time left between retries.
         directory: Where the cache is kept between processes; None: in memory.
+        writable: False: what the directory holds is used, and nothing is written there.
         previous: Its cache and breaker are taken over where their settings are the same, so that a live change of
             other settings forgets neither.
 
@@ -78,6 +79,7 @@ class Rewriting:
         *,
         clock: Callable[[], float] = time.monotonic,
         directory: str | Path | None = None,
+        writable: bool = True,
         previous: Rewriting | None = None,
     ) -> None:
         self.config = RewriteConfig() if config is None else config
@@ -85,7 +87,8 @@ class Rewriting:
         self._model = str(getattr(self._llm, "name", type(self._llm).__name__))
         self._clock = clock
         same = previous if previous is not None and _kept_state(previous.config) == _kept_state(self.config) else None
-        self._cache = RewriteCache(self.config.cache_size, directory) if same is None else same._cache
+        cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
+        self._cache = cache
         self._threads = Bounded() if same is None else same._threads
         breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
         self.breaker = breaker if same is None else same.breaker

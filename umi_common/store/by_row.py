@@ -30,7 +30,7 @@ from umi_common.store.lexical_arm import LexicalArm
 from umi_common.store.quantised import QuantisedRows
 from umi_common.store.rows import Mask, RowTable
 from umi_common.store.state import Change, State
-from umi_common.types import TimeRange
+from umi_common.types import Metadata, TimeRange
 
 CHUNKS_KEPT = 2_048
 """Chunks last read that stay in memory."""
@@ -59,6 +59,8 @@ class ByRow:
             mark = ledger.mark(connection)
             saved = None if fresh else snapshot.load(directory, self.lexical.analyzer, ledger, connection)
             heads = ledger.heads(connection)
+            if not heads:
+                saved = None  # its rows are all dead, and how long a vector is nobody knows
             vectors = ledger.vectors(connection, expected=len(heads))
             texts = list(ledger.texts(connection, after=0 if saved is None else saved.mark.seq))
             connection.execute("COMMIT")
@@ -178,11 +180,14 @@ class ByRow:
 
     def _read_columns(self) -> MetadataColumns:
         seqs = self._rows.seq.tolist()
-        with self._ledger.reading() as connection:
-            stored = {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
+        stored = self._ledger.steady(self._read_metadata)
         columns = MetadataColumns()
         columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
         return columns
+
+    def _read_metadata(self) -> dict[int, Metadata]:
+        with self._ledger.reading() as connection:
+            return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
 
     def save(self, state: State, *, always: bool) -> None:
         """Write the lexical snapshot: always, or when a crash would cost a long rebuild."""

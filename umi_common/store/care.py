@@ -106,7 +106,7 @@ def verify(core: Core, *, full: bool = False) -> Verification:
     check_postings = partial(_check_postings, full=full)
     for look in (_check_file, _check_id_index, _check_rows, _check_lexical, check_postings):
         try:
-            problems += look(core)
+            problems += core.ledger.steady(partial(look, core))
         except LedgerDamaged as error:
             problems.append(f"umi.db: {error}")
     return Verification(core.indexes.state.rows.living, tuple(problems))

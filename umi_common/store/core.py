@@ -66,11 +66,12 @@ class Core:
         """Before every write.
 
         Raises:
-            StoreClosed, StoreForked, StoreReadOnly: As named.
+            StoreClosed, StoreForked, StoreReadOnly, StoreMoved: As named.
         """
         self._check_open()
         if self.ledger.read_only:
             raise StoreReadOnly("the store was opened with read_only=True; open it without to write")
+        self.ledger.check_location()
         self.indexes.follow()
 
     def _check_open(self) -> None:
@@ -258,7 +259,7 @@ class Core:
                     self.indexes.save(always=True)
             finally:
                 self.ledger.close()
-                if self._session is not None and not self.ledger.has_log():
+                if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():
                     self.high_water.write(self.indexes.state.mark, self._session, closed=True)
                 self.high_water.close()
                 if self._lock is not None:

@@ -15,12 +15,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from umi_common.errors import LedgerDamaged
+from umi_common.store.followed import MARK
 from umi_common.store.history import Mark
 from umi_common.store.ledger import Ledger
+from umi_common.store.location import inode_of
 
 log = logging.getLogger(__name__)
 
-FILE = "umi.mark"
+FILE = MARK
 SIZE = 256
 """Bytes of the file, padded: a later mark overwrites all of an earlier one."""
 
@@ -41,7 +43,13 @@ class HighWater:
 
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / FILE
+        self._directory = None if directory is None else inode_of(directory)
         self._handle: int | None = None
+
+    def _open(self) -> None:
+        """Open the file unless another directory lies there by now."""
+        if self._path is not None and inode_of(self._path.parent) == self._directory:
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
 
     def read(self) -> Acknowledged:
         """The mark; zeros where there is none."""
@@ -66,7 +74,7 @@ class HighWater:
             LedgerDamaged: If acknowledged writes are missing.
         """
         last = acknowledged.mark
-        if acknowledged.closed or self._holds(ledger, last, now):
+        if acknowledged.closed or ledger.steady(lambda: self._holds(ledger, last, now)):
             return
         if acknowledged.session and acknowledged.session != ledger.session():
             log.warning("%s is older than the last write to this directory: a copy was put back", ledger.path)
@@ -89,9 +97,10 @@ class HighWater:
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
         with suppress(OSError):  # a full disk costs the tripwire, not the write
             if self._handle is None:
-                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            os.lseek(self._handle, 0, os.SEEK_SET)
-            os.write(self._handle, f"{body} {zlib.crc32(body.encode())}".ljust(SIZE).encode())
+                self._open()
+            if self._handle is not None:
+                os.lseek(self._handle, 0, os.SEEK_SET)
+                os.write(self._handle, f"{body} {zlib.crc32(body.encode())}".ljust(SIZE).encode())
 
     def close(self) -> None:
         """Let go of the file."""

@@ -59,7 +59,7 @@ class HybridStore:
             embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model or a function from texts to
                 vectors; None: the embedded default.
             config: None: the defaults, with the analyzer the store was made with.
-            read_only: Take no lock, write nothing, follow the process that writes.
+            read_only: Take no lock, change no file, follow the process that writes.
 
         Raises:
             NotAStore: If the directory holds something else.
@@ -243,6 +243,11 @@ class HybridStore:
     def path(self) -> Path | None:
         """The directory; None: in memory."""
         return self._core.directory
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened with read_only=True."""
+        return self._core.ledger.read_only
 
     @property
     def embedder(self) -> Embedder:

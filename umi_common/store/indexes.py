@@ -42,7 +42,7 @@ class Indexes:
         self._analyzer = analyzer
         self._torn = False
         self._version = ledger.version()
-        self.load()
+        ledger.steady(self.load)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -86,7 +86,7 @@ class Indexes:
         if self._ledger.read_only:
             version = self._ledger.version()
             if version != self._version:
-                self._catch_up()
+                self._ledger.steady(self._catch_up)
                 self._version = version
         elif self.stale:
             with self.lock:
@@ -97,18 +97,30 @@ class Indexes:
                 self.stale = False
 
     def _catch_up(self) -> None:
-        with self.lock, self._ledger.reading() as connection:
-            connection.execute("BEGIN")
-            ledger = self._ledger
-            mark, known = ledger.mark(connection), self.state.mark
-            if mark == known and not self._torn:
-                return
-            dead, count = ledger.deleted(connection, after=known.deletion), ledger.count(connection)
-            follows = mark.epoch == known.epoch and ledger.descends_from(connection, known)
-            if self._torn or dead is None or not follows:
-                connection.execute("COMMIT")
+        with self.lock:
+            found = None if self._torn else self._read_change()
+            if found is None:
                 self.load()
                 return
+            change, count = found
+            if change.mark == self.state.mark:
+                return
+            if len(change.vectors) == len(change.heads):
+                self.apply(change)
+            if self.state.mark != change.mark or self.state.rows.living != count:
+                self.load()  # rows are missing; load() says so
+
+    def _read_change(self) -> tuple[Change, int] | None:
+        """What the ledger holds beyond the indexes, and its count; None: they have to be made anew."""
+        ledger, known = self._ledger, self.state.mark
+        with ledger.reading() as connection:
+            connection.execute("BEGIN")
+            mark, count = ledger.mark(connection), ledger.count(connection)
+            if mark == known:
+                return Change(mark, [], [], [], [], self.state.vectors[:0]), count
+            dead = ledger.deleted(connection, after=known.deletion)
+            if mark.epoch != known.epoch or dead is None or not ledger.descends_from(connection, known):
+                return None
             texts = list(ledger.texts(connection, after=known.seq))
             change = Change(
                 mark,
@@ -118,11 +130,7 @@ class Indexes:
                 [metadata for _, _, metadata in texts],
                 ledger.vectors(connection, after=known.seq),
             )
-            connection.execute("COMMIT")
-            if len(change.vectors) == len(change.heads):
-                self.apply(change)
-            if self.state.mark != mark or self.state.rows.living != count:
-                self.load()  # rows are missing; load() says so
+            return change, count
 
     def row_of(self, id: str) -> int | None:
         """The row of a chunk that is alive now."""
@@ -143,7 +151,7 @@ class Indexes:
         return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
-        """Write the lexical snapshot: always, or when a crash would cost a long rebuild."""
+        """Write the lexical snapshot: always, or when a crash would cost a long rebuild; not into another directory."""
         with self.lock:
-            if not self.stale:
+            if not self.stale and self._ledger.in_place():
                 self.state.by_row.save(self.state, always=always)

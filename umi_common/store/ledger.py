@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from umi_common.errors import LedgerDamaged, StoreClosed
+from umi_common.errors import LedgerDamaged
 from umi_common.pool import Vectors
 from umi_common.store.codec import DIGEST_BYTES, Entry, Head, checked, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
 from umi_common.store.history import Commit, Mark, commit_at, last_commit, last_number, whole_number
-from umi_common.store.ledger_file import HISTORY, READING_CACHE_KIB, open_file
+from umi_common.store.ledger_access import LedgerAccess
+from umi_common.store.ledger_file import HISTORY
 from umi_common.store.ledger_rows import read_deleted, read_vectors, select_by_seq
-from umi_common.store.sqlite import SQL_VARIABLES, Lender, Reading, SoleLender, commit, connect, insert, sqlite_errors
+from umi_common.store.sqlite import SQL_VARIABLES, insert
 
 ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
@@ -34,68 +32,13 @@ DELETIONS_KEPT = 50_000
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
 
 
-class Ledger:
+class Ledger(LedgerAccess):
     """Chunks, vectors and deletions in one file, or in memory. Thread-safe; one process writes.
 
     Raises:
         LedgerDamaged: From any method, if SQLite or a checksum says that the file is not what was written.
         StoreClosed: From any method after close().
     """
-
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.path = path
-        self.read_only = read_only
-        self._lock = threading.RLock()
-        self._closed = False
-        with sqlite_errors(path):
-            self._writer, self._options = open_file(path, read_only=read_only)
-        self._readers = SoleLender(self._writer, self._lock) if path is None else Lender(self._open_reader)
-
-    def _open_reader(self) -> sqlite3.Connection:
-        connection = connect(self.path, self._options)
-        connection.execute("PRAGMA query_only = ON")
-        connection.execute(f"PRAGMA cache_size = -{READING_CACHE_KIB}")
-        return connection
-
-    def reading(self) -> Reading:
-        """A connection for SELECTs; `BEGIN` on it for more than one of the same moment."""
-        return Reading(self._readers, self.path)
-
-    @contextmanager
-    def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose SELECTs all see the same moment. Not inside another one of the same thread."""
-        with self.reading() as connection:
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
-
-    @contextmanager
-    def transaction(self, meanwhile: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
-        """A durable change: all of the block or none of it.
-
-        Args:
-            meanwhile: Done while SQLite commits.
-
-        Raises:
-            StoreFull: If the disk refuses; nothing has changed then.
-        """
-        with self._lock, sqlite_errors(self.path, writing=True):
-            if self._closed:
-                raise StoreClosed("the store is closed; open it again")
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                failpoint("ledger.commit")
-                commit(self._writer, meanwhile)
-            except BaseException:
-                if self._writer.in_transaction:
-                    with suppress(sqlite3.Error):
-                        self._writer.execute("ROLLBACK")
-                raise
-        failpoint("ledger.committed")
 
     def change(
         self,
@@ -154,19 +97,6 @@ class Ledger:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (session,))
         return session if self.checkpoint() else ""
 
-    def checkpoint(self) -> bool:
-        """Fold the write-ahead log into the file; whether all of it is there."""
-        if self.path is None:
-            return True
-        with self._lock, sqlite_errors(self.path, writing=True):
-            busy, pages, folded = self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return not busy and pages == folded
-
-    def has_log(self) -> bool:
-        """Whether something is left in the write-ahead log; after close() another process may have kept it."""
-        log = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
-        return log is not None and log.exists() and log.stat().st_size > 0
-
     def session(self) -> str:
         """Name of the last session that wrote; "": none has."""
         return self.meta().get("session", "")
@@ -180,8 +110,7 @@ class Ledger:
 
     def meta(self) -> dict[str, str]:
         """Settings and fingerprints by name."""
-        with self.reading() as connection:
-            return dict(connection.execute("SELECT key, value FROM meta").fetchall())
+        return dict(self.all_rows("SELECT key, value FROM meta"))
 
     def set_meta(self, values: Mapping[str, str]) -> None:
         """Store settings, durable."""
@@ -245,9 +174,8 @@ class Ledger:
 
     def vector_bytes(self) -> int | None:
         """Length of a stored vector; None: there is none."""
-        with self.reading() as connection:
-            row = connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
-        return None if row is None else whole_number(row[0], "the length of a vector")
+        rows = self.all_rows("SELECT length(vector) FROM vectors LIMIT 1")
+        return whole_number(rows[0][0], "the length of a vector") if rows else None
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Whole rows by sequence number; those that are gone are left out."""
@@ -259,7 +187,10 @@ class Ledger:
         return {seq: (digest, checksum) for seq, digest, checksum in rows}
 
     def _by_seq(self, columns: str, seqs: Sequence[int]) -> list[Any]:
-        found = []
+        return self.steady(lambda: self._read_by_seq(columns, seqs))
+
+    def _read_by_seq(self, columns: str, seqs: Sequence[int]) -> list[Any]:
+        found: list[Any] = []
         with self.reading() as connection:
             for start in range(0, len(seqs), SQL_VARIABLES):
                 some = seqs[start : start + SQL_VARIABLES]
@@ -272,25 +203,4 @@ class Ledger:
             connection.execute(HISTORY)
             connection.execute("DELETE FROM deletions")
             connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
-        with self._lock, sqlite_errors(self.path, writing=True):
-            self._writer.execute("VACUUM")
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def version(self) -> int:
-        """Changes whenever another process has committed; cheap."""
-        with self._lock, sqlite_errors(self.path):
-            if self._closed:
-                raise StoreClosed("the store is closed; open it again")
-            return int(self._writer.execute("PRAGMA data_version").fetchone()[0])
-
-    def close(self) -> None:
-        """Close every connection; the write-ahead log is folded into the file."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._readers.close()
-            if not self.read_only and self.path is not None:
-                with suppress(sqlite3.Error):
-                    self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._writer.close()
+        self.vacuum()

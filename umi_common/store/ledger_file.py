@@ -7,9 +7,11 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreReadOnly
+from umi_common.errors import LedgerDamaged, NotAStore, StoreError
 from umi_common.store.failpoints import failpoint
-from umi_common.store.sqlite import DATABASE_ERRORS, as_umi_error, connect, sqlite_errors
+from umi_common.store.followed import readers_stand_aside
+from umi_common.store.location import Location
+from umi_common.store.sqlite import connect, sqlite_errors
 
 FILE = "umi.db"
 APPLICATION_ID = 0x756D6901
@@ -22,6 +24,7 @@ READING_CACHE_KIB = 4_096
 """Likewise for each reading connection: the rows of 10,000 short chunks, of which SQLite's own 2 MB hold half."""
 LOG_BYTES = 32_000_000
 """Of umi.db-wal from which it is folded into umi.db; SQLite's own 4 MB would make that part of every large batch."""
+WRITABLE = "mode=rw"
 CASCADING = "PRAGMA foreign_keys = ON"
 """What writes: a chunk's vector goes with it."""
 SCHEMA = f"""
@@ -48,6 +51,7 @@ CREATE TABLE vectors (
 CREATE TABLE deletions (seq INTEGER PRIMARY KEY AUTOINCREMENT, chunk INTEGER NOT NULL);
 INSERT INTO meta VALUES ('count', '0'), ('epoch', '0');
 """
+
 HISTORY = """
 CREATE TABLE IF NOT EXISTS commits (
     number INTEGER PRIMARY KEY,
@@ -80,8 +84,8 @@ def create_file(directory: Path) -> None:
     sync_directory(directory)
 
 
-def open_file(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection, str]:
-    """A connection, and the URI options with which further ones are opened; None: a new ledger in memory.
+def open_file(path: Path | None) -> sqlite3.Connection:
+    """The one connection that writes; None: to a new ledger in memory.
 
     Raises:
         sqlite3.Error, LedgerDamaged, NotAStore, StoreError: If the file is not what it should be.
@@ -90,18 +94,12 @@ def open_file(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection
         connection = connect(None)
         connection.execute(CASCADING)
         connection.executescript(SCHEMA + HISTORY)
-        return connection, ""
-    if path.stat().st_size == 0:
-        raise LedgerDamaged(f"{path} is empty; restore it from a copy, nothing can rebuild it")
-    if read_only:
-        connection, options = _open_for_reading(path)
-    else:
-        connection, options = connect(path, "mode=rw"), "mode=rw"
-    try:
-        _check_identity(connection, path)
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
-        else:
+        return connection
+    refuse_empty(path)
+    with readers_stand_aside(path):
+        connection = connect(path, WRITABLE)
+        try:
+            check_identity(connection, path)
             connection.execute(CASCADING)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
@@ -109,47 +107,56 @@ def open_file(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
             connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
+            connection.execute("SELECT 1 FROM meta").fetchone()  # maps umi.db-shm while no reader can
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def refuse_empty(path: Path) -> None:
+    """SQLite takes a file without a byte for a new database.
+
+    Raises:
+        LedgerDamaged: If it is one.
+    """
+    if path.stat().st_size == 0:
+        raise LedgerDamaged(f"{path} is empty; restore it from a copy, nothing can rebuild it")
+
+
+def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
+    """A connection for reading beside the writer's, in its process, of the same file.
+
+    Raises:
+        StoreMoved: If the path names another file by now.
+    """
+    connection = connect(path, WRITABLE)
+    try:
+        prepare_for_reading(connection, path)
+        location.check()
     except BaseException:
         connection.close()
-        raise
-    return connection, options
-
-
-def _open_for_reading(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Where the directory can be written, readers share SQLite's lock files; else they do without."""
-    log = path.with_name(f"{FILE}-wal")
-    for options in ("mode=rw", "mode=ro", "mode=ro&immutable=1"):
-        if "immutable" in options and log.exists() and log.stat().st_size:
-            raise StoreReadOnly(
-                f"{path} has unfinished writes in {log.name} and its directory cannot be written; "
-                "open the store once where it can be, or copy it"
-            )
-        connection = _opened(path, options)
-        if connection is not None:
-            return connection, options
-    raise StoreError(f"{path} cannot be opened for reading; check its permissions")
-
-
-def _opened(path: Path, options: str) -> sqlite3.Connection | None:
-    """None: the directory does not allow these options."""
-    try:
-        connection = connect(path, options)
-    except sqlite3.OperationalError:
-        return None
-    try:
-        connection.execute("SELECT 1 FROM meta").fetchone()
-    except DATABASE_ERRORS as error:
-        connection.close()
-        if isinstance(error, sqlite3.OperationalError) and not isinstance(
-            as_umi_error(error, path, writing=False), LedgerDamaged
-        ):
-            return None
         raise
     return connection
 
 
-def _check_identity(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file of another program or of a newer umi."""
+def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
+    """Settings of a connection that only reads, and a look at whether it can read this file.
+
+    Raises:
+        NotAStore, LedgerDamaged, StoreError: As `check_identity`.
+    """
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{READING_CACHE_KIB}")
+    check_identity(connection, path)  # reads the first page, and so opens the log
+
+
+def check_identity(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file of another program or of a newer umi.
+
+    Raises:
+        NotAStore, StoreError, LedgerDamaged: As named.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise NotAStore(f"{path} is a SQLite file of another program; give umi a directory of its own")

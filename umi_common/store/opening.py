@@ -21,7 +21,7 @@ def open_core(path: str | os.PathLike[str] | None, embedder: Any, config: UmiCon
     """See `HybridStore.open`."""
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
-    directory = None if path is None else Path(path)
+    directory = None if path is None else Path(path).absolute()  # the program may change its working directory
     lock = None
     with ExitStack() as undo:
         if directory is not None and read_only:

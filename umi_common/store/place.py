@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from umi_common.store.highwater import FILE as MARK
-from umi_common.store.ledger_file import FILE, create_file
+from umi_common.store.ledger_file import FILE, create_file, sync_directory
 from umi_common.store.snapshot import FOLDER as LEXICAL
 
 LOCK = "umi.lock"
@@ -53,6 +53,7 @@ def locked_for_writing(directory: Path) -> WriterLock:
         StoreLocked, StoreReadOnly, StoreFull: As named.
     """
     check(directory)
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -61,6 +62,8 @@ def locked_for_writing(directory: Path) -> WriterLock:
     try:
         if not (directory / FILE).exists():
             create_file(directory)
+            for folder in made or [directory]:  # a new folder is an entry of its parent
+                sync_directory(folder.parent)
     except OSError as error:
         lock.release()
         raise StoreFull(f"{directory}: the disk refused the new store ({error.strerror})") from error

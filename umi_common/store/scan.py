@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from umi_common.errors import InputError, InvalidLimit
 from umi_common.filters import Filter, to_sql
 from umi_common.store.codec import Entry, decode
@@ -26,11 +28,17 @@ def scan(ledger: Ledger, where: Filter | None, after: str | None, limit: int) ->
         raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0, the chunks of one page")
     condition, parameters = ("1", []) if where is None else to_sql(where)
     sql = f"SELECT {ENTRY_COLUMNS} FROM chunks WHERE id > ? AND {condition} ORDER BY id LIMIT ?"
-    with ledger.snapshot() as connection:
-        rows = connection.execute(sql, (_checked(after), *parameters, limit)).fetchall()
-        if len(rows) < limit:
-            check_id_index(ledger, connection)
+    rows = ledger.steady(lambda: _page(ledger, sql, (_checked(after), *parameters, limit)))
     return [decode(Entry(*row)) for row in rows]
+
+
+def _page(ledger: Ledger, sql: str, parameters: tuple[Any, ...]) -> list[Any]:
+    """Rows; `parameters` end with the most there may be."""
+    with ledger.snapshot() as connection:
+        rows = connection.execute(sql, parameters).fetchall()
+        if len(rows) < parameters[-1]:
+            check_id_index(ledger, connection)
+    return rows
 
 
 def _checked(after: str | None) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreReadOnly
 
@@ -36,6 +36,16 @@ FULL = ("database or disk is full", "disk i/o error", "file too large")
 UNWRITABLE = ("readonly", "read-only")
 
 
+class ChangedWhileRead(StoreError):
+    """What was read is not of one moment; `Ledger.steady` reads it again."""
+
+
+def unwritable(error: Exception) -> bool:
+    """Whether SQLite refuses because a file cannot be written."""
+    said = str(error).lower()
+    return any(phrase in said for phrase in UNWRITABLE)
+
+
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
     """Our error for SQLite's, with what to do."""
     said = str(error).lower()
@@ -44,7 +54,7 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
         return StoreClosed("the store was closed while this call ran; open it again")
     if writing and any(phrase in said for phrase in FULL):
         return StoreFull(f"{where}: the disk refused the write ({error}); free space and repeat the call")
-    if any(phrase in said for phrase in UNWRITABLE):
+    if unwritable(error):
         return StoreReadOnly(f"{where} cannot be written ({error}); open it with read_only=True")
     if "locked" in said or "busy" in said:
         return StoreLocked(f"{where} stayed locked for {BUSY_SECONDS:g} s; another program holds it open for writing")
@@ -68,7 +78,7 @@ def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]
 def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
     """A connection that any one thread at a time may use; None: a database in memory.
 
-    `options` is the query part of SQLite's file URI: "mode=rwc", "mode=ro", "mode=ro&immutable=1".
+    `options` is the query part of SQLite's file URI: "mode=rwc", "mode=rw", "mode=ro&immutable=1".
     """
     name = ":memory:" if path is None else f"{path.resolve().as_uri()}?{options}"
     connection = sqlite3.connect(
@@ -134,16 +144,17 @@ class Lender:
             connection = self._idle.pop() if self._idle else None
         return self._open() if connection is None else connection
 
-    def take_back(self, connection: sqlite3.Connection) -> None:
-        """Ends what the borrower has begun."""
+    def take_back(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """Ends what the borrower has begun. True: SQLite's locks held what was read to one moment."""
         if connection.in_transaction:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
         with self._lock:
             if not self._closed:
                 self._idle.append(connection)
-                return
+                return True
         connection.close()
+        return True
 
     def close(self) -> None:
         """Close the idle now and the lent when they come back."""
@@ -177,9 +188,10 @@ class SoleLender:
             raise StoreClosed("the store is closed")
         return self._connection
 
-    def take_back(self, connection: sqlite3.Connection) -> None:
-        """Others may have it now."""
+    def take_back(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """Others may have it now. True: nobody wrote meanwhile."""
         self._lock.release()
+        return True
 
     def close(self) -> None:
         """Lend no more."""
@@ -187,15 +199,31 @@ class SoleLender:
             self._closed = True
 
 
+class Connections(Protocol):
+    """Lends connections for reading."""
+
+    def lend(self) -> sqlite3.Connection:
+        """A connection that no other thread has until it is taken back."""
+
+    def take_back(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """Whether what was read with it, or the error that was met, is of the file as it was in one moment."""
+
+    def close(self) -> None:
+        """Lend no more."""
+
+
 class Reading:
     """`with` this, a connection is lent; what SQLite raises meanwhile becomes ours.
 
     A class, because every search reads, and generators as context managers took a sixth of the time of that.
+
+    Raises:
+        ChangedWhileRead: At the end of the block, in place of whatever it raised, if it did not read one moment.
     """
 
     __slots__ = ("_connection", "_lender", "_path")
 
-    def __init__(self, lender: Lender | SoleLender, path: Path | None) -> None:
+    def __init__(self, lender: Connections, path: Path | None) -> None:
         self._lender, self._path = lender, path
 
     def __enter__(self) -> sqlite3.Connection:
@@ -206,6 +234,8 @@ class Reading:
         return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._lender.take_back(self._connection)
+        of_one_moment = self._lender.take_back(self._connection, error)
+        if not of_one_moment and (error is None or isinstance(error, Exception)):
+            raise ChangedWhileRead(f"{self._path} was changed while it was read; repeat the call") from error
         if isinstance(error, DATABASE_ERRORS):
             raise as_umi_error(error, self._path, writing=False) from error
