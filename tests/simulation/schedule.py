@@ -15,12 +15,12 @@ START = datetime(2024, 1, 1, tzinfo=timezone.utc)
 WORDS = ("red", "boat", "night", "train", "blue", "coast")
 IDS = tuple(f"c{number}" for number in range(12))
 TENANTS = ("ann", "bob")
-WRITES = ("add", "delete", "delete where", "rebuild", "compact", "repair")
+WRITES = ("add", "delete", "delete where", "rebuild", "compact", "repair", "reindex")
 STEPS_MIN, STEPS_MAX = 5, 24
 FAULTY_SHARE = 0.2
 """Of the steps that write: those in which the disk fails or the power goes."""
-SEARCH_CALLS = 4
-"""Most calls of the store in a search before one of which other steps may run."""
+IN_A_SEARCH = (1, 2, 3, 4, "stage 1", "stage 2", "stage 3", "LLM")
+"""Points at which other steps run: before a call of the store, when a stage begins, while the LLM thinks."""
 OF_A_WRITE = ("ledger.insert", "ledger.commit", "ledger.committed", "snapshot.files", "snapshot.publish")
 OF_A_REBUILD = ("rebuild.dropped", "snapshot.files", "snapshot.publish", "snapshot.published")
 """Points at which a write is held while others read."""
@@ -39,8 +39,7 @@ class Step:
     kind: str
     what: dict[str, Any] = field(default_factory=dict)
     during: tuple[tuple[int | str, tuple[Step, ...]], ...] = ()
-    """Steps in its midst: before the n-th call that a search makes of its store, or while a write is held at a
-    failpoint."""
+    """Steps in its midst: at a point `IN_A_SEARCH`, or while a write is held at a failpoint."""
     fault: Fault | None = None
 
 
@@ -67,7 +66,7 @@ def _lines(steps: tuple[Step, ...], indent: str) -> list[str]:
         fault = "" if step.fault is None else f"  [{step.fault.kind} at event {step.fault.at}, seed {step.fault.seed}]"
         lines.append(f"{indent}{number}. {step.kind} {said}{fault}".rstrip())
         for point, inner in step.during:
-            where = f"before its store call {point}" if isinstance(point, int) else f"held at {point}"
+            where = f"before its store call {point}" if isinstance(point, int) else f"at {point}"
             lines += [f"{indent}   {where}:", *_lines(inner, indent + "     ")]
     return lines
 
@@ -105,8 +104,8 @@ class _Maker:
             "reopen": 3,
             "open reader": 1,
             "close reader": 1,
-            "backup": 2,
-            "restore": 2,
+            "backup": 3,
+            "restore": 4,
             "swap": 1,
             "damage": 2,
             "crash": 2,
@@ -118,11 +117,11 @@ class _Maker:
         return made
 
     def step_write(self) -> Step:
-        kind = self.dice.choices(WRITES, (10, 3, 1, 2, 1, 1))[0]
+        kind = self.dice.choices(WRITES, (20, 6, 2, 4, 2, 2, 1))[0]
         step = self.write(kind)
         if self.dice.random() < FAULTY_SHARE:
             return Step(step.kind, step.what, fault=self.fault(10 if kind in WRITES[:3] else 40))
-        if self.dice.random() < 0.25:
+        if self.dice.random() < 0.25 and kind != "reindex":
             point = self.dice.choice(OF_A_WRITE if kind in WRITES[:3] else OF_A_REBUILD)
             reads = tuple(self.read() for _ in range(self.dice.randint(1, 2)))
             return Step(step.kind, step.what, ((point, reads),))
@@ -138,7 +137,9 @@ class _Maker:
         return Step(kind)
 
     def step_search(self) -> Step:
-        how = self.dice.choices(("search", "asearch", "context", "acontext", "many", "words"), (6, 4, 3, 1, 1, 2))[0]
+        how = self.dice.choices(
+            ("search", "asearch", "context", "acontext", "many", "gather", "words"), (12, 8, 6, 2, 1, 1, 4)
+        )[0]
         what: dict[str, Any] = {
             "how": how,
             "query": self.query(),
@@ -149,15 +150,18 @@ class _Maker:
         }
         if self.dice.random() < 0.15:
             what["hours"] = self.dice.randint(1, 48)
-        if self.dice.random() < 0.5 or how in ("many", "words"):
+        if self.dice.random() < 0.4 or how in ("many", "gather", "words"):
             return Step("search", what)
-        calls = sorted(self.dice.sample(range(1, SEARCH_CALLS + 1), self.dice.randint(1, 2)))
-        return Step("search", what, tuple((call, self.in_a_search()) for call in calls))
+        # Elsewhere the LLM thinks in a thread beside the search, and nothing tells which of them comes first.
+        thinks_alone = what["deep"] == "evidence" and how in ("search", "context")
+        points = [point for point in IN_A_SEARCH if point != "LLM" or thinks_alone]
+        chosen = self.dice.sample(points, self.dice.randint(1, 2))
+        return Step("search", what, tuple((point, self.in_a_search()) for point in chosen))
 
     def in_a_search(self) -> tuple[Step, ...]:
         steps = []
         for _ in range(self.dice.randint(1, 2)):
-            kind = self.dice.choices((*WRITES, "read"), (10, 3, 1, 1, 1, 1, 1))[0]
+            kind = self.dice.choices((*WRITES[:-1], "read"), (10, 3, 1, 1, 1, 1, 1))[0]
             steps.append(self.read() if kind == "read" else self.write(kind))
         return tuple(steps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import zlib
@@ -16,8 +17,9 @@ from schedule import WORDS
 from umi_common import DualRetriever, HybridStore, TokenBudget
 from umi_common.context.budget import AssemblyPolicy
 from umi_common.errors import IndexUnavailable, UmiError
+from umi_common.protocols import OnStage
 from umi_common.sim import VirtualClock
-from umi_common.types import TimeRange
+from umi_common.types import SearchResult, TimeRange
 
 BUDGET = TokenBudget(max_total=60, per_source_max=40, per_chunk_max=20)
 POLICY = AssemblyPolicy(neighbours=1)
@@ -73,15 +75,19 @@ def since(what: dict[str, Any], clock: VirtualClock) -> datetime | None:
     return clock.now() - timedelta(hours=what["hours"]) if "hours" in what else None
 
 
-def ask(store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualClock) -> Answer:
+def ask(
+    store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualClock, on_stage: OnStage | None = None
+) -> Answer:
     """Search in the way that a step says."""
     try:
-        return _asked(store, umi, what, clock)
+        return _asked(store, umi, what, clock, on_stage)
     except (IndexUnavailable, UmiError) as error:
         return Answer(error=type(error).__name__)
 
 
-def _asked(store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualClock) -> Answer:
+def _asked(
+    store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualClock, on_stage: OnStage | None
+) -> Answer:
     where = None if what["user"] is None else {"user": what["user"]}
     how, query, begin = what["how"], what["query"], since(what, clock)
     if how == "words":
@@ -101,9 +107,16 @@ def _asked(store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualC
         return Answer(names=sorted(context.ids), text=context.text)
     if how == "many":
         return _joined([_of(result) for result in umi.search_many([query, *WORDS[:2]], limit=what["limit"], **options)])
+    options["limit"] = what["limit"]
+    if how == "gather":
+        return _joined([_of(result) for result in clock.run(_gathered(umi, [query, *WORDS[:3]], options))])
     if how == "asearch":
-        return _of(clock.run(umi.asearch(query, limit=what["limit"], **options)))
-    return _of(umi.search(query, limit=what["limit"], **options))
+        return _of(clock.run(umi.asearch(query, on_stage=on_stage, **options)))
+    return _of(umi.search(query, on_stage=on_stage, **options))
+
+
+async def _gathered(umi: DualRetriever, queries: Sequence[str], options: dict[str, Any]) -> list[SearchResult]:
+    return list(await asyncio.gather(*(umi.asearch(query, **options) for query in queries)))
 
 
 def _of(result: Any) -> Answer:
@@ -132,18 +145,52 @@ def _words(text: str) -> int:
     return len(text.split())
 
 
-class Interrupted:
-    """A store of which every call may be preceded by other steps: what a user's own `Store` can do.
+class Points:
+    """Where in a search other steps may run: before a call of its store, when a stage begins, while the LLM thinks.
 
     Args:
-        store: Answers.
-        before: Told the number of each call, from 1, before it is passed on.
+        before: Told which point is reached: 1, 2, ... of the store's calls, "stage 1", ..., "LLM".
     """
 
-    def __init__(self, store: HybridStore, before: Callable[[int], None]) -> None:
-        self._store, self._before, self._calls = store, before, 0
+    def __init__(self, before: Callable[[int | str], None]) -> None:
+        self._before = before
+        self._calls = self._stages = 0
         self.failure: BaseException | None = None
-        """What `before` raised first: a search may take it for the store's and go on without."""
+        """What `before` raised first: a search may take it for a part's failure and go on without the part."""
+
+    def call(self) -> None:
+        """The store is called."""
+        self._calls += 1
+        self._reach(self._calls)
+
+    def on_stage(self, _name: str) -> Callable[[Any], None]:
+        """A stage begins; what is called when it ends."""
+        self._stages += 1
+        self._reach(f"stage {self._stages}")
+        return lambda _stage: None
+
+    def rewriter(self, reply: Callable[[str], str]) -> Callable[[str], str]:
+        """An LLM that thinks."""
+
+        def think(prompt: str) -> str:
+            self._reach("LLM")
+            return reply(prompt)
+
+        return think
+
+    def _reach(self, point: int | str) -> None:
+        try:
+            self._before(point)
+        except BaseException as error:
+            self.failure = self.failure or error
+            raise
+
+
+class Interrupted:
+    """A store of which every call is a point where other steps may run: what a user's own `Store` can do."""
+
+    def __init__(self, store: HybridStore, points: Points) -> None:
+        self._store, self._points = store, points
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
@@ -151,12 +198,7 @@ class Interrupted:
             return found
 
         def called(*args: Any, **options: Any) -> Any:
-            self._calls += 1
-            try:
-                self._before(self._calls)
-            except BaseException as error:
-                self.failure = self.failure or error
-                raise
+            self._points.call()
             return found(*args, **options)
 
         return called

@@ -25,7 +25,7 @@ import copies
 from faulty_disk import Disk
 from model import DIMENSIONS, AtOneStroke, Content, LawBroken, difference
 from schedule import CONFIGS, Schedule, Step
-from searching import Answer, Interrupted, ask, expected, rewrite, since
+from searching import Answer, Interrupted, Points, ask, expected, rewrite, since
 
 from umi_common import DualRetriever, HybridStore, UmiConfig
 from umi_common.errors import LedgerDamaged, UmiError
@@ -35,7 +35,9 @@ from umi_common.store.failpoints import armed
 
 PATIENCE_SECONDS = 2.0
 """How long a search may take while a write is held: some forty times what it needs."""
-EMBEDDING = ("add", "swap")
+LLM_SECONDS = 120.0
+"""How long the LLM may think: longer than any steps take that run meanwhile."""
+EMBEDDING = ("add", "swap", "reindex")
 """Steps in which texts are embedded."""
 
 
@@ -55,7 +57,7 @@ class World:
     def __init__(self, home: Path, schedule: Schedule) -> None:
         self.home, self.schedule = home, schedule
         self.clock = VirtualClock()
-        self.config = UmiConfig().replaced(**CONFIGS[schedule.config])
+        self.config = UmiConfig().replaced(rewrite={"timeout_seconds": LLM_SECONDS}, **CONFIGS[schedule.config])
         self.embedder = CountingEmbedder(HashEmbedder(DIMENSIONS))
         self.fresh = AtOneStroke(self.config, rewrite, self.clock)
         self.moments: list[Content] = [{}]
@@ -114,8 +116,8 @@ class World:
         self.store = HybridStore.open(self.path, embedder=self.embedder, config=self.config)
         self.umi = self.retriever(self.store)
 
-    def retriever(self, store: Any) -> DualRetriever:
-        return DualRetriever(store, rewriter=rewrite, config=self.config, clock=self.clock)
+    def retriever(self, store: Any, rewriter: Callable[[str], str] = rewrite) -> DualRetriever:
+        return DualRetriever(store, rewriter=rewriter, config=self.config, clock=self.clock)
 
     def close(self) -> None:
         """Close the store and its readers, as a user does."""
@@ -171,10 +173,17 @@ class World:
         """Open, and find one of these contents."""
         try:
             self.open()
+        except UmiError as error:
+            raise LawBroken(f"{why}, the store does not open: {type(error).__name__}: {error}") from error
+        self.found(allowed, why)
+
+    def found(self, allowed: Sequence[Content], why: str) -> None:
+        """The store that was just opened holds one of these, which is the content from now on, and is sound."""
+        try:
             ids = self.store.ids()
             chunks = self.store.get(ids)
         except UmiError as error:
-            raise LawBroken(f"{why}, the store does not open: {type(error).__name__}: {error}") from error
+            raise LawBroken(f"{why}, the store cannot be read: {type(error).__name__}: {error}") from error
         wrong = [difference(content, ids, chunks) for content in allowed]
         if all(wrong):
             raise LawBroken(f"{why}, it holds what it must not: {' | '.join(wrong)}")
@@ -268,6 +277,19 @@ class World:
     def do_compact(self, step: Step) -> None:
         self.write(step, self.content, self.store.compact)
 
+    def do_reindex(self, step: Step) -> None:
+        self.close()
+
+        def act() -> None:
+            try:
+                HybridStore.reindex(self.path, embedder=HashEmbedder(DIMENSIONS))
+            finally:
+                if self.disk.crashed is None:
+                    with self.disk.unwatched():
+                        self.open()
+
+        self.write(step, self.content, act)
+
     def do_repair(self, step: Step) -> None:
         self.write(step, self.content, self.store.repair)
 
@@ -308,16 +330,17 @@ class World:
         inner = dict(step.during)
         ran: list[Step] = []
 
-        def before(call: int) -> None:
-            for each in inner.get(call, ()):
+        def before(point: int | str) -> None:
+            for each in inner.pop(point, ()):
                 ran.append(each)
                 getattr(self, "do_" + each.kind.replace(" ", "_"))(each)
 
-        held = Interrupted(store, before)
-        with self.retriever(held) as interrupted:
-            answer = ask(held, interrupted, step.what, self.clock)
-        if held.failure is not None:
-            raise held.failure
+        points = Points(before)
+        held = Interrupted(store, points)
+        with self.retriever(held, points.rewriter(rewrite)) as interrupted:
+            answer = ask(held, interrupted, step.what, self.clock, points.on_stage)
+        if points.failure is not None:
+            raise points.failure
         return answer, all(each.kind in ("search", "status", "get") for each in ran)
 
     def do_open_reader(self, _step: Step) -> None:
@@ -409,10 +432,9 @@ class World:
                 if f"delete {mark}" not in str(error):
                     raise LawBroken(f"{why}, the store does not open: {error}") from error
                 mark.unlink()
-            else:
-                self.close()
-            self.disk.settle()
-        self.opened([content], why)
+                self.disk.settle()
+                self.opened([content], why)
+        self.found([content], why)
         for query in ("red", "boat night"):
             what = {"how": "search", "query": query, "user": None, "deep": "never", "limit": 10}
             answer = ask(self.store, self.umi, what, self.clock)
