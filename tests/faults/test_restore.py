@@ -1,4 +1,4 @@
-"""Copies of a store put back in every way, with writes and a crash afterwards: the copy's answers, or an error that helps.
+"""Copies of a store put back in every way, then written to, then a crash: the copy's answers, or an error that helps.
 
 A copy is one that docs/operate.md describes. It is put back file by file, so every set of files that an interrupted
 restore leaves is tried, beside what the folder held: the same store some writes later, or another of the same length.

@@ -243,13 +243,10 @@ class Disk:
     # SQLite's files
 
     def sqlite_opened(self, path: str) -> None:
-        if self._off:
-            return
         with self._lock, suppress(FileNotFoundError), self.unwatched():
             node = self._node(Path(path))
             assert isinstance(node, File)
-            if not node.of_sqlite:
-                node.of_sqlite, node.synced, node.edits = True, node.synced, []
+            node.of_sqlite = True
 
     def sqlite_read(self, path: str) -> int:
         if self.fault is None or self.fault.kind != "read fails" or self._off:

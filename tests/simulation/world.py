@@ -423,17 +423,16 @@ class World:
 
     def reopened_after_user(self, content: Content, why: str) -> None:
         """Open after the user has moved files; an error that tells to delete umi.mark is obeyed."""
-        with self.disk.unwatched():
+        self.disk.settle()
+        try:
+            self.open()
+        except LedgerDamaged as error:
+            mark = self.path / "umi.mark"
+            if f"delete {mark}" not in str(error):
+                raise LawBroken(f"{why}, the store does not open: {error}") from error
+            mark.unlink()
             self.disk.settle()
-            try:
-                self.open()
-            except LedgerDamaged as error:
-                mark = self.path / "umi.mark"
-                if f"delete {mark}" not in str(error):
-                    raise LawBroken(f"{why}, the store does not open: {error}") from error
-                mark.unlink()
-                self.disk.settle()
-                self.opened([content], why)
+            self.opened([content], why)
         self.found([content], why)
         for query in ("red", "boat night"):
             what = {"how": "search", "query": query, "user": None, "deep": "never", "limit": 10}
