@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -45,8 +45,8 @@ def _said(chunk: Chunk | None) -> str:
 class AtOneStroke:
     """Answers of stores into which a content went in one write, and nothing before or after."""
 
-    def __init__(self, config: UmiConfig, rewrite: Callable[[str], str], clock: VirtualClock) -> None:
-        self._config, self._rewrite, self._clock = config, rewrite, clock
+    def __init__(self, config: UmiConfig, llm: Any, clock: VirtualClock) -> None:
+        self._config, self._llm, self._clock = config, llm, clock
         self._known: OrderedDict[tuple[Any, ...], tuple[HybridStore, DualRetriever]] = OrderedDict()
 
     def of(self, content: Content) -> tuple[HybridStore, DualRetriever]:
@@ -55,7 +55,7 @@ class AtOneStroke:
         if key not in self._known:
             store = HybridStore.open(embedder=HashEmbedder(DIMENSIONS), config=self._config)
             store.add([content[id] for id in sorted(content)])
-            umi = DualRetriever(store, rewriter=self._rewrite, config=self._config, clock=self._clock)
+            umi = DualRetriever(store, rewriter=self._llm, config=self._config, clock=self._clock)
             self._known[key] = (store, umi)
             if len(self._known) > STORES_KEPT:
                 self._close(*self._known.popitem(last=False)[1])

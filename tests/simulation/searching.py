@@ -70,15 +70,34 @@ def rewrite(prompt: str) -> str:
     return json.dumps([f"{WORDS[number % 6]} {WORDS[number // 6 % 6]}", WORDS[number // 36 % 6]])
 
 
-def since(what: dict[str, Any], clock: VirtualClock) -> datetime | None:
+class Llm:
+    """An LLM that needs no thread on an event loop, where time would pass while the thread runs."""
+
+    name = "llm"
+
+    def __init__(self, thinking: Callable[[], None] = lambda: None) -> None:
+        self._thinking = thinking
+
+    def complete(self, prompt: str) -> str:
+        """Two variations, after other steps have run."""
+        self._thinking()
+        return rewrite(prompt)
+
+    async def acomplete(self, prompt: str) -> str:
+        """Two variations."""
+        return rewrite(prompt)
+
+
+def since(what: dict[str, Any]) -> datetime | None:
     """The beginning of the search's time range."""
-    return clock.now() - timedelta(hours=what["hours"]) if "hours" in what else None
+    now: datetime = what["now"]
+    return now - timedelta(hours=what["hours"]) if "hours" in what else None
 
 
 def ask(
     store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualClock, on_stage: OnStage | None = None
 ) -> Answer:
-    """Search in the way that a step says."""
+    """Search in the way that a step says, at the moment `what["now"]`."""
     try:
         return _asked(store, umi, what, clock, on_stage)
     except (IndexUnavailable, UmiError) as error:
@@ -89,13 +108,13 @@ def _asked(
     store: Any, umi: DualRetriever, what: dict[str, Any], clock: VirtualClock, on_stage: OnStage | None
 ) -> Answer:
     where = None if what["user"] is None else {"user": what["user"]}
-    how, query, begin = what["how"], what["query"], since(what, clock)
+    how, query, begin = what["how"], what["query"], since(what)
     if how == "words":
         found = store.search_lexical(query, k=what["limit"], where=where)
         return Answer(found, names=[id for id, _ in found]) if begin is None else Answer()
     deep = what["deep"] != "never"
     umi = umi.with_config(routing={"mode": what["deep"] if deep else "never"})
-    options: dict[str, Any] = {"where": where, "deep_search": deep}
+    options: dict[str, Any] = {"where": where, "deep_search": deep, "now": what["now"]}
     if begin is not None:
         options["time_range"] = TimeRange(begin, None)
     if how in ("context", "acontext"):
@@ -169,14 +188,9 @@ class Points:
         self._reach(f"stage {self._stages}")
         return lambda _stage: None
 
-    def rewriter(self, reply: Callable[[str], str]) -> Callable[[str], str]:
-        """An LLM that thinks."""
-
-        def think(prompt: str) -> str:
-            self._reach("LLM")
-            return reply(prompt)
-
-        return think
+    def thinking(self) -> None:
+        """The LLM thinks."""
+        self._reach("LLM")
 
     def _reach(self, point: int | str) -> None:
         try:

@@ -18,6 +18,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import copies
 from faulty_disk import Disk
 from model import DIMENSIONS, AtOneStroke, Content, LawBroken, difference
 from schedule import CONFIGS, Schedule, Step
-from searching import Answer, Interrupted, Points, ask, expected, rewrite, since
+from searching import Answer, Interrupted, Llm, Points, ask, expected, since
 
 from umi_common import DualRetriever, HybridStore, UmiConfig
 from umi_common.errors import LedgerDamaged, UmiError
@@ -59,7 +60,7 @@ class World:
         self.clock = VirtualClock()
         self.config = UmiConfig().replaced(rewrite={"timeout_seconds": LLM_SECONDS}, **CONFIGS[schedule.config])
         self.embedder = CountingEmbedder(HashEmbedder(DIMENSIONS))
-        self.fresh = AtOneStroke(self.config, rewrite, self.clock)
+        self.fresh = AtOneStroke(self.config, Llm(), self.clock)
         self.moments: list[Content] = [{}]
         self.pending: Content | None = None
         """What a write under way makes of the content."""
@@ -118,8 +119,8 @@ class World:
         self.store = HybridStore.open(self.path, embedder=self.embedder, config=self.config)
         self.umi = self.retriever(self.store)
 
-    def retriever(self, store: Any, rewriter: Callable[[str], str] = rewrite) -> DualRetriever:
-        return DualRetriever(store, rewriter=rewriter, config=self.config, clock=self.clock)
+    def retriever(self, store: Any, rewriter: Llm | None = None) -> DualRetriever:
+        return DualRetriever(store, rewriter=rewriter or Llm(), config=self.config, clock=self.clock)
 
     def close(self) -> None:
         """Close the store and its readers, as a user does."""
@@ -317,7 +318,8 @@ class World:
 
     def do_search(self, step: Step) -> None:
         reader = self.readers[0] if step.what["reader"] and self.readers else (self.store, self.umi)
-        first, begin = len(self.moments) - 1, since(step.what, self.clock)
+        step = replace(step, what={**step.what, "now": self.clock.now()})
+        first, begin = len(self.moments) - 1, since(step.what)
         answer, quiet = self.asked(step, *reader)
         moments = list(self.moments[first:]) + ([] if self.pending is None else [self.pending])
         if answer.error and not quiet:
@@ -342,7 +344,7 @@ class World:
 
         points = Points(before)
         held = Interrupted(store, points)
-        with self.retriever(held, points.rewriter(rewrite)) as interrupted:
+        with self.retriever(held, Llm(points.thinking)) as interrupted:
             answer = ask(held, interrupted, step.what, self.clock, points.on_stage)
         if points.failure is not None:
             raise points.failure
@@ -440,7 +442,14 @@ class World:
             self.opened([content], why)
         self.found([content], why)
         for query in ("red", "boat night"):
-            what = {"how": "search", "query": query, "user": None, "deep": "never", "limit": 10}
+            what = {
+                "how": "search",
+                "query": query,
+                "user": None,
+                "deep": "never",
+                "limit": 10,
+                "now": self.clock.now(),
+            }
             answer = ask(self.store, self.umi, what, self.clock)
             expected(answer, [ask(*self.fresh.of(content), what, self.clock)], {"query": query, "why": why})
 
