@@ -34,8 +34,8 @@ from umi_common.sim import CountingEmbedder, HashEmbedder, VirtualClock
 from umi_common.store import lexical_arm
 from umi_common.store.failpoints import armed
 
-PATIENCE_SECONDS = 2.0
-"""How long a search may take while a write is held: some forty times what it needs."""
+PATIENCE_SECONDS = 10.0
+"""How long a search may take while a write is held: two hundred times what it needs, for machines that are busy."""
 LLM_SECONDS = 120.0
 """How long the LLM may think: longer than any steps take that run meanwhile."""
 EMBEDDING = ("add", "swap", "reindex")
