@@ -1,0 +1,23 @@
+"""A store through seeded schedules of writes, searches, copies, faults and crashes: the laws of `world` hold."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import sqlite_files
+from simulate import run_for
+
+SECONDS = float(os.environ.get("UMI_SIMULATION_SECONDS", "30"))
+"""UMI_SIMULATION_SECONDS=600 runs the long form."""
+FIRST = int(os.environ.get("UMI_SIMULATION_SEED", "0"))
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sqlite_files.usable(), reason="SQLite's files cannot be watched on this machine"),
+]
+
+
+def test_the_laws_hold_through_every_schedule(record_property):
+    seeds, failed = run_for(SECONDS, FIRST)
+    record_property("seeds", seeds)
+    assert failed is None, f"\n{failed}"
