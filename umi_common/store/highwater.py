@@ -10,15 +10,16 @@ import json
 import logging
 import os
 import zlib
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from umi_common.errors import LedgerDamaged
 from umi_common.store.followed import MARK
-from umi_common.store.history import Mark
+from umi_common.store.history import Mark, sessions_of
 from umi_common.store.ledger import Ledger
 from umi_common.store.location import inode_of
+from umi_common.store.sqlite import DATABASE_ERRORS, connect
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,30 @@ class HighWater:
                 values = json.loads(body)
                 return Acknowledged(Mark(*values["mark"]), str(values["session"]), bool(values["closed"]))
         return Acknowledged()
+
+    def refuse_foreign_log(self, file: Path) -> None:
+        """Before a ledger is opened: SQLite would replay the log of another file into this one, page by page.
+
+        A session's name is written to the file before its first write goes to the log, so both name the same session.
+
+        Raises:
+            LedgerDamaged: If they do not; neither has been changed then.
+        """
+        log = file.with_name(f"{file.name}-wal")
+        if not log.exists() or not log.stat().st_size:
+            return
+        try:
+            with closing(connect(file, "mode=ro&immutable=1")) as alone, closing(connect(file, "mode=ro")) as together:
+                in_file, with_log = sessions_of(alone), sessions_of(together)
+        except DATABASE_ERRORS:
+            return  # opening says what is wrong
+        # Another process may have kept SQLite from writing the newest name to the file; then the mark does not name it.
+        fitting = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
+        if with_log and next(iter(in_file), "") not in fitting:
+            raise LedgerDamaged(
+                f"{log} is not the log of this {file.name}, which another session wrote; delete {log.name} and "
+                f"{file.name}-shm if {file.name} is a copy that you put back, else restore both from a copy"
+            )
 
     def check(self, acknowledged: Acknowledged, ledger: Ledger, now: Mark) -> None:
         """Compare the mark, read before the ledger, with the ledger, which stands at `now`.

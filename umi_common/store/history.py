@@ -67,6 +67,12 @@ def _commit(connection: sqlite3.Connection, select: str, *parameters: int) -> Co
     return Commit(number, seq, deletion, row[3])
 
 
+def sessions_of(connection: sqlite3.Connection) -> list[str]:
+    """Names of the last sessions that wrote, newest first."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'session'").fetchone()
+    return [] if row is None else str(row[0]).split()
+
+
 def last_number(connection: sqlite3.Connection, table: str) -> int:
     """The largest number that a row of the table ever had; 0: none had one.
 

@@ -17,7 +17,7 @@ from umi_common.errors import LedgerDamaged
 from umi_common.pool import Vectors
 from umi_common.store.codec import DIGEST_BYTES, Entry, Head, checked, encode_vectors, head_check
 from umi_common.store.failpoints import failpoint
-from umi_common.store.history import Commit, Mark, commit_at, last_commit, last_number, whole_number
+from umi_common.store.history import Commit, Mark, commit_at, last_commit, last_number, sessions_of, whole_number
 from umi_common.store.ledger_access import LedgerAccess
 from umi_common.store.ledger_file import HISTORY
 from umi_common.store.ledger_rows import read_deleted, read_vectors, select_by_seq
@@ -27,6 +27,8 @@ ROWS_AT_ONCE = 1_000
 """Whole rows in memory while all are read."""
 COMMITS_KEPT = 100_000
 """Commits that stay listed, the newest, some 5 MB. An index that is older is made anew."""
+SESSIONS_KEPT = 16
+"""Names of the newest sessions that stay listed."""
 DELETIONS_KEPT = 50_000
 """Deletions that stay listed, the newest, some 0.5 MB. A process that reads and knows none of them loads everything."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
@@ -94,12 +96,14 @@ class Ledger(LedgerAccess):
                 # A new ledger, or one that was written to by a program that keeps no history: a lineage begins.
                 row = (last.number + 1, mark.seq, mark.deletion, secrets.token_bytes(DIGEST_BYTES))
                 connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
-            connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (session,))
+            sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('session', ?)", (sessions,))
         return session if self.checkpoint() else ""
 
     def session(self) -> str:
         """Name of the last session that wrote; "": none has."""
-        return self.meta().get("session", "")
+        with self.reading() as connection:
+            return next(iter(sessions_of(connection)), "")
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether the ledger once stood where `mark` says: what was made of it then needs only what came since."""

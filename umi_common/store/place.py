@@ -9,6 +9,7 @@ from filelock import FileLock, Timeout
 
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from umi_common.store.highwater import FILE as MARK
+from umi_common.store.highwater import HighWater
 from umi_common.store.ledger_file import FILE, create_file, sync_directory
 from umi_common.store.snapshot import FOLDER as LEXICAL
 
@@ -64,6 +65,7 @@ def locked_for_writing(directory: Path) -> WriterLock:
             create_file(directory)
             for folder in made or [directory]:  # a new folder is an entry of its parent
                 sync_directory(folder.parent)
+        HighWater(directory).refuse_foreign_log(directory / FILE)
     except OSError as error:
         lock.release()
         raise StoreFull(f"{directory}: the disk refused the new store ({error.strerror})") from error
