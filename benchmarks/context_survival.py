@@ -9,7 +9,7 @@ from typing import Any
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_common.types import Hit
 
 ENCODING = "cl100k_base"

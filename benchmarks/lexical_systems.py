@@ -40,8 +40,8 @@ def material(spec: Spec) -> tuple[list[str], list[str]]:
 
 def _umi(spec: Spec, *, held: bool) -> Build:
     from umi_common.config import AnalyzerConfig, LexicalConfig
-    from umi_common.store.analyzer import Analyzer
-    from umi_common.store.lexical import PostingsIndex
+    from umi_common.stores.lexical.analyzer import Analyzer
+    from umi_common.stores.lexical.index import PostingsIndex
 
     texts, questions = material(spec)
     config = LexicalConfig()

@@ -16,8 +16,8 @@ from typing import Any
 from benchmarks.harness import Plan, Row, alternated, timing
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, TokenBudget
-from umi_common.context.encodings import load_encoding
-from umi_common.context.tokens import Counter, counter_for
+from umi_common.context.tokens.counter import Counter, counter_for
+from umi_common.context.tokens.encodings import load_encoding
 from umi_common.types import Chunk, Hit
 
 SIZES = (0,)

@@ -26,7 +26,7 @@ from umi_common.embedders import default_embedder
 from umi_common.ingest import ingest
 from umi_common.protocols import Embedder
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 SIZES = (200_000,)
 FILES = 8
@@ -168,7 +168,7 @@ def main(store: str, docs: str, system: str, embedder: str, kill: str) -> None:
         with open_store() as opened:
             report = ingest(opened, [docs], checkpoint=f"{store}.checkpoint", relative_to=docs, stop=between)
     else:
-        from umi_common.ingest_ray import ingest_on_ray
+        from umi_common.ingest.ray.run import ingest_on_ray
 
         report = ingest_on_ray(
             open_store,

@@ -22,7 +22,7 @@ from benchmarks.corpus import NOW, make_chunks, make_corpus, make_vectors, quest
 from benchmarks.harness import Plan, Row
 from umi_common.embedders import CallableEmbedder
 from umi_common.protocols import Probe
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 SIZES = (10_000, 40_000)
 DIM = 384
@@ -126,7 +126,7 @@ def _opened(system: str, home: Path) -> Any:
     sys.path.insert(0, str(TESTS))
     from edge_client import EdgeClient
 
-    from umi_common.store.qdrant import QdrantStore
+    from umi_common.stores.qdrant import QdrantStore
 
     (home / "shard").mkdir()
     client = EdgeClient(home / "shard")

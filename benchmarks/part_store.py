@@ -24,7 +24,7 @@ from benchmarks.harness import Plan, Row
 from umi_common.embedders import CallableEmbedder
 from umi_common.pool import Vectors
 from umi_common.protocols import Probe
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 SIZES = (10_000, 100_000)

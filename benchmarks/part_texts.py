@@ -12,8 +12,8 @@ from benchmarks.corpus import make_corpus, word
 from benchmarks.harness import Plan, Row
 from benchmarks.oracle import tied_at
 from umi_common.config import AnalyzerConfig, LexicalConfig
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.lexical import PostingsIndex
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import PostingsIndex
 
 WHAT = "texts and ties"
 SIZES = (0,)

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.corpus import Corpus, looked_up, make_chunks, make_corpus, make_vectors, question_vectors, word
 from benchmarks.harness import Spec
 from umi_common.pool import Vectors
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 BATCH = 5_000
 OUT = Path(__file__).parent / "out"

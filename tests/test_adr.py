@@ -8,10 +8,10 @@ import pytest
 
 from umi_common.config import REWRITE_TEMPLATE
 from umi_common.errors import EmptyQuery, InvalidLimit, QueryTooLong
-from umi_common.request import LIMIT_MAX, QUERY_BYTES_MAX
 from umi_common.retriever import DualRetriever
+from umi_common.search.request import LIMIT_MAX, QUERY_BYTES_MAX
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM, SimLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from umi_common.arms import Arm
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.retriever import DualRetriever
+from umi_common.search.extra_arms import Arm
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)

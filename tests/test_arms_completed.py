@@ -2,11 +2,11 @@
 
 import pytest
 
-from umi_common.arms import Arm
 from umi_common.config import UmiConfig
 from umi_common.retriever import DualRetriever
+from umi_common.search.extra_arms import Arm
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 

@@ -17,9 +17,9 @@ import typer
 from typer.testing import CliRunner
 
 from umi_common.cli import app, main
-from umi_common.cli.keeping import human_bytes
+from umi_common.cli.maintenance import human_bytes
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 sys.path.insert(0, str(Path(__file__).parent / "files"))
@@ -145,11 +145,13 @@ def test_status_is_read_by_people(store):
 
 
 def test_status_says_what_is_out_of_action_and_what_to_do(store, monkeypatch):
-    failing = "umi_common.store.lexical.PostingsIndex.add"
+    failing = "umi_common.stores.lexical.index.PostingsIndex.add"
     with HybridStore.open(store) as opened, monkeypatch.context() as patch:
         patch.setattr(failing, lambda *_: 1 / 0)
         opened.add([Chunk("x", "One more.")])
-        patch.setattr("umi_common.cli.keeping.opened_without_model", lambda *_, **__: contextlib.nullcontext(opened))
+        patch.setattr(
+            "umi_common.cli.maintenance.opened_without_model", lambda *_, **__: contextlib.nullcontext(opened)
+        )
         shown = run("status", "--store", store)
         said = run("status", "--store", store, "--json")
         opened.delete(["x"])

@@ -10,7 +10,7 @@ import pytest
 from umi_common.config import RewriteConfig, RoutingConfig, UmiConfig
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FAULTS, FaultyLLM, HashEmbedder, ScriptedLLM, VirtualClock
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 from umi_langchain import UmiRetriever as LangChainRetriever
 from umi_llamaindex import UmiRetriever as LlamaIndexRetriever

@@ -12,7 +12,7 @@ from umi_common.demo.run import STDLIB_QUESTIONS, open_standard_library, run
 from umi_common.demo.story import NOW, REWRITES, conversation
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 RIGHT_ANSWERS = {
     "run a coroutine with a timeout": {"asyncio.tasks.wait_for", "asyncio.timeouts.timeout"},

@@ -27,7 +27,7 @@ MODULES = (
     "umi_common.ingest",
     "umi_common.migrate",
     "umi_common.sim",
-    "umi_common.store.qdrant",
+    "umi_common.stores.qdrant",
     "umi_common.tenants",
 )
 """Whose `__all__` is public beside the pinned names."""

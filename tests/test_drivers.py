@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from umi_common.calls import Call, Failure
-from umi_common.drivers import adrive, drive
-from umi_common.threads import Threads
+from umi_common.runtime.calls import Call, Failure
+from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.workers import Threads
 
 
 @pytest.fixture()

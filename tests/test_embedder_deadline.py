@@ -15,8 +15,8 @@ from umi_common.errors import EmbedderError, SearchUnavailable
 from umi_common.protocols import Probe
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder, ScriptedLLM
-from umi_common.store.hybrid import HybridStore
-from umi_common.store.query_embedder import FAILURES, PAUSE_SECONDS, QueryEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.query_embedder import FAILURES, PAUSE_SECONDS, QueryEmbedder
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)

@@ -11,13 +11,13 @@ from datetime import datetime, timezone
 
 import pytest
 
-from umi_common.calls import Call
-from umi_common.drivers import adrive
 from umi_common.errors import StoreForked
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.calls import Call
+from umi_common.runtime.drivers import adrive
+from umi_common.runtime.workers import Threads
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
-from umi_common.store.hybrid import HybridStore
-from umi_common.threads import Threads
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)

@@ -12,7 +12,7 @@ from umi_common.embedders import AbsentEmbedder
 from umi_common.errors import CopyDiffers, EmbedderError, ReindexRequired, StoreError
 from umi_common.migrate import content_hash, migrate
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -41,7 +41,7 @@ def hybrid(path=None, embedder=ABSENT):
 
 def qdrant(path=None):
     client = pytest.importorskip("qdrant_client").QdrantClient(":memory:")
-    from umi_common.store.qdrant import QdrantStore
+    from umi_common.stores.qdrant import QdrantStore
 
     return QdrantStore(client, "notes", ABSENT)
 

@@ -17,7 +17,7 @@ from umi_common.errors import (
     InvalidVector,
     QueryTooLong,
 )
-from umi_common.request import Request
+from umi_common.search.request import Request
 from umi_common.types import TimeRange
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)

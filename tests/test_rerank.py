@@ -15,7 +15,7 @@ from umi_common.config import RerankConfig, UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 from umi_langchain import UmiRetriever as LangChainRetriever
 from umi_llamaindex import UmiRetriever as LlamaIndexRetriever

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from umi_common.arms import Arm
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, EmbedderError, EmptyQuery, ReindexRequired, SearchUnavailable
 from umi_common.retriever import DualRetriever
+from umi_common.search.extra_arms import Arm
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, TimeRange
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)

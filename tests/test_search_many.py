@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from umi_common.calls import Call, Failure
 from umi_common.config import UmiConfig
-from umi_common.drivers import drive
 from umi_common.embedders import default_embedder
 from umi_common.errors import EmptyQuery, InputError, InvalidVector, SearchUnavailable
 from umi_common.evaluation.beir import Keys, load_beir
 from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
+from umi_common.runtime.calls import Call, Failure
+from umi_common.runtime.drivers import drive
+from umi_common.runtime.together import together
+from umi_common.runtime.workers import CARRIERS_MAX, TOGETHER_MAX, Threads
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder, ScriptedLLM
-from umi_common.store import candidates
-from umi_common.store.hybrid import HybridStore
-from umi_common.threads import CARRIERS_MAX, TOGETHER_MAX, Threads
-from umi_common.together import together
+from umi_common.stores.embedded import candidates
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 CONVERSATION = Path(__file__).parents[1] / ".." / "shared" / "data" / "locomo" / "conv-26"

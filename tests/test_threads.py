@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from umi_common import threads as module
-from umi_common.calls import Call, Failure
-from umi_common.drivers import adrive
-from umi_common.threads import TOGETHER_MAX, Threads
+from umi_common.runtime import workers as module
+from umi_common.runtime.calls import Call, Failure
+from umi_common.runtime.drivers import adrive
+from umi_common.runtime.workers import TOGETHER_MAX, Threads
 
 
 @pytest.fixture()

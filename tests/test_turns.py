@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from umi_common import turns as module
-from umi_common.turns import Turns
+from umi_common.runtime import turns as module
+from umi_common.runtime.turns import Turns
 
 
 def in_threads(work, count):

@@ -16,10 +16,13 @@ import pytest
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.sim import CountingEmbedder, HashEmbedder, ScriptedLLM
-from umi_common.store import calibration, candidates, cosines, dense
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.lexical import PostingsIndex
-from umi_common.store.scorer import Scorer
+from umi_common.stores import corpus_stats as calibration
+from umi_common.stores.dense import cosines
+from umi_common.stores.dense import exact as dense
+from umi_common.stores.embedded import candidates
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import PostingsIndex
+from umi_common.stores.lexical.scorer import Scorer
 
 WORDS = "boat river boiler canal mortgage survey roof cousin house market".split()  # noqa: SIM905
 VARIATIONS = ["boat on the river", "roof survey", "market house"]

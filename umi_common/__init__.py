@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from umi_common.errors import UmiError
     from umi_common.protocols import Embedder, Reranker, Rewriter
     from umi_common.retriever import DualRetriever
-    from umi_common.store.hybrid import HybridStore
+    from umi_common.stores.embedded.hybrid import HybridStore
     from umi_common.types import Chunk, Hit, SearchResult, TimeRange
 
 __version__ = "0.1.0"
@@ -28,7 +28,7 @@ _HOMES = {
     "DualRetriever": "umi_common.retriever",
     "Embedder": "umi_common.protocols",
     "Hit": "umi_common.types",
-    "HybridStore": "umi_common.store.hybrid",
+    "HybridStore": "umi_common.stores.embedded.hybrid",
     "Reranker": "umi_common.protocols",
     "Rewriter": "umi_common.protocols",
     "SearchResult": "umi_common.types",

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import ConfigError, EmbedderError
-from umi_common.forks import give_lock
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
+from umi_common.runtime.forks import give_lock
 
 DEFAULT_NAME = "wordllama/l2_supercat_256"
 DEFAULT_DIM = 256

@@ -15,22 +15,22 @@ from typing import Any
 
 from typing_extensions import Self, Unpack
 
-from umi_common.arms import Arm, Arms
-from umi_common.calls import Body
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-from umi_common.drivers import adrive, drive
 from umi_common.errors import InputError
-from umi_common.line import context_body, search_body
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
-from umi_common.query.rewrite import Rewriting, as_rewriter
+from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
-from umi_common.recall import Parts
-from umi_common.request import Request, SearchOptions, SharedOptions, Where
-from umi_common.rerank import Reranking, as_reranker
-from umi_common.threads import Threads
-from umi_common.together import together
+from umi_common.runtime.calls import Body
+from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.together import together
+from umi_common.runtime.workers import Threads
+from umi_common.search.extra_arms import Arm, Arms
+from umi_common.search.pipeline import context_body, search_body
+from umi_common.search.recall import Parts
+from umi_common.search.request import Request, SearchOptions, SharedOptions, Where
+from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.types import SearchResult, TimeRange
 
 __all__ = ["DualRetriever", "Strategy", "Where"]
@@ -47,7 +47,7 @@ class DualRetriever:
         rewriter: An LLM: a `Rewriter`, a LangChain or LlamaIndex model, or a function from prompt to reply.
             None: no deep search, everything else works.
         reranker: A `Reranker`, a cross-encoder or a function (query, texts) -> scores, for the best candidates.
-        arms: Further ways to find chunks (`umi_common.arms.Arm`), fused with the store's two.
+        arms: Further ways to find chunks (`umi_common.search.extra_arms.Arm`), fused with the store's two.
         config: Every setting; see `UmiConfig`.
         clock: Gives the present as an aware datetime; for tests and replays.
 

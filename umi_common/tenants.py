@@ -20,9 +20,9 @@ from typing import Any
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import InputError, StoreClosed, StoreError, StoreForked, StoreLocked, StoreReadOnly
-from umi_common.store.hybrid import HybridStore
-from umi_common.store.ledger_file import FILE
-from umi_common.store.place import WriterLock
+from umi_common.stores.embedded.directory import WriterLock
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.ledger.file import FILE
 from umi_common.tenant_names import directory_name, tenant_of
 
 __all__ = ["StoreInUse", "Tenants"]

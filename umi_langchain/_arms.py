@@ -9,10 +9,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
-from umi_common.arms import Arm
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
-from umi_common.records import PlaceKeys
+from umi_common.framework_records import PlaceKeys
+from umi_common.search.extra_arms import Arm
 from umi_common.types import Chunk, TimeRange
 from umi_langchain._convert import to_chunks
 
@@ -39,7 +39,7 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
         return finder
     if not isinstance(finder, (BaseRetriever, VectorStore)):
         raise ConfigError(
-            f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.arms.Arm"
+            f"arm {type(finder).__name__}: expected a BaseRetriever, a VectorStore or umi_common.search.extra_arms.Arm"
         )
 
     def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> list[tuple[Chunk | str, float]]:

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list
 
 from umi_common.errors import InputError
-from umi_common.request import checked_query
+from umi_common.search.request import checked_query
 from umi_common.types import SearchResult
 from umi_langchain._convert import to_scored_documents
 from umi_langchain._trace import astages, stages, tell_losses

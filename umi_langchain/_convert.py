@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.explain import reasons
-from umi_common.records import PlaceKeys, collection_pages, to_chunk, to_metadata
+from umi_common.framework_records import PlaceKeys, collection_pages, to_chunk, to_metadata
 from umi_common.types import Chunk, Hit
 
 START_INDEX = "start_index"

@@ -19,11 +19,11 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Scope, parse_filter
+from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Store
-from umi_common.records import PlaceKeys
-from umi_common.request import checked_limit
 from umi_common.retriever import DualRetriever
-from umi_common.store.hybrid import HybridStore
+from umi_common.search.request import checked_limit
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_langchain import _batch
 from umi_langchain._arms import as_arm

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, create_model
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import InputError
-from umi_common.records import read_time
+from umi_common.framework_records import read_time
 from umi_common.types import SearchResult, TimeRange
 from umi_langchain._convert import to_scored_documents
 from umi_langchain.retriever import UmiRetriever

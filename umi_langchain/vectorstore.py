@@ -12,9 +12,9 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.records import PlaceKeys
+from umi_common.framework_records import PlaceKeys
 from umi_common.retriever import DualRetriever, Where
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult
 from umi_langchain._convert import as_documents, to_chunks, to_document, with_ids
 from umi_langchain._rerank import reranker_of

@@ -9,10 +9,10 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore
 
-from umi_common.arms import Arm
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
-from umi_common.records import PlaceKeys
+from umi_common.framework_records import PlaceKeys
+from umi_common.search.extra_arms import Arm
 from umi_common.types import Chunk, TimeRange
 from umi_llamaindex._candidates import text_of
 from umi_llamaindex._convert import to_chunks
@@ -39,7 +39,7 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
     if isinstance(finder, Arm):
         return finder
     if not isinstance(finder, BaseRetriever):
-        raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.arms.Arm")
+        raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.search.extra_arms.Arm")
 
     def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> Found:
         return _ranked(finder.retrieve(query), k, keys)

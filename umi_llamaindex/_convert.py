@@ -24,7 +24,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from umi_common.errors import ConfigError, InvalidChunk
-from umi_common.records import PlaceKeys, collection_pages, plain_metadata, to_chunk, to_metadata
+from umi_common.framework_records import PlaceKeys, collection_pages, plain_metadata, to_chunk, to_metadata
 from umi_common.types import Chunk, Hit
 
 NODE_CONTENT = "_node_content"

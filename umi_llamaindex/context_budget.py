@@ -14,10 +14,10 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, Query
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.parts import ContextPart
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.records import read_time
+from umi_common.framework_records import read_time
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._candidates import positions_of, scores_of, text_of
 from umi_llamaindex._convert import SOURCE_KEY, START, to_node

@@ -13,13 +13,13 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import FilterError
 from umi_common.filters import scope
-from umi_common.records import content_id, read_time
-from umi_common.request import QUERY_BYTES_MAX
+from umi_common.framework_records import content_id, read_time
 from umi_common.retriever import DualRetriever
+from umi_common.search.request import QUERY_BYTES_MAX
 from umi_common.types import Chunk
 
 SESSION_KEY = "session_id"

@@ -19,13 +19,13 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
 from umi_common.errors import ConfigError
+from umi_common.framework_records import read_time
 from umi_common.pool import Floats, Ints
 from umi_common.ranking.decay import decay, rate_of
 from umi_common.ranking.duplicates import collapse
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.ranking.normalize import min_max
-from umi_common.records import read_time
 from umi_llamaindex._candidates import positions_of, scores_of, text_of, vectors_of
 from umi_llamaindex.query import UmiQuery
 

@@ -19,10 +19,10 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.filters import Scope, parse_filter
+from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Embedder, Store
-from umi_common.records import PlaceKeys
 from umi_common.retriever import DualRetriever
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_llamaindex._arms import as_arm
 from umi_llamaindex._convert import index_pages, to_chunks, to_scored_node

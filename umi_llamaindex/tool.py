@@ -17,7 +17,7 @@ from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import InputError
-from umi_common.records import read_time
+from umi_common.framework_records import read_time
 from umi_common.types import SearchResult, TimeRange
 from umi_llamaindex._convert import to_scored_node
 from umi_llamaindex.query import UmiQuery

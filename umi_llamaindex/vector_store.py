@@ -20,10 +20,10 @@ from llama_index.core.vector_stores.types import (
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import matches, parse_filter
+from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Embedder
-from umi_common.records import PlaceKeys
 from umi_common.retriever import DualRetriever
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
 from umi_llamaindex._modes import search_of

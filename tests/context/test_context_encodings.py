@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from context_toys import hits
 
-from umi_common.context import encodings, tokens
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import TokenBudget
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens import counter as tokens
+from umi_common.context.tokens import encodings
+from umi_common.context.tokens.counter import counter_for
 
 NOWHERE = (Path("/nonexistent-folder"),)
 ENGLISH = "Mira's cousin started in accounting at Acme; she might help with 3 mortgage papers before 12,500 is due."
@@ -97,7 +98,7 @@ class TestOffline:
             "socket.socket.connect = socket.create_connection = socket.getaddrinfo = no\n"
             "warnings.simplefilter('ignore')\n"
             "before = dict(os.environ)\n"
-            "from umi_common.context.tokens import counter_for\n"
+            "from umi_common.context.tokens.counter import counter_for\n"
             "c = counter_for('o200k_base'); assert c.count('hello world') == 2, c\n"
             "assert dict(os.environ) == before\n"
             "assert 'llama_index' not in sys.modules\n"

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from umi_common.context import encodings
-from umi_common.context.approximate import approximate_tokens
-from umi_common.context.tokens import CACHE_SIZE, Counter, counter_for
+from umi_common.context.tokens import encodings
+from umi_common.context.tokens.approximate import approximate_tokens
+from umi_common.context.tokens.counter import CACHE_SIZE, Counter, counter_for
 from umi_common.errors import ConfigError
 
 ENGLISH = "Mira's cousin started in accounting at Acme; she might help with 3 mortgage papers before 12,500 is due."

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 
 WORDS = lambda text: len(text.split())  # noqa: E731

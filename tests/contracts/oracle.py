@@ -13,7 +13,7 @@ from umi_common.config import AnalyzerConfig, DecayConfig, LexicalConfig
 from umi_common.filters import Filter, matches
 from umi_common.protocols import Embedder
 from umi_common.sim import HashEmbedder
-from umi_common.store.analyzer import Analyzer
+from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk, TimeRange
 
 terms = Analyzer(AnalyzerConfig()).terms

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from umi_common.protocols import Embedder, Store
-from umi_common.store.hybrid import HybridStore
-from umi_common.store.qdrant import QdrantStore
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.qdrant import QdrantStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scale"))
 

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from umi_common.errors import UmiError
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)

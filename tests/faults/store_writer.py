@@ -10,8 +10,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from umi_common.sim import HashEmbedder
-from umi_common.store import failpoints, lexical_arm
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores import failpoints
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.lexical import arm as lexical_arm
 from umi_common.types import Chunk
 
 IDS = 60

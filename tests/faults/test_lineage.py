@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 ROOT = Path(__file__).parents[2]

@@ -22,8 +22,8 @@ import pytest
 from umi_common.errors import LedgerDamaged
 from umi_common.protocols import Probe
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.store import lexical_arm
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.lexical import arm as lexical_arm
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)

@@ -21,7 +21,7 @@ from umi_common.cli import app
 from umi_common.errors import LedgerDamaged, NotAStore, ReindexRequired, StoreError, UmiError
 from umi_common.protocols import Probe
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ import os, resource, sys
 size = int(sys.argv[3])
 from umi_common.errors import StoreFull
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 store = HybridStore.open(sys.argv[1], embedder=HashEmbedder(16))

@@ -17,8 +17,8 @@ from store_writer import replay, write_until_killed
 
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
-from umi_common.store.failpoints import POINTS
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.failpoints import POINTS
 from umi_common.types import Chunk
 
 KILLS = int(os.environ.get("UMI_TEST_KILLS", "60"))

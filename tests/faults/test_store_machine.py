@@ -24,8 +24,8 @@ from hypothesis.stateful import (
 from umi_common.filters import parse_filter
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
-from umi_common.store import lexical_arm
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.lexical import arm as lexical_arm
 from umi_common.types import Chunk
 
 EXAMPLES = int(os.environ.get("UMI_TEST_EXAMPLES", "200"))

@@ -17,8 +17,8 @@ from umi_common.config import UmiConfig
 from umi_common.errors import StoreError, StoreMoved
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
-from umi_common.store import failpoints
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores import failpoints
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows does not rename a directory with open files")

@@ -21,7 +21,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import StoreReadOnly
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from umi_common.errors import FileUnreadable
 from umi_common.files import index
 from umi_common.files.manifest import NAME
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 
 @pytest.fixture()

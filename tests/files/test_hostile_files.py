@@ -11,7 +11,7 @@ import pytest
 from umi_common.errors import FileUnreadable
 from umi_common.files import chunks_of, index
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 REFUSED = {
     "binary.txt": bytes(range(256)) * 40,

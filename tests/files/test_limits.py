@@ -18,7 +18,7 @@ from umi_common.files import chunks_of, index
 from umi_common.files.reading import MAX_FILE_BYTES, PDF_SECONDS
 from umi_common.ingest import ingest
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 GOOD = "The boiler leaks."
 both = pytest.mark.parametrize("run", [index, ingest], ids=["index", "ingest"])

@@ -7,7 +7,7 @@ import pytest
 from umi_common.files import index
 from umi_common.ingest import ingest
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 
 @pytest.fixture()

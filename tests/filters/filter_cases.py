@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from umi_common.filters import Filter, to_sql
-from umi_common.store.columns import MetadataColumns
+from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.types import Metadata
 
 KEYS = [

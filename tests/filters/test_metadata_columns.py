@@ -11,7 +11,7 @@ import pytest
 from filter_cases import Cases, columns_of
 
 from umi_common.filters import Filter, matches, parse_filter
-from umi_common.store.columns import CACHED_MAX, MetadataColumns
+from umi_common.stores.rows.metadata import CACHED_MAX, MetadataColumns
 
 
 def _tree(where: dict[str, Any]) -> Filter:

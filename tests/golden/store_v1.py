@@ -16,8 +16,8 @@ from typing import Any
 
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
-from umi_common.store.place import LOCK
+from umi_common.stores.embedded.directory import LOCK
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 HOME = Path(__file__).parent / "store-v1"

@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from umi_common.context.budget import TokenBudget
 from umi_common.errors import ConfigError
 from umi_common.retriever import DualRetriever
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_langchain import UmiMemoryMiddleware, UmiRetriever, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)

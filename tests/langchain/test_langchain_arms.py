@@ -8,8 +8,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from umi_common.arms import Arm
 from umi_common.errors import ConfigError
+from umi_common.search.extra_arms import Arm
 from umi_langchain import UmiRetriever, as_arm
 
 ALONE = {"neighbours": {"enabled": False}}

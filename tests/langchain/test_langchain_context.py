@@ -9,7 +9,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 
 from umi_common import TokenBudget
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_langchain import UmiRetriever, create_umi_context
 
 DOCUMENTS = [

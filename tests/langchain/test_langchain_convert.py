@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from umi_common.errors import InvalidChunk
-from umi_common.records import PlaceKeys
+from umi_common.framework_records import PlaceKeys
 from umi_common.types import Chunk
 from umi_langchain._convert import to_chunks, to_document
 

@@ -17,7 +17,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit
 from umi_common.retriever import DualRetriever
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
 from umi_langchain import UmiRetriever, UmiVectorStore
 

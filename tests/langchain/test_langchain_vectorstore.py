@@ -13,7 +13,7 @@ from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, InvalidChunk
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_langchain import UmiRetriever, UmiVectorStore
 
 QUESTION = "run a coroutine with a timeout"

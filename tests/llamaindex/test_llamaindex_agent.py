@@ -14,7 +14,7 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llamaindex_toys import AskingLLM
 
 from umi_common.context.budget import TokenBudget
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_llamaindex import UmiQuery, UmiRetriever, create_umi_tool
 from umi_llamaindex.query import words_of

@@ -12,7 +12,7 @@ from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScor
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import BudgetError
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_llamaindex import UmiContextBudget, UmiMMR, UmiRetriever
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma.", "delta\n", "x" * 30])

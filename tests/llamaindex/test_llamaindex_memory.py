@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from umi_common.errors import FilterError
 from umi_common.retriever import DualRetriever
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_llamaindex import UmiMemoryBlock
 
 MAY = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)

@@ -20,11 +20,11 @@ from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQu
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.tokens import counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_common.filters import matches, parse_filter
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyLLM, ScriptedLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_llamaindex import (
     UmiContextBudget,
     UmiDecay,

@@ -18,7 +18,7 @@ from pytest import approx
 
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 from umi_llamaindex import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours, UmiPostprocessor, UmiQuery
 

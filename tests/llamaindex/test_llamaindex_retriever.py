@@ -23,7 +23,7 @@ from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, DuplicateId, InvalidLimit
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
 from umi_common.types import Chunk
 from umi_llamaindex import UmiQuery, UmiRetriever

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from umi_common.retriever import DualRetriever
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_langchain import UmiRetriever as LangChainRetriever
 from umi_llamaindex import UmiRetriever as LlamaIndexRetriever
 

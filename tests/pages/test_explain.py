@@ -18,8 +18,8 @@ from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, steps
 from umi_common.explain.texts import visible
 from umi_common.retriever import DualRetriever
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed
 
 ENGLISH = Analyzer(AnalyzerConfig()).terms

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from umi_common.config import RewriteConfig
-from umi_common.query.cache import COMPACT_AT, FILE_NAME, RewriteCache
-from umi_common.query.rewrite import Rewriting
+from umi_common.query.rewriting.cache import COMPACT_AT, FILE_NAME, RewriteCache
+from umi_common.query.rewriting.rewrite import Rewriting
 from umi_common.sim import ScriptedLLM
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
 from umi_common.errors import InputError
-from umi_common.query.reply import REPLY_CHARS_MAX, Reply, parse_reply, read_reply
+from umi_common.query.rewriting.reply import REPLY_CHARS_MAX, Reply, parse_reply, read_reply
 from umi_common.sim import FAULTS, FaultyLLM
 
 QUERY = "Who do I know at Acme?"

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.errors import InvalidTimeRange
-from umi_common.query.when import find_time
+from umi_common.query.time.find import find_time
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "when.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
@@ -128,7 +128,7 @@ def test_a_query_without_time_words_costs_microseconds():
 
 def test_dateparser_is_imported_only_for_a_numeric_date():
     code = (
-        "import sys; from datetime import datetime, timezone; from umi_common.query.when import find_time\n"
+        "import sys; from datetime import datetime, timezone; from umi_common.query.time.find import find_time\n"
         "now = datetime(2023, 6, 14, tzinfo=timezone.utc)\n"
         "for query in ('we', 'Sun', '8080', 'last week', 'on 7 May 2023', '2023-05-08'): find_time(query, now)\n"
         "assert 'dateparser' not in sys.modules\n"

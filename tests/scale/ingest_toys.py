@@ -15,7 +15,7 @@ from umi_common.ingest import ingest
 from umi_common.ingest import session as sessions
 from umi_common.protocols import Store
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 DIM = 16
 PART = 2_000
@@ -134,7 +134,7 @@ def main(store: str, folder: str, kill_after: str, address: str | None = None) -
 
 def on_ray(store: Path, folder: str, address: str | None = None) -> Any:
     """Two workers, small parts, the checkpoint beside the store; `address`: of a Ray to connect to."""
-    from umi_common.ingest_ray import ingest_on_ray
+    from umi_common.ingest.ray.run import ingest_on_ray
 
     if address is not None:
         import ray

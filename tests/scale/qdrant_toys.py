@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
 from corpus import NOW, by_id, corpus, queries, search
 
 from umi_common.sim import HashEmbedder
-from umi_common.store.qdrant import QdrantStore
+from umi_common.stores.qdrant import QdrantStore
 from umi_common.types import Chunk
 
 __all__ = ["NOW", "Counting", "Failing", "by_id", "corpus", "in_order", "local", "qdrant", "queries", "search"]

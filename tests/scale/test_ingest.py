@@ -18,7 +18,7 @@ from umi_common import ingest as bulk
 from umi_common.errors import EmbedderError, FileUnreadable, StoreFull
 from umi_common.ingest import session as sessions
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 ingest = partial(bulk.ingest, part_bytes=PART)
 

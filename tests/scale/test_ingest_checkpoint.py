@@ -9,7 +9,7 @@ from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLoc
 from umi_common.ingest import ingest
 from umi_common.ingest.checkpoint import Checkpoint, Done
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 
 @pytest.fixture()

@@ -13,7 +13,7 @@ qdrant_client = pytest.importorskip("qdrant_client", reason="pip install 'umi-re
 
 
 def test_a_collection_follows_the_files_as_a_directory_does(tmp_path):
-    from umi_common.store.qdrant import QdrantStore
+    from umi_common.stores.qdrant import QdrantStore
 
     docs = tmp_path / "docs"
     docs.mkdir()

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from ingest_toys import DIM, PART, Deadly, content, on_ray, opened, opened_by_one_who_dies, write_records
 
-from umi_common import ingest_ray
 from umi_common.errors import ConfigError, StoreLocked
 from umi_common.ingest import ingest
-from umi_common.ingest_ray import ingest_on_ray
+from umi_common.ingest.ray import run as ingest_ray
+from umi_common.ingest.ray.run import ingest_on_ray
 from umi_common.sim import HashEmbedder
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'umi-retrieval[scale]'")

@@ -15,7 +15,7 @@ from qdrant_toys import NOW, Counting, corpus, in_order, local, queries, search
 from umi_common import DualRetriever, HybridStore
 from umi_common.config import DecayConfig
 from umi_common.filters import parse_filter
-from umi_common.store.qdrant import QdrantStore
+from umi_common.stores.qdrant import QdrantStore
 
 pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed")
 from edge_client import EdgeClient

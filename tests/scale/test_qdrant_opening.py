@@ -14,7 +14,7 @@ from qdrant_toys import Counting, local, qdrant
 from umi_common import UmiConfig
 from umi_common.errors import ConfigError, MissingExtra, NotAStore, ReindexRequired, StoreUnavailable
 from umi_common.sim import HashEmbedder
-from umi_common.store.qdrant import QdrantStore
+from umi_common.stores.qdrant import QdrantStore
 from umi_common.types import Chunk
 
 GERMAN = UmiConfig().replaced(analyzer={"language": "german"})
@@ -28,12 +28,12 @@ def test_without_the_package_the_pip_line_is_told(monkeypatch):
 
 
 def test_the_module_loads_without_the_package():
-    code = "import sys; sys.modules['qdrant_client'] = None; import umi_common.store.qdrant"
+    code = "import sys; sys.modules['qdrant_client'] = None; import umi_common.stores.qdrant"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_umi_does_not_load_the_package_by_itself():
-    code = "import sys, umi_common; assert not {'qdrant_client', 'umi_common.store.qdrant'} & set(sys.modules)"
+    code = "import sys, umi_common; assert not {'qdrant_client', 'umi_common.stores.qdrant'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -16,7 +16,7 @@ from umi_common.filters import parse_filter
 from umi_common.pool import NOT_RANKED
 from umi_common.protocols import Probe
 from umi_common.sim import FaultyEmbedder, HashEmbedder
-from umi_common.store.qdrant import QdrantStore
+from umi_common.stores.qdrant import QdrantStore
 from umi_common.types import Chunk, TimeRange
 
 EXACT = ("dense", "lexical_rank", "dense_rank", "source", "length", "age_hours", "vectors", "dense_mean")

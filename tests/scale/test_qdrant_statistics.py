@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from qdrant_toys import local, qdrant, search
 
-from umi_common.store.qdrant import statistics
-from umi_common.store.qdrant.statistics import Remembered, Statistics
+from umi_common.stores.qdrant import statistics
+from umi_common.stores.qdrant.statistics import Remembered, Statistics
 from umi_common.types import Chunk
 
 

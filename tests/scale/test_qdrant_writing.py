@@ -11,13 +11,13 @@ from qdrant_toys import Counting, Failing, corpus, local, qdrant, search
 
 from umi_common.errors import InvalidChunk, LedgerDamaged, PartlyWritten, StoreClosed, StoreUnavailable
 from umi_common.filters import scope
-from umi_common.store.qdrant.points import NAMESPACE, point_id
+from umi_common.stores.qdrant.points import NAMESPACE, point_id
 from umi_common.types import Chunk
 
 
 @pytest.fixture
 def small_slices(monkeypatch):
-    monkeypatch.setattr("umi_common.store.qdrant.writing.WRITE_AT_ONCE", 10)
+    monkeypatch.setattr("umi_common.stores.qdrant.writing.WRITE_AT_ONCE", 10)
 
 
 def test_a_write_that_fails_half_way_says_so_and_the_same_call_completes_it(small_slices):

@@ -31,8 +31,8 @@ from searching import Answer, Interrupted, Llm, Points, ask, expected, since
 from umi_common import DualRetriever, HybridStore, UmiConfig
 from umi_common.errors import LedgerDamaged, UmiError
 from umi_common.sim import CountingEmbedder, HashEmbedder, VirtualClock
-from umi_common.store import lexical_arm
-from umi_common.store.failpoints import armed
+from umi_common.stores.failpoints import armed
+from umi_common.stores.lexical import arm as lexical_arm
 
 PATIENCE_SECONDS = 10.0
 """How long a search may take while a write is held: two hundred times what it needs, for machines that are busy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 from umi_common.protocols import Probe
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.store.codec import decode, encode
+from umi_common.stores.ledger.codec import decode, encode
 from umi_common.types import Chunk
 
 AWKWARD = st.text(st.sampled_from('{}[],:"\\\n\r\0 aé漢'), max_size=12) | st.sampled_from(

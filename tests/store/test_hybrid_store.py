@@ -14,8 +14,9 @@ from umi_common.errors import ReindexRequired, SearchUnavailable, StoreClosed
 from umi_common.pool import NO_POSITION, NO_SOURCE, Pool
 from umi_common.protocols import Probe, Store
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
-from umi_common.store import failpoints, indexes
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores import failpoints
+from umi_common.stores.embedded import indexes
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from umi_common import Chunk, HybridStore
 from umi_common.config import LexicalConfig
-from umi_common.store import id_order
-from umi_common.store.id_order import IdOrder, Ranks
+from umi_common.stores.rows import id_order
+from umi_common.stores.rows.id_order import IdOrder, Ranks
 
 IDS = st.lists(st.text(max_size=3), min_size=1, max_size=60, unique=True)
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from umi_common.store.kept import KeptChunks
+from umi_common.stores.embedded.kept import KeptChunks
 from umi_common.types import Chunk
 
 CHUNKS = {seq: Chunk(f"c{seq}", "a boat") for seq in range(1, 5)}

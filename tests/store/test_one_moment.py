@@ -12,7 +12,7 @@ import pytest
 
 from umi_common import DualRetriever, UmiConfig
 from umi_common.sim import HashEmbedder, ScriptedLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -149,7 +149,7 @@ def test_a_chunk_that_is_always_there_is_always_read():
 
 
 def test_searches_go_on_with_the_moment_before_while_all_indexes_are_rebuilt(tmp_path):
-    from umi_common.store import failpoints
+    from umi_common.stores import failpoints
 
     entered, go_on = threading.Event(), threading.Event()
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.pool import Vectors
-from umi_common.store import dense, quantised
-from umi_common.store.dense import search_exact
-from umi_common.store.quantised import Quantised, QuantisedRows, kernel
+from umi_common.stores.dense import exact as dense
+from umi_common.stores.dense import int8 as quantised
+from umi_common.stores.dense.exact import search_exact
+from umi_common.stores.dense.int8 import Quantised, QuantisedRows, kernel
 
 needs_kernel = pytest.mark.skipif(kernel() is None, reason="SimSIMD is not installed: only the floats are scanned here")
 

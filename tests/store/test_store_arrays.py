@@ -12,13 +12,13 @@ from pytest import approx
 from small_store import NOW
 
 from umi_common.config import DecayConfig
-from umi_common.store import cosines as module
-from umi_common.store.codec import Head, microseconds
-from umi_common.store.cosines import cosines, cosines_at
-from umi_common.store.dense import search_exact
-from umi_common.store.growing import Growing
-from umi_common.store.ingest import unit_rows
-from umi_common.store.rows import RowTable
+from umi_common.stores.batch_checks import unit_rows
+from umi_common.stores.dense import cosines as module
+from umi_common.stores.dense.cosines import cosines, cosines_at
+from umi_common.stores.dense.exact import search_exact
+from umi_common.stores.growing import Growing
+from umi_common.stores.ledger.codec import Head, microseconds
+from umi_common.stores.rows.rows import RowTable
 
 HEADS = st.lists(
     st.tuples(

@@ -26,7 +26,7 @@ from umi_common.errors import (
 )
 from umi_common.protocols import Probe
 from umi_common.sim import FaultyEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from umi_common.embedders import CallableEmbedder
-from umi_common.store import ledger
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.hybrid import HybridStore
-from umi_common.store.ingest import unit_rows
-from umi_common.store.ledger_file import PAGE_BYTES
+from umi_common.stores.batch_checks import unit_rows
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.ledger import ledger
+from umi_common.stores.ledger.file import PAGE_BYTES
+from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk
 
 EMBEDDER = CallableEmbedder(

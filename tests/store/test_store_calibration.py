@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from umi_common.store import background, calibration, rows
-from umi_common.store.calibration import Calibration
-from umi_common.store.codec import Head
-from umi_common.store.rows import RowTable
+from umi_common.stores import background
+from umi_common.stores import corpus_stats as calibration
+from umi_common.stores.corpus_stats import Calibration
+from umi_common.stores.ledger.codec import Head
+from umi_common.stores.rows import rows
+from umi_common.stores.rows.rows import RowTable
 
 SOURCES = [None, "s", "t", "u", "v"]
 STEPS = st.lists(

@@ -14,7 +14,7 @@ from small_store import chunks, search
 from umi_common.config import UmiConfig
 from umi_common.errors import EmbedderError, InvalidChunk, LedgerDamaged, NotAStore, ReindexRequired
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 

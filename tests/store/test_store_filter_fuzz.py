@@ -15,7 +15,7 @@ from umi_common.config import LexicalConfig, UmiConfig
 from umi_common.filters import matches, parse_filter
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 CHUNKS, STORES, FILTERS_EACH = 50, 4, 50

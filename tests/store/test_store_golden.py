@@ -16,8 +16,8 @@ sys.path.insert(0, str(GOLDEN))
 import store_v1  # noqa: E402
 
 from umi_common.errors import LedgerDamaged, StoreError  # noqa: E402
-from umi_common.store import snapshot  # noqa: E402
-from umi_common.store.hybrid import HybridStore  # noqa: E402
+from umi_common.stores.embedded.hybrid import HybridStore  # noqa: E402
+from umi_common.stores.lexical import snapshot  # noqa: E402
 from umi_common.types import Chunk  # noqa: E402
 
 

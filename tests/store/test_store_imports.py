@@ -6,7 +6,7 @@ import pytest
 from small_store import search
 
 from umi_common.sim import CountingEmbedder, HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 pytestmark = pytest.mark.slow
 TEXTS = ["the red boat", "a blue boat", "night train to the coast"]

@@ -16,7 +16,7 @@ from small_store import chunks, search
 
 from umi_common.errors import StoreForked, StoreLocked
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def test_the_second_writer_is_told_at_once(path):
             "import sys\n"
             "from umi_common.errors import StoreLocked\n"
             "from umi_common.sim import HashEmbedder\n"
-            "from umi_common.store.hybrid import HybridStore\n"
+            "from umi_common.stores.embedded.hybrid import HybridStore\n"
             "try:\n    HybridStore.open(sys.argv[1], embedder=HashEmbedder())\n"
             "except StoreLocked:\n    sys.exit(7)\n"
         )
@@ -138,7 +138,7 @@ READER = """
 import sys, time
 from small_store import search
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 seen = set()
 with HybridStore.open(sys.argv[1], embedder=HashEmbedder(), read_only=True) as store:

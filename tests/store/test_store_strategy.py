@@ -9,7 +9,7 @@ import pytest
 
 from umi_common.retriever import DualRetriever
 from umi_common.sim import HashEmbedder, ScriptedLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)

@@ -10,7 +10,7 @@ from small_store import chunks, search
 
 from umi_common.errors import IndexUnavailable, InvalidLimit
 from umi_common.sim import HashEmbedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 
 @pytest.fixture

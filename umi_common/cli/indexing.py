@@ -54,7 +54,7 @@ def index(
     """
     from umi_common.files.folders import index as index_files
     from umi_common.files.walk import checked_roots
-    from umi_common.store.hybrid import HybridStore
+    from umi_common.stores.embedded.hybrid import HybridStore
 
     checked_roots(paths)  # before a store is made for nothing
     settings = None if config is None else UmiConfig.load(config)

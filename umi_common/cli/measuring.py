@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from umi_common.cli.asking import as_data
 from umi_common.cli.options import ConfigOption, JsonOption, print_json
+from umi_common.cli.search import as_data
 from umi_common.config import UmiConfig
 
 QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five.")]

@@ -114,8 +114,8 @@ def store_at(place: Path | Collection, copy_of: Movable | None = None) -> Iterat
 
 def _folder(place: Path, copy_of: Any) -> Any:
     from umi_common.embedders import AbsentEmbedder
-    from umi_common.store.fingerprint import made_with
-    from umi_common.store.hybrid import HybridStore
+    from umi_common.stores.embedded.hybrid import HybridStore
+    from umi_common.stores.ledger.made_with import made_with
 
     if copy_of is None:
         return opened_without_model(place)
@@ -127,9 +127,9 @@ def _folder(place: Path, copy_of: Any) -> Any:
 
 def _collection(client: Any, name: str, copy_of: Any) -> Any:
     from umi_common.embedders import AbsentEmbedder
-    from umi_common.store.qdrant import QdrantStore
-    from umi_common.store.qdrant.collection import made_with
-    from umi_common.store.qdrant.connection import Connection
+    from umi_common.stores.qdrant import QdrantStore
+    from umi_common.stores.qdrant.collection import made_with
+    from umi_common.stores.qdrant.connection import Connection
 
     known = made_with(Connection(client, name))
     if known is not None:

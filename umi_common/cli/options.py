@@ -12,7 +12,7 @@ import typer
 from umi_common.errors import ConfigError, NotAStore
 
 if TYPE_CHECKING:
-    from umi_common.store.hybrid import HybridStore
+    from umi_common.stores.embedded.hybrid import HybridStore
 
 LEDGER = "umi.db"
 
@@ -33,7 +33,7 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
     Raises:
         NotAStore: If it is not; says how to make one.
     """
-    from umi_common.store.hybrid import HybridStore
+    from umi_common.stores.embedded.hybrid import HybridStore
 
     if not (store / LEDGER).exists():
         raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {store}")
@@ -47,7 +47,7 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
         NotAStore: If it is not; says how to make one.
     """
     from umi_common.embedders import AbsentEmbedder
-    from umi_common.store.fingerprint import made_with
+    from umi_common.stores.ledger.made_with import made_with
 
     known = made_with(store)
     return opened(store, writing=writing, embedder=None if known is None else AbsentEmbedder(*known))

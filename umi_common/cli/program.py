@@ -8,7 +8,9 @@ import sys
 
 import typer
 
-from umi_common.cli import asking, keeping, measuring, migrating
+from umi_common.cli import maintenance as keeping
+from umi_common.cli import measuring, migrating
+from umi_common.cli import search as asking
 from umi_common.cli.indexing import INTERRUPTED, index
 from umi_common.errors import UmiError
 from umi_common.explain import one_line

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.parts import ContextPart, ContextStats, Dropped
 from umi_common.context.pieces import Piece
-from umi_common.context.tokens import Counter
+from umi_common.context.tokens.counter import Counter
 
 REPEATS = ("same text", "near-duplicate")
 

@@ -17,7 +17,7 @@ from umi_common.context.layout import lay_out
 from umi_common.context.pack import Packing
 from umi_common.context.parts import ContextPart, Dropped, SourceKey
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours
-from umi_common.context.tokens import Counter, counter_for
+from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit

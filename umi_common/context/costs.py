@@ -10,7 +10,7 @@ from umi_common.context.format import Format
 from umi_common.context.layout import part_of
 from umi_common.context.pieces import Piece
 from umi_common.context.stitch import Stretch, in_source_order, near, seam
-from umi_common.context.tokens import Counter
+from umi_common.context.tokens.counter import Counter
 
 PROBE = "x"
 """Stands for a part's text while its frame is counted: tokenizers join the frame's last blank to a word."""

@@ -9,7 +9,7 @@ from umi_common.context.budget import AssemblyPolicy
 from umi_common.context.parts import ContextPart, SourceKey
 from umi_common.context.pieces import Piece
 from umi_common.context.stitch import Stretch, stitched
-from umi_common.context.tokens import Counter
+from umi_common.context.tokens.counter import Counter
 from umi_common.types import Hit
 
 NEVER = datetime.max.replace(tzinfo=timezone.utc)

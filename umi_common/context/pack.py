@@ -14,7 +14,7 @@ from umi_common.context.dedupe import Seen
 from umi_common.context.format import Format
 from umi_common.context.parts import ContextPart, Dropped, SourceKey
 from umi_common.context.pieces import Piece
-from umi_common.context.tokens import Counter
+from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import cut_to_fit
 
 

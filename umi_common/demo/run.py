@@ -18,7 +18,7 @@ from umi_common.explain import reasons, snippet
 from umi_common.progress import progress_bar
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import SearchResult
 
 STDLIB_QUESTIONS = (

@@ -13,7 +13,7 @@ from umi_common.evaluation.runs import Run, RunFile, run_key, run_system
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import System
 from umi_common.progress import progress_bar
-from umi_common.request import LIMIT_MAX
+from umi_common.search.request import LIMIT_MAX
 
 
 def compare(

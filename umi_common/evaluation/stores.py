@@ -88,7 +88,7 @@ class _Built:
         return self._vectors
 
     def store(self, config: UmiConfig) -> Any:
-        from umi_common.store.hybrid import HybridStore  # heavy, and not needed to judge other systems
+        from umi_common.stores.embedded.hybrid import HybridStore  # heavy, and not needed to judge other systems
 
         key = settings_text(config.analyzer)
         if key not in self._stores:

@@ -106,7 +106,7 @@ class CountingRewriter:
     """An LLM that counts how often it was asked."""
 
     def __init__(self, inner: Any) -> None:
-        from umi_common.query.rewrite import as_rewriter
+        from umi_common.query.rewriting.rewrite import as_rewriter
 
         self._inner = as_rewriter(inner)
         self.name = str(getattr(self._inner, "name", type(inner).__qualname__))

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from itertools import pairwise
 
 from umi_common.files.passages import PASSAGE_CHARACTERS, Passage, spans
-from umi_common.records import read_time
+from umi_common.framework_records import read_time
 
 _DATE = r"\d{4}-\d\d-\d\d|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"
 _STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?P<time>\d\d?:\d\d(?::\d\d)?(?:\.\d+)?\s?(?:[AaPp]\.?[Mm]\.?)?)"

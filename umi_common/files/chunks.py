@@ -18,7 +18,7 @@ from umi_common.files.markup import HtmlText, markdown_headings
 from umi_common.files.passages import Passage, passages
 from umi_common.files.pdf import PdfPages, PdfProcess
 from umi_common.files.reading import ReadLimits, check_name, content_of, text_of
-from umi_common.records import PlaceKeys, to_chunk
+from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 2

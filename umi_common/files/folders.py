@@ -21,7 +21,7 @@ from umi_common.files.reading import (
 )
 from umi_common.files.report import Report
 from umi_common.files.walk import check_inside, checked_roots, files_below, is_gone, is_outside, source_of
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
 BATCH = 1_000

@@ -6,7 +6,7 @@ report = ingest(store, ["corpus"], checkpoint="corpus.checkpoint", show_progress
 
 `umi_common.files.index` follows the files of one project into a store beside them. This is for more: big files of
 records are cut into ranges, what is finished is kept in a checkpoint apart from the store, the store may be a server,
-and `umi_common.ingest_ray` does the same on many workers.
+and `umi_common.ingest.ray.run` does the same on many workers.
 """
 
 from umi_common.ingest.report import Problem, Report

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
-from umi_common.store.sqlite import as_umi_error
+from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
 SCHEMA = f"""

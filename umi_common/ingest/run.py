@@ -17,7 +17,7 @@ from umi_common.ingest.report import Report
 from umi_common.ingest.session import Session
 from umi_common.ingest.work import ingest_parts
 from umi_common.protocols import Embedder
-from umi_common.store.hybrid import HybridStore
+from umi_common.stores.embedded.hybrid import HybridStore
 
 CHECKPOINT = "umi.db-ingest"
 """In the directory of a store that has one, under a name that the store knows for its own."""

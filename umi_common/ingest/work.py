@@ -15,7 +15,7 @@ from umi_common.ingest.parts import Part, chunks_of_part
 from umi_common.ingest.report import Problem
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.store.ingest import embedded
+from umi_common.stores.batch_checks import embedded
 from umi_common.types import Chunk
 
 SCANNED_AT_ONCE = 1_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from umi_common.query.models import as_rewriter
-from umi_common.query.reply import parse_reply
-from umi_common.query.rewrite import Rewrites, Rewriting
+from umi_common.query.rewriting.models import as_rewriter
+from umi_common.query.rewriting.reply import parse_reply
+from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, needs_deep_search, route
 
 __all__ = ["Decision", "Rewrites", "Rewriting", "as_rewriter", "needs_deep_search", "parse_reply", "route"]

@@ -1,10 +1,10 @@
-"""Forgetting applied to scores; the factor itself is in `umi_common.forgetting`. Pure."""
+"""Forgetting applied to scores; the factor itself is in `umi_common.decay`. Pure."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from umi_common.forgetting import decay_factors, rate_of
+from umi_common.decay import decay_factors, rate_of
 from umi_common.pool import Floats
 
 __all__ = ["decay", "decay_factors", "rate_of"]

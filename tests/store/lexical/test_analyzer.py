@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
-from umi_common.store import analyzer as module
-from umi_common.store.analyzer import Analyzer
+from umi_common.stores.lexical import analyzer as module
+from umi_common.stores.lexical.analyzer import Analyzer
 
 ENGLISH = Analyzer(AnalyzerConfig())
 TABLE = [

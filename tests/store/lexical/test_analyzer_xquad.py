@@ -12,8 +12,8 @@ import pytest
 import Stemmer
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.lexical import PostingsIndex
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import PostingsIndex
 
 XQUAD = Path(__file__).parents[3] / ".." / "shared" / "data" / "xquad"
 STEMMERS = {

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
-from umi_common.store import vocabulary as vocabulary_module
-from umi_common.store.analyzer import Analyzer, pieces
-from umi_common.store.growing import Growing
-from umi_common.store.lexical import PostingsIndex
-from umi_common.store.postings import BLOCK_ROWS
-from umi_common.store.remembered import LENGTH_MAX, Remembered
-from umi_common.store.vocabulary import Vocabulary
+from umi_common.stores.growing import Growing
+from umi_common.stores.lexical import vocabulary as vocabulary_module
+from umi_common.stores.lexical.analyzer import Analyzer, pieces
+from umi_common.stores.lexical.index import PostingsIndex
+from umi_common.stores.lexical.remembered import LENGTH_MAX, Remembered
+from umi_common.stores.lexical.segment import BLOCK_ROWS
+from umi_common.stores.lexical.vocabulary import Vocabulary
 
 ENGLISH = Analyzer(AnalyzerConfig())
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
@@ -149,7 +149,7 @@ def test_an_addition_that_fails_leaves_what_was_there_and_the_next_goes_on(monke
         raise MemoryError("no memory left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("umi_common.store.writing.build", refuse)
+        patch.setattr("umi_common.stores.lexical.update.build", refuse)
         with pytest.raises(MemoryError):
             index.add([1, 2], ["bee", "cat"], [4, 5])
     index.add([1], ["dog"], [6])

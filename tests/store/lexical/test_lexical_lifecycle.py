@@ -10,9 +10,9 @@ import pytest
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.errors import IndexUnavailable, InputError
-from umi_common.store import corpus
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.lexical import IndexState, IndexStatus, PostingsIndex
+from umi_common.stores.lexical import corpus
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import IndexState, IndexStatus, PostingsIndex
 
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
 LUCENE = LexicalConfig()

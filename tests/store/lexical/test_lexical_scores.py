@@ -16,10 +16,13 @@ from pytest import approx
 from rank_bm25 import BM25L, BM25Okapi, BM25Plus
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
-from umi_common.store import corpus, postings, scorer, sources, topk, unpacked, writing
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.engines import Moment
-from umi_common.store.lexical import PostingsIndex
+from umi_common.stores.lexical import corpus, scorer, sources, unpacked
+from umi_common.stores.lexical import segment as postings
+from umi_common.stores.lexical import top_k as topk
+from umi_common.stores.lexical import update as writing
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.engines import Moment
+from umi_common.stores.lexical.index import PostingsIndex
 
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
 LUCENE = LexicalConfig()

@@ -14,12 +14,12 @@ from pytest import approx
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.errors import InputError
-from umi_common.store import topk
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.corpus import Corpus
-from umi_common.store.lexical import PostingsIndex
-from umi_common.store.scorer import Scorer
-from umi_common.store.topk import Limits
+from umi_common.stores.lexical import top_k as topk
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.corpus import Corpus
+from umi_common.stores.lexical.index import PostingsIndex
+from umi_common.stores.lexical.scorer import Scorer
+from umi_common.stores.lexical.top_k import Limits
 
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
 LUCENE = LexicalConfig()

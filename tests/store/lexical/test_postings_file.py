@@ -11,9 +11,9 @@ import pytest
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.errors import IndexUnavailable
-from umi_common.store import postings_file
-from umi_common.store.analyzer import Analyzer
-from umi_common.store.lexical import IndexState, PostingsIndex
+from umi_common.stores.lexical import file as postings_file
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import IndexState, PostingsIndex
 
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
 LUCENE = LexicalConfig()

@@ -1,0 +1,84 @@
+"""`umi status`, `verify`, `repair` and `rebuild`: looking after a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json
+
+FullOption = Annotated[
+    bool, typer.Option("--full", help="Compare the words of all chunks with the lexical index, not of 1,000 alone.")
+]
+
+if TYPE_CHECKING:
+    from umi_common.stores.embedded.care import StoreStatus, Verification
+
+
+def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
+    """Show what is in a store and which parts answer; ends with 1 if one does not."""
+    with opened_without_model(store) as source:
+        found = source.status()
+    if json:
+        print_json({"store": str(store), **asdict(found)})
+    else:
+        for name, value in _lines(found):
+            typer.echo(f"{name:<10} {value}")
+    _end(found.problems, quiet=json, fix=f"until then searches do without; umi repair --store {store}")
+
+
+def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
+    yield "chunks", f"{found.chunks:,} from {found.sources:,} sources"
+    yield "words", found.lexical
+    yield "meaning", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
+    if found.dead_rows:
+        yield "removed", f"{found.dead_rows:,} chunks still take room; umi rebuild frees it"
+    yield "on disk", human_bytes(found.bytes_on_disk)
+
+
+def human_bytes(count: int) -> str:
+    """`504.9 kB`; a kB is 1,000 bytes."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1_000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1_000
+    return f"{size:.1f} TB"
+
+
+def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
+    """Read everything and compare it with its checksums; ends with 1 if something is wrong."""
+    with opened_without_model(store) as source:
+        _tell(source.verify(full=full), json, fix=f"umi repair --store {store}")
+
+
+def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
+    """Make anew whatever index is wrong; embeds nothing."""
+    with opened_without_model(store, writing=True) as source:
+        _tell(source.repair(), json, fix="restore umi.db from a copy")
+
+
+def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
+    """Make all indexes anew from the ledger and free what removed chunks take; embeds nothing."""
+    with opened_without_model(store, writing=True) as source:
+        source.compact()
+        _tell(source.verify(), json, fix="restore umi.db from a copy")
+
+
+def _tell(found: Verification, json: bool, *, fix: str) -> None:
+    if json:
+        print_json({"sound": bool(found), **asdict(found)})
+    elif found:
+        typer.echo(f"{found.checked} chunks, all sound")
+    _end(found.problems, quiet=json, fix=fix)
+
+
+def _end(problems: Sequence[str], *, quiet: bool, fix: str) -> None:
+    """With 1 if there are problems, each a line with its fix."""
+    for problem in () if quiet else problems:
+        typer.echo(f"umi: {problem}; {fix}", err=True)
+    if problems:
+        raise typer.Exit(1)

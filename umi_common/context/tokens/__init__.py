@@ -1,0 +1,9 @@
+"""How many tokens a text has.
+
+In: a text. Out: a number >= 0.
+
+    counter       the counter for a model, an encoding, a tokenizer or a function
+    tokenizers    tokenizers of models as counters
+    encodings     tiktoken's encodings, where their files are cached
+    approximate   an estimate where no tokenizer can be had
+"""

@@ -1,0 +1,167 @@
+"""Replies already paid for: least recently used out, optionally kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from errno import ENOENT
+from pathlib import Path
+
+from umi_common.runtime.forks import give_lock
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "rewrites.jsonl"
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""A larger file is not ours to read."""
+COMPACT_AT = 4
+"""Rewrite the file when it holds this many times the lines of a full cache."""
+
+Variations = tuple[str, ...]
+
+
+class RewriteCache:
+    """(model, prompt) to variations.
+
+    Args:
+        size: Entries kept, least recently used out; 0 keeps none.
+        directory: Where to keep `rewrites.jsonl`; None: memory alone. A file that cannot be read, or lines that
+            are damaged, are skipped with a warning: a cache may be lost, a search may not. Where the directory is
+            deleted, renamed or replaced meanwhile, memory alone.
+        writable: False: read what is on disk, write nothing.
+
+    Keys are stored as SHA-256, so the file holds no query that the variations do not give away. Thread-safe.
+    """
+
+    _lock: threading.Lock
+
+    def __init__(self, size: int, directory: str | Path | None = None, *, writable: bool = True) -> None:
+        self._size = size
+        give_lock(self)
+        self._entries: OrderedDict[str, Variations] = OrderedDict()
+        self._path = None if directory is None else Path(directory).absolute() / FILE_NAME
+        self._directory: tuple[int, int] | None = None if self._path is None else _inode(self._path.parent)
+        self._writable = writable
+        self._lines_on_disk = 0
+        if self._path is not None and size:
+            self._load(self._path)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, model: str, prompt: str) -> Variations | None:
+        """The variations kept for this prompt, or None; counts as a use."""
+        key = _key(model, prompt)
+        with self._lock:
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key]
+
+    def put(self, model: str, prompt: str, variations: Variations) -> None:
+        """Keep variations, in memory and, where there is a directory, on disk."""
+        if not self._size:
+            return
+        key = _key(model, prompt)
+        with self._lock:
+            self._entries[key] = variations
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+            if self._path is not None and self._writable:
+                self._append(self._path, key, variations)
+
+    def _append(self, path: Path, key: str, variations: Variations) -> None:
+        line = json.dumps({"key": key, "variations": variations}) + "\n"
+        try:
+            if self._directory is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._directory = _inode(path.parent)
+            elif _inode(path.parent) != self._directory:
+                raise FileNotFoundError(ENOENT, "its directory was deleted, renamed or replaced")
+            # One write to an append-only descriptor: lines of two processes do not mix.
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(descriptor, line.encode())
+            finally:
+                os.close(descriptor)
+            self._lines_on_disk += 1
+            if self._lines_on_disk > COMPACT_AT * self._size:
+                self._compact(path)
+        except OSError as error:
+            logger.warning("rewrite cache %s cannot be written (%s); kept in memory only", path, error.strerror)
+            self._path = None
+
+    def _load(self, path: Path) -> None:
+        try:
+            if not path.exists():
+                return
+            if path.stat().st_size > FILE_BYTES_MAX:
+                raise ValueError("the file is too large")
+            lines = path.read_bytes().splitlines()
+        except (OSError, ValueError) as error:
+            logger.warning("rewrite cache %s is ignored: %s", path, error)
+            return
+        damaged = 0
+        for entry in map(_entry, lines):
+            if entry is None:
+                damaged += 1
+            else:
+                self._entries[entry[0]] = entry[1]
+                self._entries.move_to_end(entry[0])
+        while len(self._entries) > self._size:
+            self._entries.popitem(last=False)
+        if damaged:
+            logger.warning("rewrite cache %s: %d damaged lines ignored", path, damaged)
+        self._lines_on_disk = len(lines)
+        if self._writable and (damaged or self._lines_on_disk > COMPACT_AT * self._size):
+            self._compact(path)
+
+    def _compact(self, path: Path) -> None:
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            temporary.write_text("".join(self._lines()), encoding="utf-8")
+            temporary.chmod(0o600)
+            temporary.replace(path)
+            self._lines_on_disk = len(self._entries)
+        except OSError as error:
+            logger.warning("rewrite cache %s cannot be compacted: %s", path, error.strerror)
+
+    def _lines(self) -> Iterator[str]:
+        for key, variations in self._entries.items():
+            yield json.dumps({"key": key, "variations": variations}) + "\n"
+
+
+def _inode(directory: Path) -> tuple[int, int] | None:
+    """Device and inode; None: there is no such directory."""
+    try:
+        stat = directory.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def _key(model: str, prompt: str) -> str:
+    return hashlib.sha256(f"{model}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _entry(line: bytes) -> tuple[str, Variations] | None:
+    try:
+        record = json.loads(line)
+        key, variations = record["key"], record["variations"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(key, str) or not isinstance(variations, list):
+        return None
+    if not all(isinstance(text, str) and text and _encodes(text) for text in variations):
+        return None
+    return key, tuple(variations)
+
+
+def _encodes(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)

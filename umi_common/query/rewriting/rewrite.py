@@ -1,0 +1,215 @@
+"""Ask an LLM for variations of a query, on time, and without it if need be.
+
+    cache -> breaker -> LLM within its deadline -> parser
+
+Whatever goes wrong on the way costs the variations and nothing else. `variations` and `avariations` are one body,
+a generator that asks for the reply; they differ in who fetches it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from umi_common.config import RewriteConfig
+from umi_common.protocols import Rewriter
+from umi_common.query.rewriting.cache import RewriteCache
+from umi_common.query.rewriting.models import as_rewriter
+from umi_common.query.rewriting.prompt import build_prompt
+from umi_common.query.rewriting.reply import read_reply
+from umi_common.runtime.breaker import Breaker
+from umi_common.runtime.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
+from umi_common.types import Degradation
+
+__all__ = ["Rewrites", "Rewriting", "as_rewriter"]
+
+CONSEQUENCE = "searched with the original query alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrites:
+    """What the LLM proposed."""
+
+    variations: tuple[str, ...] = ()
+    """At most `variations_max`, none saying the same as the query; () where anything failed."""
+    degraded: Degradation | None = None
+    """What failed; None where nothing did."""
+    cached: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """For the trace: model, attempts, milliseconds, breaker state; no query text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    prompt: str
+    seconds: float
+
+
+_Body = Generator[_Ask, str | Exception, Rewrites]
+"""Asks for a reply, is sent it or the exception that came instead."""
+
+
+class Rewriting:
+    """A rewriter with its cache, its breaker and its deadline.
+
+    Args:
+        rewriter: The LLM, in any form `as_rewriter` takes.
+        config: Template, caps, timeout, breaker.
+        clock: Monotonic seconds; for the breaker and the time left between retries.
+        directory: Where the cache is kept between processes; None: in memory.
+        writable: False: what the directory holds is used, and nothing is written there.
+        previous: Its cache and breaker are taken over where their settings are the same, so that a live change of
+            other settings forgets neither.
+
+    Thread-safe.
+    """
+
+    breaker: Breaker
+    _cache: RewriteCache
+    _threads: Bounded
+
+    def __init__(
+        self,
+        rewriter: Rewriter | Callable[[str], Any] | Any,
+        config: RewriteConfig | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        directory: str | Path | None = None,
+        writable: bool = True,
+        previous: Rewriting | None = None,
+    ) -> None:
+        self.config = RewriteConfig() if config is None else config
+        self._llm = as_rewriter(rewriter)
+        self._model = str(getattr(self._llm, "name", type(self._llm).__name__))
+        self._clock = clock
+        same = previous if previous is not None and _kept_state(previous.config) == _kept_state(self.config) else None
+        cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
+        self._cache = cache
+        self._threads = Bounded() if same is None else same._threads
+        breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
+        self.breaker = breaker if same is None else same.breaker
+
+    def variations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
+        """The LLM's variations of a query, at the latest `timeout_seconds` from now.
+
+        Args:
+            query: The original, which the caller searches in any case.
+            history: Earlier turns of the conversation, oldest first.
+
+        Returns:
+            Variations, or none and what failed. Never raises for anything the LLM does.
+        """
+        body = self._body(query, history)
+        try:
+            ask = next(body)
+            while True:
+                ask = body.send(self._fetch(ask))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        finally:
+            body.close()
+
+    async def avariations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
+        """`variations` for an event loop, which it never blocks. Cancelling it cancels the LLM call."""
+        body = self._body(query, history)
+        try:
+            ask = next(body)
+            while True:
+                ask = body.send(await self._afetch(ask))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        finally:
+            body.close()
+
+    def _fetch(self, ask: _Ask) -> str | Exception:
+        try:
+            return self._threads.call(lambda: self._llm.complete(ask.prompt), ask.seconds)
+        except Exception as error:  # noqa: BLE001 - whatever the LLM raises costs the variations only
+            return error
+
+    async def _afetch(self, ask: _Ask) -> str | Exception:
+        acomplete: Callable[[str], Awaitable[str]] | None = getattr(self._llm, "acomplete", None)
+        try:
+            if acomplete is None:
+                return await self._threads.acall(lambda: self._llm.complete(ask.prompt), ask.seconds)
+            return await awaited(acomplete(ask.prompt), ask.seconds)
+        except Exception as error:  # noqa: BLE001 - as above; CancelledError is none and goes up
+            return error
+
+    def _body(self, query: str, history: Sequence[str] | None) -> _Body:
+        prompt = build_prompt(self.config.template, query, () if history is None else history)
+        kept = self._cache.get(self._model, prompt)
+        if kept is not None:
+            return Rewrites(self._capped(kept), cached=True, facts={"model": self._model, "cached": True})
+        if not self.breaker.enter():
+            return self._without("left alone after repeated failures", attempts=0, started=self._clock())
+        started = self._clock()
+        settled = False
+        try:
+            rewrites = yield from self._attempts(query, prompt, started)
+            settled = True
+        finally:
+            if not settled:  # cancelled or closed half-way: no verdict on the LLM
+                self.breaker.abandoned()
+        if rewrites.degraded is None:
+            self.breaker.succeeded()
+            self._cache.put(self._model, prompt, rewrites.variations)
+        else:
+            self.breaker.failed()
+        return rewrites
+
+    def _attempts(self, query: str, prompt: str, started: float) -> _Body:
+        fault, attempt = "", 0
+        deadline = started + self.config.timeout_seconds
+        while attempt <= self.config.retries and self._clock() < deadline:
+            attempt += 1
+            outcome = yield _Ask(prompt, deadline - self._clock())
+            if isinstance(outcome, Exception):
+                fault = _named(outcome)
+                continue
+            reply = read_reply(outcome, query=query, config=self.config)
+            if reply.fault is None:
+                return Rewrites(reply.variations, facts=self._facts(attempt, started))
+            fault = reply.fault
+        return self._without(fault, attempts=attempt, started=started)
+
+    def _without(self, fault: str, *, attempts: int, started: float) -> Rewrites:
+        return Rewrites(
+            degraded=Degradation("rewriter", fault, CONSEQUENCE),
+            facts={**self._facts(attempts, started), "fault": fault},
+        )
+
+    def _facts(self, attempts: int, started: float) -> dict[str, Any]:
+        return {
+            "model": self._model,
+            "cached": False,
+            "attempts": attempts,
+            "milliseconds": round(1_000 * (self._clock() - started), 3),
+            "breaker": self.breaker.state,
+        }
+
+    def _capped(self, variations: tuple[str, ...]) -> tuple[str, ...]:
+        """What was kept under other caps, or read from a file, obeys the present ones."""
+        fitting = (
+            text for text in variations if len(text.encode("utf-8", "replace")) <= self.config.variation_bytes_max
+        )
+        return tuple(fitting)[: self.config.variations_max]
+
+
+def _kept_state(config: RewriteConfig) -> tuple[int, int, float]:
+    return config.cache_size, config.breaker_failures, config.breaker_seconds
+
+
+def _named(error: Exception) -> str:
+    """The failure in a few words: a type and, from HTTP clients, a status; a message could hold the prompt."""
+    if isinstance(error, DeadlineExceeded):
+        return "no reply in time"
+    if isinstance(error, NoPlace):
+        return "too many calls to the LLM have not returned"
+    status = getattr(error, "status_code", None)
+    suffix = f" (status {status})" if isinstance(status, int) else ""
+    return re.sub(r"\W", "", type(error).__name__) + suffix

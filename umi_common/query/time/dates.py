@@ -1,0 +1,169 @@
+"""Dates, months, quarters, seasons, years and decades by name or number."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from umi_common.query.time import spans
+from umi_common.query.time.spans import Period
+from umi_common.query.time.vocabulary import (
+    DAY,
+    IN,
+    LONG_MONTH,
+    MONTH,
+    MONTHS,
+    OF_YEAR,
+    ORDINALS,
+    PART,
+    SEASON,
+    WHICH,
+    WHICH_OFFSET,
+    YEAR,
+    month_number,
+    part_of,
+    rule,
+)
+
+
+@rule(r"(?P<year>\d{4})-(?P<month>[01]\d)-(?P<day>[0-3]\d)")
+@rule(r"(?P<year>\d{4})/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)")
+def _iso_date(match: re.Match[str], now: datetime) -> Period:
+    return spans.day(now, int(match["year"]), int(match["month"]), int(match["day"]))
+
+
+@rule(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?!-\d)")
+def _iso_month(match: re.Match[str], now: datetime) -> Period:
+    return spans.month(now, int(match["year"]), int(match["month"]))
+
+
+@rule(rf"(?:the )?{DAY}\s{{0,3}}(?:of )?{MONTH}{OF_YEAR}?")
+@rule(rf"{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
+def _date(match: re.Match[str], now: datetime) -> Period | None:
+    month, number = month_number(match["month"]), int(match["day"])
+    if match["year"] is not None:
+        return spans.day(now, int(match["year"]), month, number)
+    # "you may 3 times", "march 5 miles": a verb in lower case before a bare number
+    verb = match["month"] in {"may", "march", "mar"} and match.start("month") < match.start("day")
+    if verb and match["ordinal"] is None:
+        return None
+    return spans.latest(now, lambda year: spans.day(now, year, month, number))
+
+
+@rule(
+    rf"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s{{0,3}}(?:-|\u2013|to|and|through|until)\s{{0,3}}"
+    rf"(?P<last>[0-3]?\d)(?:st|nd|rd|th)? (?:of )?{MONTH}{OF_YEAR}?"
+)
+@rule(
+    rf"{MONTH} (?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s?(?:-|\u2013|to|through)\s?"
+    rf"(?P<last>[0-3]?\d)(?:st|nd|rd|th)?{OF_YEAR}?"
+)
+def _dates(match: re.Match[str], now: datetime) -> Period:
+    month = month_number(match["month"])
+
+    def span(year: int) -> Period:
+        first, last = (spans.day(now, year, month, int(match[name])) for name in ("day", "last"))
+        return Period(first.start, last.end)
+
+    return span(int(match["year"])) if match["year"] else spans.latest(now, span)
+
+
+@rule(rf"(?:{PART}[\s-]{{1,3}}(?:of )?)?{MONTH}{OF_YEAR}")
+@rule(rf"{PART}(?:[\s-]{{1,3}}| of )(?P<year>){LONG_MONTH}")
+@rule(rf"(?:{IN}|as of )(?P<part>)(?P<year>){LONG_MONTH}")
+def _month(match: re.Match[str], now: datetime) -> Period:
+    number = month_number(match["month"])
+    if match["year"]:
+        found = spans.month(now, int(match["year"]), number)
+    else:
+        found = spans.latest(now, lambda year: spans.month(now, year, number))
+    return part_of(found, match["part"])
+
+
+@rule(
+    rf"(?:between|from) {LONG_MONTH} (?:and|to|until|till|through) "
+    rf"(?P<last>{'|'.join(MONTHS)})(?:\s{{0,3}},?\s{{0,3}}{YEAR})?"
+)
+def _months(match: re.Match[str], now: datetime) -> Period:
+    first, last = month_number(match["month"]), month_number(match["last"])
+
+    def span(year: int) -> Period:
+        """The months that begin in `year`; the last may lie in the next."""
+        return spans.months(spans.day(now, year, first, 1).start or now, count=(last - first) % 12 + 1)
+
+    if match["year"]:
+        return span(int(match["year"]) - (1 if last < first else 0))
+    return spans.latest(now, span)
+
+
+@rule(rf"{WHICH} {LONG_MONTH}")
+def _which_month(match: re.Match[str], now: datetime) -> Period:
+    number, which = month_number(match["month"]), WHICH_OFFSET[match["which"].lower()]
+    this_year = spans.month(now, now.year, number)
+    if which == 0:
+        return this_year
+    if which > 0:
+        return this_year if number > now.month else spans.month(now, now.year + 1, number)
+    return this_year if number < now.month else spans.month(now, now.year - 1, number)
+
+
+@rule(rf"(?:the )?(?P<nth>{'|'.join(ORDINALS)}|last) week (?:of|in) {LONG_MONTH}{OF_YEAR}?")
+def _week_of_month(match: re.Match[str], now: datetime) -> Period:
+    number, name = month_number(match["month"]), match["nth"].lower()
+
+    def span(year: int) -> Period:
+        whole = spans.month(now, year, number)
+        if name == "last" and whole.end is not None:
+            return spans.days(whole.end - timedelta(days=7), 7)
+        start = spans.midnight(now).replace(year=year, month=number, day=1 + 7 * ORDINALS.index(name))
+        return spans.days(start, 7)
+
+    return span(int(match["year"])) if match["year"] else spans.latest(now, span)
+
+
+@rule(
+    rf"(?:{PART}[\s-]{{1,3}}(?:of )?|{IN}|(?:by|from|of|between|and|to|as of|for|the year) ){YEAR}"
+    r"(?! (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b|%)"
+)
+@rule(rf"(?P<part>){YEAR}'s")
+def _year(match: re.Match[str], now: datetime) -> Period:
+    return part_of(spans.years(now, int(match["year"])), match["part"])
+
+
+@rule(r"(?:the|early|mid|late)[\s-]{1,3}(?:19|20)?'?(?P<decade>\d0)'?s")
+@rule(r"(?P<decade>(?:18|19|20)\d0)s")
+def _decade(match: re.Match[str], now: datetime) -> Period | None:
+    digits = re.sub(r"\D", "", match[0])
+    if len(digits) == 4:
+        return spans.years(now, int(digits), 10)
+    century = 2000 if int(digits) <= now.year % 100 else 1900
+    return spans.years(now, century + int(digits), 10)
+
+
+@rule(rf"q(?P<quarter>[1-4])(?:\s{{0,3}}(?:of )?(?:fy\s?)?{YEAR})")
+@rule(rf"(?P<quarter>{'|'.join(ORDINALS[:4])}) quarter(?: of)?{OF_YEAR}")
+@rule(rf"{IN}q(?P<quarter>[1-4])(?P<year>)")
+def _quarter(match: re.Match[str], now: datetime) -> Period:
+    name = match["quarter"].lower()
+    number = int(name) if name.isdigit() else ORDINALS.index(name) + 1
+    if match["year"]:
+        return spans.quarter(now, int(match["year"]), number)
+    return spans.latest(now, lambda year: spans.quarter(now, year, number))
+
+
+@rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")
+def _season(match: re.Match[str], now: datetime) -> Period | None:
+    name = match["season"].lower()
+    if match["year"]:
+        return spans.season(now, int(match["year"]), name)
+    if match["which"] is None and match["loose"] is None:
+        return None
+    current = spans.latest(now, lambda year: spans.season(now, year, name))
+    which = 0 if match["which"] is None else WHICH_OFFSET[match["which"].lower()]
+    ended = current.end is not None and current.end <= now
+    year = current.start.year if current.start is not None else now.year
+    if which < 0:
+        return spans.season(now, year if ended else year - 1, name)
+    if which > 0:
+        return spans.season(now, year + 1, name)
+    return current if match["loose"] or not ended else spans.season(now, now.year, name)

@@ -1,0 +1,166 @@
+"""Periods told from the anchor: "yesterday", "last week", "two Fridays ago", "over the past few months"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from umi_common.query.time import spans
+from umi_common.query.time.spans import Period
+from umi_common.query.time.vocabulary import (
+    COUNT,
+    UNIT,
+    WEEKDAY,
+    WEEKDAYS,
+    WHICH,
+    WHICH_OFFSET,
+    counted,
+    rule,
+)
+
+DAYS_AWAY = {"yesterday": -1, "today": 0, "tomorrow": 1}
+HOURS = {"morning": (0, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
+"""Parts of a day; a night reaches to six the next morning."""
+HOLIDAYS = {
+    "christmas eve": (12, 24, 1),
+    "christmas": (12, 24, 3),
+    "xmas": (12, 24, 3),
+    "new year's eve": (12, 31, 1),
+    "new year's day": (1, 1, 1),
+    "new year's": (1, 1, 1),
+    "valentine's day": (2, 14, 1),
+    "halloween": (10, 31, 1),
+    "thanksgiving": (11, 22, 7),
+}
+"""First month and day, and how many days; Thanksgiving is the Thursday among them."""
+
+
+@rule(r"(?:the )?(?P<over>day (?:before yesterday|after tomorrow))")
+def _two_days_away(match: re.Match[str], now: datetime) -> Period:
+    return spans.days(now + timedelta(days=-2 if "before" in match["over"].lower() else 2))
+
+
+@rule(
+    rf"(?<!usa\s)(?P<day>{'|'.join(DAYS_AWAY)})(?:'s)?"
+    r"(?: (?:in the )?(?P<part>morning|afternoon|evening|night))?"
+)
+def _day_away(match: re.Match[str], now: datetime) -> Period:
+    return _hours(now + timedelta(days=DAYS_AWAY[match["day"].lower()]), match["part"])
+
+
+@rule(r"(?P<day>this|last) (?P<part>morning|afternoon|evening|night)|tonight")
+def _part_of_day(match: re.Match[str], now: datetime) -> Period:
+    last = match["day"] is not None and match["day"].lower() == "last"
+    return _hours(now - timedelta(days=int(last)), match["part"] or "night")
+
+
+@rule(rf"(?:the )?{WHICH} (?P<unit>week|month|quarter|year|decade|hour)(?! (?:in|at) (?:a|review)\b|s)")
+def _unit_away(match: re.Match[str], now: datetime) -> Period:
+    unit, offset = match["unit"].lower(), WHICH_OFFSET[match["which"].lower()]
+    if unit == "week":
+        return spans.week(now, offset)
+    if unit == "month":
+        return spans.months(now, offset)
+    return spans.around(spans.shifted(now, unit, offset), unit)
+
+
+@rule(r"(?:the )?(?P<unit>week|month|year) (?P<side>before last|after next)")
+def _unit_two_away(match: re.Match[str], now: datetime) -> Period:
+    offset = -2 if "last" in match["side"].lower() else 2
+    unit = match["unit"].lower()
+    if unit == "week":
+        return spans.week(now, offset)
+    return spans.around(spans.shifted(now, unit, offset), unit)
+
+
+@rule(rf"(?:the |on )?(?:{WHICH}|over the|(?:at|on|during|since) the) weekend")
+def _weekend(match: re.Match[str], now: datetime) -> Period:
+    which = (match["which"] or "over").lower()
+    begun = now.weekday() >= 5
+    if which in {"last", "previous"}:
+        return spans.weekend(now, -1)
+    if which in {"past", "over"}:
+        return spans.weekend(now, 0 if begun else -1)
+    return spans.weekend(now, 1 if which == "next" else 0)
+
+
+@rule(rf"(?:on )?{WHICH} (?:week'?s )?{WEEKDAY}(?!s)")
+def _which_weekday(match: re.Match[str], now: datetime) -> Period:
+    number, which = WEEKDAYS.index(match["weekday"].lower()), WHICH_OFFSET[match["which"].lower()]
+    if which == 0:
+        return spans.days(spans.known(spans.week(now).start) + timedelta(days=number))
+    return spans.weekday(now, number, which)
+
+
+@rule(rf"(?:on|since|until|till|before|after|by) {WEEKDAY}(?!s| (?:night live|times))")
+@rule(rf"{WEEKDAY}'s")
+def _latest_weekday(match: re.Match[str], now: datetime) -> Period:
+    return spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -1)
+
+
+@rule(rf"{COUNT} {WEEKDAY}s? ago")
+def _weekdays_ago(match: re.Match[str], now: datetime) -> Period | None:
+    farthest, nearest = counted(match["count"])
+    if farthest != nearest or not nearest:
+        return None
+    return spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -nearest)
+
+
+@rule(rf"{COUNT} {UNIT} (?:ago|back|earlier)(?! (?:than|to|in|into)\b)")
+def _units_ago(match: re.Match[str], now: datetime) -> Period:
+    (farthest, nearest), unit = counted(match["count"]), match["unit"].lower()
+    if farthest == nearest:
+        span = spans.around(spans.shifted(now, unit, -nearest), unit)
+        return span if unit == "day" else replace(span, vague=True)
+    return Period(spans.shifted(now, unit, -farthest), spans.shifted(now, unit, -nearest), vague=True)
+
+
+@rule(
+    rf"(?:(?:in|over|during|within|for|from|of) )?(?:the|these|my|our) "
+    rf"(?P<which>last|past|previous|next|coming) (?:{COUNT} )?{UNIT}(?<=s)"
+)
+@rule(rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}")
+def _running_units(match: re.Match[str], now: datetime) -> Period:
+    reach = counted(match["count"] or "few")[0]
+    if WHICH_OFFSET[match["which"].lower()] > 0:
+        return Period(now, spans.shifted(now, match["unit"].lower(), reach))
+    begin = spans.shifted(now, match["unit"].lower(), -reach)
+    whole_days = match["unit"].lower() not in {"minute", "hour"}
+    return Period(spans.midnight(begin) if whole_days else begin, spans.days(now).end if whole_days else now)
+
+
+@rule(r"the other (?P<part>day|night|week|month)|earlier this (?P<unit>week|month|year)")
+def _the_other_day(match: re.Match[str], now: datetime) -> Period:
+    if match["unit"]:
+        whole = spans.around(now, match["unit"].lower()) if match["unit"].lower() != "week" else spans.week(now)
+        return Period(whole.start, spans.days(now).end)
+    back = {"day": 7, "night": 7, "week": 28, "month": 90}[match["part"].lower()]
+    return Period(spans.midnight(now - timedelta(days=back)), spans.midnight(now), vague=True)
+
+
+@rule(
+    rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |(?=.{{7,20}}\s(?:19|20)\d\d\b))"
+    rf"(?P<holiday>{'|'.join(HOLIDAYS)})(?: day)?(?: (?P<year>(?:19|20)\d\d)\b)?".replace("'", "'")
+)
+def _holiday(match: re.Match[str], now: datetime) -> Period:
+    month, number, count = HOLIDAYS[match["holiday"].lower().replace("\u2019", "'")]
+
+    def span(year: int) -> Period:
+        whole = spans.days(spans.midnight(now).replace(year=year, month=month, day=number), count)
+        if count == 7:
+            return spans.weekday(spans.known(whole.end), 3, -1)
+        return whole
+
+    if match["year"]:
+        return span(int(match["year"]))
+    coming = match["which"] is not None and WHICH_OFFSET[match["which"].lower()] > 0
+    latest = spans.latest(now, span)
+    return span(spans.known(latest.start).year + 1) if coming else latest
+
+
+def _hours(day: datetime, part: str | None) -> Period:
+    if part is None:
+        return spans.days(day)
+    first, last = (timedelta(hours=hour) for hour in HOURS[part.lower()])
+    return Period(spans.midnight(day) + first, spans.midnight(day) + last)

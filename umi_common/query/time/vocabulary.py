@@ -1,0 +1,115 @@
+"""The vocabulary of time in English, and the register of rules: a pattern and what it means at an anchor.
+
+Patterns are bounded everywhere, so their cost is linear in the query. A rule returns None where the words turn out
+not to mean a time ("may 5 people"). Words that are names or verbs too (May, March, spring, sun, second) need a
+preposition or a number beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from umi_common.query.time import spans
+from umi_common.query.time.spans import Period
+
+MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+ORDINALS = ["first", "second", "third", "fourth", "fifth"]
+VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
+""""a few weeks ago": from five units ago to two."""
+
+MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+LONG_MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
+YEAR = r"(?P<year>(?:19|20)\d\d)\b(?![-/:.]\d)"
+OF_YEAR = rf"(?:\s{{0,3}},?\s{{0,3}}(?:of |in |')?{YEAR})"
+DAY = r"(?P<day>[0-3]?\d)(?P<ordinal>st|nd|rd|th)?"
+COUNT = (
+    rf"(?P<count>\d{{1,3}}|an?|{'|'.join(NUMBERS[1:])}"
+    r"|(?:a )?couple(?: of)?|(?:a )?few|several)"
+)
+UNIT = r"(?P<unit>minute|hour|day|week|month|quarter|year|decade)s?"
+WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
+SEASON = r"(?P<season>spring|summer|autumn|fall|winter)"
+WHICH = r"(?P<which>last|past|previous|this|current|next|coming|upcoming)"
+PART = r"(?P<part>early|beginning|start|mid|middle|late|end|first half|second half)"
+IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
+
+WHICH_OFFSET = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1}
+PARTS = {
+    "early": (0.0, 1 / 3),
+    "beginning": (0.0, 1 / 3),
+    "start": (0.0, 1 / 3),
+    "mid": (1 / 3, 2 / 3),
+    "middle": (1 / 3, 2 / 3),
+    "late": (2 / 3, 1.0),
+    "end": (2 / 3, 1.0),
+    "first half": (0.0, 0.5),
+    "second half": (0.5, 1.0),
+}
+
+Resolve = Callable[["re.Match[str]", datetime], "Period | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern and its meaning."""
+
+    pattern: re.Pattern[str]
+    resolve: Resolve
+
+
+RULES: list[Rule] = []
+"""In order of preference where two match the same words."""
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern, case ignored, in which a plain space is any white space and an apostrophe is of either kind."""
+    return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
+
+
+def rule(pattern: str) -> Callable[[Resolve], Resolve]:
+    """Register the decorated function for a pattern of whole words, as `compiled` reads it."""
+
+    def register(resolve: Resolve) -> Resolve:
+        RULES.append(Rule(compiled(rf"(?<![\w-])(?:{pattern})(?!\w)"), resolve))
+        return resolve
+
+    return register
+
+
+def part_of(period: Period, name: str | None) -> Period:
+    return spans.part(period, *PARTS[" ".join(name.lower().split())]) if name else period
+
+
+def month_number(name: str) -> int:
+    return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name.lower()[:3]))
+
+
+def counted(text: str) -> tuple[int, int]:
+    """The number a phrase counts as (farthest, nearest): "three" is (3, 3), "a few" (5, 2)."""
+    words = text.lower().split()
+    for name, reach in VAGUE_COUNTS.items():
+        if name in words:
+            return reach
+    number = int(words[0]) if words[0].isdigit() else max(1, NUMBERS.index(words[0]) if words[0] in NUMBERS else 1)
+    return number, number

@@ -1,5 +1,0 @@
-"""The same store over a Qdrant cluster: `QdrantStore(client, collection, embedder)`. Extra: `qdrant`."""
-
-from umi_common.store.qdrant.store import QdrantStore
-
-__all__ = ["QdrantStore"]

@@ -1,0 +1,19 @@
+"""Where chunks live, and what stores share.
+
+In: chunks to keep, and searches as probes. Out: a `Pool` of candidates, and chunks by id.
+
+    embedded/        HybridStore: a directory on this machine, or memory
+    ledger/          the SQLite file that holds the truth
+    rows/            chunks as arrays by row number
+    lexical/         BM25
+    dense/           nearest neighbours by cosine
+    chroma/          taking over a Chroma collection
+    qdrant/          the same store over a Qdrant cluster
+    batch_checks     chunks and vectors of a write, checked and embedded
+    query_embedder   the embedder of queries, within a deadline
+    background       the usual cosines of a query
+    corpus_stats     what a corpus tells about itself without labels
+    growing          an array that grows at its end
+    distinct         distinct values of an array
+    failpoints       named points where a test may stop the world
+"""

@@ -1,0 +1,197 @@
+"""Everything of a store that is addressed by row number: replaced as a whole when rows are numbered afresh.
+
+A search that began before keeps the one it began with, so a row number means the same chunk from its start to its end.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+
+from umi_common.config import AnalyzerConfig
+from umi_common.errors import LedgerDamaged
+from umi_common.filters import Filter
+from umi_common.pool import Vectors
+from umi_common.stores.corpus_stats import Calibration
+from umi_common.stores.dense.int8 import QuantisedRows
+from umi_common.stores.embedded.kept import KeptChunks
+from umi_common.stores.embedded.state import Change, State
+from umi_common.stores.growing import Growing
+from umi_common.stores.ledger.codec import Head, decode_metadata
+from umi_common.stores.ledger.history import Mark
+from umi_common.stores.ledger.ledger import Ledger
+from umi_common.stores.lexical import snapshot
+from umi_common.stores.lexical.arm import LexicalArm
+from umi_common.stores.rows.id_order import IdOrder
+from umi_common.stores.rows.metadata import MetadataColumns
+from umi_common.stores.rows.rows import Mask, RowTable
+from umi_common.types import Metadata, TimeRange
+
+CHUNKS_KEPT = 2_048
+"""Chunks last read that stay in memory."""
+
+
+class ByRow:
+    """Rows, vectors, metadata and postings of one numbering. One writer at a time; readers work on a `State`.
+
+    Args:
+        ledger: What it is made from.
+        directory: Where the lexical snapshot lies; None: nowhere.
+        analyzer: Text to terms.
+        fresh: Number the rows anew and index every text, whatever snapshot there is.
+    """
+
+    def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
+        self.calibration = Calibration()
+        self.id_order = IdOrder()
+        self.chunks = KeptChunks(CHUNKS_KEPT)
+        self.lexical = LexicalArm(directory, analyzer)
+        self._ledger = ledger
+        self._columns: MetadataColumns | None = None
+        self._columns_lock = threading.Lock()
+        with ledger.reading() as connection:
+            connection.execute("BEGIN")
+            mark = ledger.mark(connection)
+            saved = None if fresh else snapshot.load(directory, self.lexical.analyzer, ledger, connection)
+            heads = ledger.heads(connection)
+            if not heads:
+                saved = None  # its rows are all dead, and how long a vector is nobody knows
+            vectors = ledger.vectors(connection, expected=len(heads))
+            texts = list(ledger.texts(connection, after=0 if saved is None else saved.mark.seq))
+            connection.execute("COMMIT")
+        if len(vectors) != len(heads):
+            raise LedgerDamaged(f"the ledger holds {len(heads)} chunks and {len(vectors)} vectors; restore a copy")
+        self._start_rows(heads, vectors, saved)
+        rows = self._table.snapshot()
+        known = np.zeros(0, dtype=np.bool_) if saved is None else saved.alive & ~rows.alive[: len(saved.alive)]
+        self.lexical.start(saved, np.flatnonzero(known))
+        newest = np.arange(len(rows) - len(texts), len(rows))
+        self.lexical.change(newest[:0], newest, [text for _, text, _ in texts], rows.source[newest].tolist())
+        self._publish(mark)
+
+    def _start_rows(self, heads: Sequence[Head], vectors: Vectors, saved: snapshot.Saved | None) -> None:
+        """Rows in the order of the snapshot's, dead ones included, then those that are newer."""
+        self._table = RowTable([] if saved is None else saved.sources)
+        if saved is not None:
+            older = bisect_right(heads, saved.mark.seq, key=attrgetter("seq"))
+            old, heads = heads[:older], heads[older:]
+            if len(old) < len(saved.seqs):
+                by_seq = {head.seq: head for head in old}
+                old = [by_seq.get(seq) or Head(seq, "", None, None, None) for seq in saved.seqs.tolist()]
+            self._table.append(old)
+            if older < len(old):
+                self._table.remove(np.flatnonzero([head.id == "" for head in old]))
+        self._table.append(heads)
+        rows = self._table.snapshot()
+        if len(vectors) < len(rows):
+            aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
+            aligned[rows.alive] = vectors
+            vectors = aligned
+        self._keep_vectors(vectors, afresh=True)
+
+    def _keep_vectors(self, vectors: Vectors, *, afresh: bool) -> None:
+        if afresh:
+            self._vectors = Growing.holding(vectors)
+            self._present = Growing(np.bool_)
+            self.quantised = QuantisedRows(vectors.shape[1])
+        else:
+            self._vectors.extend(vectors)
+        self._present.extend(vectors.any(axis=1))
+
+    def apply(self, change: Change) -> State:
+        """The moment after a change; if this raises, the rows are in disorder and must be made anew."""
+        dead = self._table.rows_of_seqs(np.asarray(change.dead, dtype=np.int64))
+        rows = self._table.append(change.heads)
+        self._table.remove(dead)  # afterwards: an id that is replaced is never without a row
+        if len(rows):
+            self._keep_vectors(change.vectors, afresh=not len(self._vectors.view))
+        self.lexical.change(dead, rows, change.texts, self._table.snapshot().source[rows].tolist())
+        with self._columns_lock:
+            if self._columns is not None and len(rows):
+                self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
+            self._publish(change.mark)  # under the lock: columns read meanwhile would lack these rows
+        return self.state
+
+    def _publish(self, mark: Mark) -> None:
+        self._mark, self._rows = mark, self._table.snapshot()
+
+    @property
+    def state(self) -> State:
+        """The moment after the last change.
+
+        Made when it is asked for: were it kept here, each would refer to the other, and a closed store would keep its
+        memory and mapped files until the next run of the garbage collector.
+        """
+        present = self._present.view
+        return State(
+            mark=self._mark,
+            rows=self._rows,
+            vectors=self._vectors.view,
+            present=None if present.all() else present,
+            lexical=self.lexical.view(),
+            lexical_fault=self.lexical.fault,
+            by_row=self,
+        )
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """Names of the sources by code; only ever grows."""
+        return self._table.sources
+
+    def row_of(self, id: str) -> int | None:
+        """The row of a chunk that is alive now."""
+        return self._table.row_of(id)
+
+    def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
+        """Ledger numbers of chunks that are alive now; None where there is none."""
+        return self._table.seqs_of(ids)
+
+    def mask(self, state: State, where: Filter | None, window: TimeRange | None) -> Mask | None:
+        """(n,) the rows alive in `state`, a moment of this numbering, that pass both; None: every row does."""
+        rows = state.rows
+        allowed = None if rows.living == len(rows) else rows.alive
+        if window is not None:
+            inside = rows.within(window)
+            allowed = inside if allowed is None else inside & allowed
+        if where is not None:
+            passing = self.fill_columns().mask(where, len(rows))
+            allowed = passing if allowed is None else passing & allowed
+        return allowed
+
+    @property
+    def filtered(self) -> bool:
+        """Whether the metadata columns are in memory."""
+        return self._columns is not None
+
+    def fill_columns(self) -> MetadataColumns:
+        """The metadata columns, read from the ledger at the first filter."""
+        columns = self._columns
+        if columns is None:
+            with self._columns_lock:
+                if self._columns is None:
+                    self._columns = self._read_columns()
+                columns = self._columns
+        return columns
+
+    def _read_columns(self) -> MetadataColumns:
+        seqs = self._rows.seq.tolist()
+        stored = self._ledger.steady(self._read_metadata)
+        columns = MetadataColumns()
+        columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
+        return columns
+
+    def _read_metadata(self) -> dict[int, Metadata]:
+        with self._ledger.reading() as connection:
+            return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
+
+    def save(self, state: State, *, always: bool) -> None:
+        """Write the lexical snapshot: always, or when a crash would cost a long rebuild."""
+        if always:
+            self.lexical.save(state.mark, self._table)
+        else:
+            self.lexical.save_if_worth_it(state.mark, self._table)

@@ -1,0 +1,223 @@
+"""Looking after a store: what it is, whether it is sound, and making its indexes anew."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from umi_common.errors import LedgerDamaged
+from umi_common.stores.distinct import distinct
+from umi_common.stores.embedded.core import Core
+from umi_common.stores.failpoints import failpoint
+from umi_common.stores.ledger.codec import checked, decode
+from umi_common.stores.ledger.integrity import check_id_index, file_problems, remake_indexes
+from umi_common.stores.lexical.lifecycle import IndexState
+from umi_common.stores.lexical.snapshot import drop
+
+ROWS_AT_ONCE = 1_000
+"""Rows held in memory while all are checked."""
+TEXTS_AT_ONCE = 5_000
+"""Texts compared with the postings in one pass over these."""
+SAMPLE = 1_000
+"""Chunks whose postings every verify() compares with their texts: some 0.1 s."""
+NAMED = 3
+"""Chunks that a problem names."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """A store at a glance."""
+
+    chunks: int
+    sources: int
+    dimension: int | None
+    embedder: str
+    """Of the store's vectors; the open one's in an empty store."""
+    analyzer: str
+    """Fingerprint."""
+    lexical: str
+    """State of the lexical index, as it says itself, or what is wrong with it."""
+    dense: str
+    """How vectors are searched: "exact"."""
+    dead_rows: int
+    """Rows of removed chunks that still take memory; compact() frees them."""
+    bytes_on_disk: int
+    problems: tuple[str, ...] = ()
+    """Indexes that are out of action, as verify() says it; repair() makes them anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What verify() found; true if all is well."""
+
+    checked: int
+    """Chunks read whole."""
+    problems: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+
+def status(core: Core) -> StoreStatus:
+    """See `HybridStore.status`."""
+    indexes, rows = core.indexes, core.indexes.state.rows
+    return StoreStatus(
+        chunks=rows.living,
+        sources=len(distinct(rows.source[rows.alive & (rows.source >= 0)])),
+        dimension=core.dim,
+        embedder=core.ledger.meta().get("embedder", core.embedder.name),
+        analyzer=indexes.analyzer.fingerprint,
+        lexical=_lexical_state(core),
+        dense="exact",
+        dead_rows=len(rows) - rows.living,
+        bytes_on_disk=0 if core.directory is None else _bytes_in(core.directory),
+        problems=tuple(_check_lexical(core)),
+    )
+
+
+def _lexical_state(core: Core) -> str:
+    state = core.indexes.state
+    if core.indexes.building:
+        return f"{IndexState.BUILDING.value}, {state.rows.living} chunks"
+    return state.lexical_fault or str(state.lexical.status())
+
+
+def _bytes_in(directory: Path) -> int:
+    """Of all files; what a build in the background takes away meanwhile does not count."""
+    size = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += (Path(folder) / name).stat().st_size
+    return size
+
+
+def verify(core: Core, *, full: bool = False) -> Verification:
+    """See `HybridStore.verify`."""
+    problems: list[str] = []
+    check_postings = partial(_check_postings, full=full)
+    for look in (_check_file, _check_id_index, _check_rows, _check_lexical, check_postings):
+        try:
+            problems += core.ledger.steady(partial(look, core))
+        except LedgerDamaged as error:
+            problems.append(f"umi.db: {error}")
+    return Verification(core.indexes.state.rows.living, tuple(problems))
+
+
+def _check_file(core: Core) -> list[str]:
+    with core.ledger.reading() as connection:
+        return [f"umi.db: {line}" for line in file_problems(connection)]
+
+
+def _check_id_index(core: Core) -> list[str]:
+    with core.ledger.snapshot() as connection:
+        check_id_index(core.ledger, connection)
+    return []
+
+
+def _check_rows(core: Core) -> list[str]:
+    problems = []
+    rows = core.indexes.state.rows
+    seqs = rows.seq[rows.alive].tolist()
+    for start in range(0, len(seqs), ROWS_AT_ONCE):
+        some = seqs[start : start + ROWS_AT_ONCE]
+        entries = core.ledger.entries(some)
+        problems += _lost(core, [seq for seq in some if seq not in entries])
+        for entry in entries.values():
+            try:
+                decode(entry)
+            except LedgerDamaged as error:
+                problems.append(f"umi.db: {error}")
+    try:
+        with core.ledger.reading() as connection:
+            core.ledger.vectors(connection)
+    except LedgerDamaged as error:
+        problems.append(f"umi.db: {error}")
+    return problems
+
+
+def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
+    """Those of the rows not found that no write has removed meanwhile, in this process or another."""
+    if not seqs:
+        return []
+    with core.writing:
+        core.ready()
+        return [
+            f"umi.db: row {seq} is missing" for seq, alive in zip(seqs, core.indexes.alive(seqs), strict=True) if alive
+        ]
+
+
+def _check_lexical(core: Core) -> list[str]:
+    state = core.indexes.state
+    if state.lexical_fault is not None:
+        return [f"lexical index: {state.lexical_fault}"]
+    here, there = len(state.lexical), state.rows.living
+    return [] if here == there else [f"lexical index: it holds {here} of {there} chunks"]
+
+
+def _check_postings(core: Core, *, full: bool) -> list[str]:
+    """Compare postings with texts: of all chunks, or of a sample, those whose ids have the smallest CRC-32."""
+    state = core.indexes.state
+    if state.lexical_fault is not None:
+        return []
+    rows = np.flatnonzero(state.rows.alive)
+    if not full and len(rows) > SAMPLE:
+        rows = np.sort(heapq.nsmallest(SAMPLE, rows.tolist(), key=lambda row: zlib.crc32(state.rows.ids[row].encode())))
+    wrong: list[str] = []
+    for start in range(0, len(rows), TEXTS_AT_ONCE):
+        entries = core.ledger.entries(state.rows.seq[rows[start : start + TEXTS_AT_ONCE]].tolist())
+        # A row that has gone since is no fault; one that is lost, _check_rows has told.
+        some = [row for row in rows[start : start + TEXTS_AT_ONCE].tolist() if int(state.rows.seq[row]) in entries]
+        texts = [checked(entries[int(state.rows.seq[row])]).text for row in some]
+        found = state.lexical.differing(np.array(some, dtype=np.int64), texts)
+        wrong += [state.rows.ids[some[at]] for at in found]
+    if not wrong:
+        return []
+    return [f"lexical index: {len(wrong)} of {len(rows)} chunks are indexed under other words, first {wrong[:NAMED]}"]
+
+
+def rebuild(core: Core) -> None:
+    """See `HybridStore.rebuild`."""
+    core.ready_to_write()
+    with core.writing, core.indexes.rebuilding():
+        if core.directory is not None:
+            drop(core.directory)
+        failpoint("rebuild.dropped")
+        core.indexes.load(fresh=True)
+        core.indexes.save(always=True)
+
+
+def repair(core: Core) -> Verification:
+    """See `HybridStore.repair`."""
+    before = verify(core, full=True)
+    if _of_ledger(before):
+        core.ready_to_write()
+        with core.writing:
+            remake_indexes(core.ledger)
+        before = verify(core, full=True)
+    damaged = _of_ledger(before)
+    if damaged:
+        raise LedgerDamaged(f"{damaged[0]} ({len(damaged)} problems); restore umi.db from a copy")
+    if before.problems:
+        rebuild(core)
+    return verify(core)
+
+
+def _of_ledger(found: Verification) -> list[str]:
+    return [problem for problem in found.problems if problem.startswith("umi.db")]
+
+
+def compact(core: Core) -> None:
+    """See `HybridStore.compact`."""
+    core.ready_to_write()
+    with core.writing:
+        core.ledger.compact()
+        rebuild(core)

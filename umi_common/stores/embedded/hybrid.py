@@ -1,0 +1,313 @@
+"""The store: chunks in a ledger, found by words and by meaning."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
+from umi_common.embedders import as_embedder
+from umi_common.filters import Filter, parse_filter
+from umi_common.pool import Pool, Vectors
+from umi_common.protocols import Asked, Embedder, Probe, Strategy
+from umi_common.stores.chroma.chroma_import import Drift, Imported, Keys, drift, import_collection
+from umi_common.stores.embedded import care
+from umi_common.stores.embedded.core import Core
+from umi_common.stores.embedded.opening import open_core
+from umi_common.stores.embedded.recall import recall, request_of
+from umi_common.stores.embedded.reindex import reindex
+from umi_common.stores.embedded.strict import search_lexical
+from umi_common.stores.ledger.scan import scan
+from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.types import Chunk, TimeRange
+
+
+class HybridStore:
+    """Chunks with their vectors, searched by BM25 and by cosine. Made by `HybridStore.open`. Thread-safe.
+
+    What a call has acknowledged is on the disk. One process writes to a directory, any number read.
+
+    Raises:
+        StoreClosed: From every method after close().
+        StoreForked: From every method in a child process forked after open(); open the store in the child.
+        LedgerDamaged: From any method that meets a row that is not what was written.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._query_embedder = QueryEmbedder(core.embedder)
+        # A store that nobody closes is closed when it is forgotten, or at the interpreter's end.
+        weakref.finalize(self, core.close)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        embedder: Any = None,
+        config: UmiConfig | None = None,
+        read_only: bool = False,
+    ) -> HybridStore:
+        """Open the store in a directory, or make one.
+
+        Args:
+            path: A directory; None: in memory, gone with the process.
+            embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model or a function from texts to
+                vectors; None: the embedded default.
+            config: None: the defaults, with the analyzer the store was made with.
+            read_only: Take no lock, change no file, follow the process that writes.
+
+        Raises:
+            NotAStore: If the directory holds something else.
+            StoreLocked: If it is open for writing elsewhere.
+            ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
+            LedgerDamaged: If the ledger cannot be trusted.
+            StoreReadOnly: If the directory cannot be written; read_only=True opens it.
+        """
+        return cls(open_core(path, embedder, config, read_only=read_only))
+
+    @classmethod
+    def reindex(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        embedder: Any = None,
+        config: UmiConfig | None = None,
+        show_progress: bool = False,
+    ) -> None:
+        """Change what a closed store was made with; all of it or, whatever fails, nothing.
+
+        Args:
+            embedder: Embeds every text again; None: the vectors stay.
+            config: Its analyzer cuts every text into terms again at the next opening; None: the terms stay.
+
+        Raises:
+            NotAStore, StoreLocked, LedgerDamaged: As `open`.
+            EmbedderError: If the embedder fails; the store is as it was.
+        """
+        model = None if embedder is None else as_embedder(embedder)
+        reindex(Path(path), model, config, show_progress=show_progress)
+
+    def add(self, chunks: Iterable[Chunk], *, vectors: Any = None, show_progress: bool = False) -> None:
+        """Insert chunks, or replace those with the same id; durable when it returns, all of them or none.
+
+        A chunk that is stored already, the same in every field, is left alone and costs no embedding.
+
+        Args:
+            chunks: No id twice.
+            vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
+            show_progress: A progress bar while texts are embedded.
+
+        Raises:
+            InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
+            EmbedderError: The embedder failed. Nothing is written.
+            StoreFull: The disk refused. What was there before is intact.
+        """
+        self._core.add(chunks, vectors, show_progress=show_progress)
+
+    def import_collection(
+        self,
+        collection: Any,
+        *,
+        source_key: str | Sequence[str] = ("source", "ref_doc_id"),
+        position_key: str | Sequence[str] = ("position", "chunk_index"),
+        time_key: str | Sequence[str] = ("event_time", "timestamp"),
+        show_progress: bool = False,
+    ) -> Imported:
+        """Take over a Chroma collection, or the vector store of LangChain or LlamaIndex around one, with its vectors.
+
+        Three texts are embedded, to see that the vectors are this store's embedder's; nothing else is. In slices:
+        what was taken over stays when the import breaks off, and costs nothing when it is repeated.
+
+        Args:
+            collection: Open in this process.
+            source_key, position_key, time_key: Metadata keys of a chunk's place and time; of several the first found.
+
+        Raises:
+            ReindexRequired: If the vectors were made by another embedder.
+            InvalidChunk: If a time cannot be read.
+        """
+        keys = Keys(*[(key,) if isinstance(key, str) else tuple(key) for key in (source_key, position_key, time_key)])
+        return import_collection(self._core, collection, keys, show_progress=show_progress)
+
+    def drift(self, collection: Any) -> Drift:
+        """How a collection that was imported differs from the store by now; changes neither."""
+        return drift(self._core, collection)
+
+    def delete(self, ids: Iterable[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
+        """Remove chunks by id, by filter, or those of the ids that pass the filter; how many went.
+
+        Raises:
+            InputError: If neither is given.
+            FilterError: If the filter has no meaning.
+        """
+        return self._core.delete(ids, where)
+
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Chunks aligned with ids; None where the store has no such chunk."""
+        self._core.ready()
+        return self._core.get(ids)
+
+    def get_versions(self, ids: Sequence[str], versions: Sequence[int | None]) -> list[Chunk | None]:
+        """The chunks as a pool of this store has scored them (`Pool.version`), aligned with ids.
+
+        Where a version has been replaced or removed since: what stands under the id now, or None.
+        """
+        self._core.ready()
+        return self._core.get_versions(ids, versions)
+
+    def scan(
+        self, *, where: Filter | Mapping[str, Any] | None = None, after: str | None = None, limit: int = 1_000
+    ) -> list[Chunk]:
+        """A page of the chunks that pass `where`, by rising id, from beyond `after`; see `protocols.Store.scan`."""
+        self._core.ready()
+        return scan(self._core.ledger, parse_filter(where), after, limit)
+
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """(n, dim) aligned with ids, as stored: length 1; zeros where there is none."""
+        self._core.ready()
+        return self._core.vectors(ids)
+
+    def ids(self) -> list[str]:
+        """Of all chunks, rising."""
+        self._core.ready()
+        return self._core.ids()
+
+    def neighbours(
+        self, ids: Sequence[str], *, reach: int, where: Filter | Mapping[str, Any] | None = None
+    ) -> dict[str, list[Chunk]]:
+        """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
+
+        Only those that pass `where`: a source may hold what a filter keeps from the caller.
+        """
+        self._core.ready()
+        return self._core.neighbours(ids, reach, parse_filter(where))
+
+    def recall(
+        self,
+        probes: Sequence[Probe],
+        *,
+        depth: int,
+        now: datetime,
+        where: Filter | None = None,
+        window: TimeRange | None = None,
+        lexical: LexicalConfig | None = None,
+        decay: DecayConfig | None = None,
+        around: int = 0,
+        strategy: Strategy = "hybrid",
+        embedder_timeout_seconds: float | None = None,
+    ) -> Pool:
+        """The candidates of both arms for all probes; see `protocols.Store.recall`. None: the store's settings.
+
+        Raises:
+            SearchUnavailable: If neither arm can answer.
+            InvalidVector: If a probe's vector has not the store's dimension.
+        """
+        asked = Asked(probes, depth, now, where, window, lexical, decay, around, strategy, embedder_timeout_seconds)
+        return self.recall_many([asked])[0]
+
+    def recall_many(self, searches: Sequence[Asked]) -> list[Pool]:
+        """`recall` for each of several searches, with one embedding call for all."""
+        self._core.ready()
+        requests = [request_of(asked, self.config) for asked in searches]
+        return recall(self._core.indexes, self._query_embedder, requests)
+
+    def search_lexical(
+        self,
+        query: str,
+        *,
+        k: int = 10,
+        where: Filter | Mapping[str, Any] | None = None,
+        timeout: float = 0.25,
+    ) -> list[tuple[str, float]]:
+        """(id, BM25) of the best chunks by words alone, best first; strict: no other arm steps in.
+
+        Args:
+            k: Most results, >= 1; fewer come when fewer match.
+            timeout: Seconds to wait, in two retries, for an index that another thread repairs.
+
+        Raises:
+            IndexUnavailable: If the lexical index is in ERROR or EMPTY.
+        """
+        return search_lexical(self._core, query, k=k, where=parse_filter(where), timeout=timeout)
+
+    def __len__(self) -> int:
+        self._core.ready()
+        return self._core.indexes.state.rows.living
+
+    @property
+    def path(self) -> Path | None:
+        """The directory; None: in memory."""
+        return self._core.directory
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened with read_only=True."""
+        return self._core.ledger.read_only
+
+    @property
+    def embedder(self) -> Embedder:
+        """What turns texts into vectors here."""
+        return self._core.embedder
+
+    @property
+    def config(self) -> UmiConfig:
+        """The settings in force."""
+        return self._core.config
+
+    @property
+    def terms_of(self) -> Callable[[str], list[str]]:
+        """Text to terms, as the lexical index has them; may be kept, and pickled, beyond the store."""
+        return self._core.indexes.analyzer.terms
+
+    def reconfigure(self, config: UmiConfig) -> None:
+        """Swap the settings for the calls that start from now on.
+
+        Raises:
+            ReindexRequired: If the analyzer differs; nothing is changed then.
+        """
+        self._core.config.check_live_change(config)
+        self._core.config = config
+
+    def status(self) -> care.StoreStatus:
+        """The store at a glance."""
+        self._core.ready()
+        return care.status(self._core)
+
+    def verify(self, *, full: bool = False) -> care.Verification:
+        """Compare all rows with their checksums, and postings with texts: of 1,000 chunks, or, `full`, of all."""
+        self._core.ready()
+        return care.verify(self._core, full=full)
+
+    def repair(self) -> care.Verification:
+        """Make anew whatever index verify() finds wrong; what it finds afterwards.
+
+        Raises:
+            LedgerDamaged: If the ledger itself is damaged, which nothing can rebuild.
+        """
+        return care.repair(self._core)
+
+    def rebuild(self) -> None:
+        """Make all indexes anew from the ledger; embeds nothing."""
+        care.rebuild(self._core)
+
+    def compact(self) -> None:
+        """Free what removed chunks still take, on the disk and in memory."""
+        care.compact(self._core)
+
+    def close(self) -> None:
+        """Let go of the directory; what was acknowledged is on the disk already."""
+        self._core.close()
+
+    def __enter__(self) -> HybridStore:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"HybridStore({str(self.path) if self.path else 'in memory'!r})"

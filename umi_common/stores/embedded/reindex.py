@@ -1,0 +1,65 @@
+"""Changing what a store was made with: every vector under another embedder, every term under another analyzer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from umi_common.config import UmiConfig
+from umi_common.protocols import Embedder
+from umi_common.stores.batch_checks import embedded, progress
+from umi_common.stores.embedded import directory as place
+from umi_common.stores.ledger.acknowledged import HighWater
+from umi_common.stores.ledger.codec import encode_vectors
+from umi_common.stores.ledger.file import FILE
+from umi_common.stores.ledger.ledger import Ledger
+from umi_common.stores.ledger.made_with import analyzer_settings, fingerprint
+from umi_common.stores.lexical import snapshot
+
+TEXTS_AT_ONCE = 2_000
+"""Texts in memory at a time."""
+
+
+def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None, *, show_progress: bool) -> None:
+    """See `HybridStore.reindex`."""
+    place.check(directory, must_exist=True)
+    lock = place.locked_for_writing(directory)
+    try:
+        ledger = Ledger(directory / FILE)
+        try:
+            session = ledger.begin_session()
+            if embedder is not None:
+                _embed_again(ledger, embedder, show_progress=show_progress)
+            if config is not None:
+                ledger.set_meta(analyzer_settings(config.analyzer))
+                snapshot.drop(directory)
+            with ledger.reading() as connection:
+                mark = ledger.mark(connection)
+            high_water = HighWater(directory)
+            high_water.write(mark, session)
+        finally:
+            ledger.close()
+        high_water.write(mark, session, closed=True)
+        high_water.close()
+    finally:
+        lock.release()
+
+
+def _embed_again(ledger: Ledger, embedder: Embedder, *, show_progress: bool) -> None:
+    """All vectors in one transaction: whatever fails, the old ones stay."""
+    with ledger.reading() as connection:
+        heads = ledger.heads(connection)
+    dim: int | None = None
+    with ledger.transaction() as connection, progress(len(heads), show_progress) as advance:
+        after = 0
+        while rows := list(ledger.texts(connection, after=after, limit=TEXTS_AT_ONCE)):
+            seqs, texts, _ = zip(*rows, strict=True)
+            vectors = embedded([f"row {seq}" for seq in seqs], texts, embedder, dim=dim)
+            dim, after = vectors.shape[1], seqs[-1]
+            connection.executemany(
+                "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",
+                [(*stored, seq) for seq, stored in zip(seqs, encode_vectors(vectors), strict=True)],
+            )
+            advance(len(rows))
+        connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fingerprint(embedder).items())
+        ledger.record(connection, [b"embedder", embedder.name.encode()])

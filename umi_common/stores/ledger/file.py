@@ -1,0 +1,179 @@
+"""The file `umi.db` itself: its schema, how it comes to be, how it is opened, what makes it one of ours."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+from umi_common.errors import LedgerDamaged, NotAStore, StoreError
+from umi_common.stores.failpoints import failpoint
+from umi_common.stores.ledger.followed import readers_stand_aside
+from umi_common.stores.ledger.location import Location
+from umi_common.stores.ledger.sqlite import connect, sqlite_errors
+
+FILE = "umi.db"
+APPLICATION_ID = 0x756D6901
+SCHEMA_VERSION = 1
+PAGE_BYTES = 8_192
+"""Of new files: five vectors of 384 numbers fill a page, where SQLite's own 4,096 bytes hold two."""
+CACHE_KIB = 16_384
+"""Pages of a write kept in memory: above 2 MB, SQLite's own, a large batch is written out before it is whole."""
+READING_CACHE_KIB = 4_096
+"""Likewise for each reading connection: the rows of 10,000 short chunks, of which SQLite's own 2 MB hold half."""
+LOG_BYTES = 32_000_000
+"""Of umi.db-wal from which it is folded into umi.db; SQLite's own 4 MB would make that part of every large batch."""
+WRITABLE = "mode=rw"
+CASCADING = "PRAGMA foreign_keys = ON"
+"""What writes: a chunk's vector goes with it."""
+SCHEMA = f"""
+PRAGMA page_size = {PAGE_BYTES};
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE chunks (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    source TEXT,
+    position INTEGER,
+    event_time INTEGER,
+    head INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    text TEXT NOT NULL,
+    metadata TEXT NOT NULL
+);
+CREATE TABLE vectors (
+    seq INTEGER PRIMARY KEY REFERENCES chunks (seq) ON DELETE CASCADE,
+    vector BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE deletions (seq INTEGER PRIMARY KEY AUTOINCREMENT, chunk INTEGER NOT NULL);
+INSERT INTO meta VALUES ('count', '0'), ('epoch', '0');
+"""
+
+HISTORY = """
+CREATE TABLE IF NOT EXISTS commits (
+    number INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    deletion INTEGER NOT NULL,
+    digest BLOB NOT NULL
+)"""
+"""One row a commit: how far it got, and the rolling digest of all commits so far, which begins with random bytes, the
+ledger's lineage. An index knows by it whether it was made from this ledger. Stores of before have no such table."""
+
+
+def create_file(directory: Path) -> None:
+    """Make an empty ledger in `directory`, whole or not at all.
+
+    Raises:
+        StoreFull: If the disk refuses.
+    """
+    unfinished = directory / f"{FILE}.new"
+    for leftover in directory.glob(f"{FILE}.new*"):
+        leftover.unlink()
+    with sqlite_errors(unfinished, writing=True):
+        connection = connect(unfinished, "mode=rwc")
+        try:
+            connection.executescript(SCHEMA + HISTORY)
+            connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+    failpoint("ledger.create")
+    unfinished.replace(directory / FILE)
+    sync_directory(directory)
+
+
+def open_file(path: Path | None) -> sqlite3.Connection:
+    """The one connection that writes; None: to a new ledger in memory.
+
+    Raises:
+        sqlite3.Error, LedgerDamaged, NotAStore, StoreError: If the file is not what it should be.
+    """
+    if path is None:
+        connection = connect(None)
+        connection.execute(CASCADING)
+        connection.executescript(SCHEMA + HISTORY)
+        return connection
+    refuse_empty(path)
+    with readers_stand_aside(path):
+        connection = connect(path, WRITABLE)
+        try:
+            check_identity(connection, path)
+            connection.execute(CASCADING)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")  # macOS: a plain fsync does not reach the disk
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
+            connection.execute("SELECT 1 FROM meta").fetchone()  # maps umi.db-shm while no reader can
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def refuse_empty(path: Path) -> None:
+    """SQLite takes a file without a byte for a new database.
+
+    Raises:
+        LedgerDamaged: If it is one.
+    """
+    if path.stat().st_size == 0:
+        raise LedgerDamaged(f"{path} is empty; restore it from a copy, nothing can rebuild it")
+
+
+def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
+    """A connection for reading beside the writer's, in its process, of the same file.
+
+    Raises:
+        StoreMoved: If the path names another file by now.
+    """
+    connection = connect(path, WRITABLE)
+    try:
+        prepare_for_reading(connection, path)
+        location.check()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
+    """Settings of a connection that only reads, and a look at whether it can read this file.
+
+    Raises:
+        NotAStore, LedgerDamaged, StoreError: As `check_identity`.
+    """
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{READING_CACHE_KIB}")
+    check_identity(connection, path)  # reads the first page, and so opens the log
+
+
+def check_identity(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file of another program or of a newer umi.
+
+    Raises:
+        NotAStore, StoreError, LedgerDamaged: As named.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION_ID:
+        raise NotAStore(f"{path} is a SQLite file of another program; give umi a directory of its own")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} has schema version {version} and this umi reads {SCHEMA_VERSION}; upgrade umi-retrieval"
+        )
+    if version < SCHEMA_VERSION:
+        raise LedgerDamaged(f"{path} says schema version {version}, which never was; restore it from a copy")
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames in a directory durable, where the system can."""
+    with suppress(OSError):  # Windows cannot open directories
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,98 @@
+"""How far a ledger has got, and the history it got there by: a row in `commits` for each commit."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from umi_common.errors import LedgerDamaged
+from umi_common.stores.ledger.codec import DIGEST_BYTES
+
+
+class Mark(NamedTuple):
+    """How far the ledger, or an index of it, has got."""
+
+    seq: int = 0
+    """Of the last chunk ever appended."""
+    deletion: int = 0
+    """Of the last deletion."""
+    epoch: int = 0
+    """Rises when vectors were exchanged: what was read before is void."""
+    commit: int = 0
+    """Number of the last commit; 0: the ledger keeps no history."""
+    digest: str = ""
+    """Rolling digest of all commits up to that one, hexadecimal."""
+
+
+class Commit(NamedTuple):
+    """A row of `commits`."""
+
+    number: int = 0
+    seq: int = 0
+    deletion: int = 0
+    digest: bytes = b""
+
+    def followed_by(self, contents: Iterable[bytes], seq: int, deletion: int) -> Commit:
+        """The next commit: digest = BLAKE2b(digest of this one, contents in order)."""
+        rolling = hashlib.blake2b(self.digest, digest_size=DIGEST_BYTES)
+        for content in contents:
+            rolling.update(content)
+        return Commit(self.number + 1, seq, deletion, rolling.digest())
+
+
+def last_commit(connection: sqlite3.Connection) -> Commit:
+    """Zeros if there is none, or the ledger keeps no history."""
+    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number DESC LIMIT 1")
+
+
+def commit_at(connection: sqlite3.Connection, number: int) -> Commit:
+    """The commit of this number; zeros as above."""
+    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits WHERE number = ?", number)
+
+
+def _commit(connection: sqlite3.Connection, select: str, *parameters: int) -> Commit:
+    try:
+        row = connection.execute(select, parameters).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        row = None
+    if row is None:
+        return Commit()
+    if not isinstance(row[3], bytes):
+        raise LedgerDamaged("umi.db: the digest of a commit is not what was written; restore it from a copy")
+    number, seq, deletion = (whole_number(value, "a number of a commit") for value in row[:3])
+    return Commit(number, seq, deletion, row[3])
+
+
+def sessions_of(connection: sqlite3.Connection) -> list[str]:
+    """Names of the last sessions that wrote, newest first."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'session'").fetchone()
+    return [] if row is None else str(row[0]).split()
+
+
+def last_number(connection: sqlite3.Connection, table: str) -> int:
+    """The largest number that a row of the table ever had; 0: none had one.
+
+    Raises:
+        LedgerDamaged: If it is not a number.
+    """
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    return 0 if row is None else whole_number(row[0], f"the last number given in {table!r}")
+
+
+def whole_number(value: object, what: str) -> int:
+    """The value, >= 0.
+
+    Raises:
+        LedgerDamaged: If it is none; damage may have made it anything that SQLite can hold.
+    """
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise LedgerDamaged(f"umi.db: {what} is {value!r:.80}, no whole number; restore it from a copy")
+    return number

@@ -1,0 +1,250 @@
+"""Text to terms: the same at index time and at query time.
+
+NFKC, lower case, words of any script kept whole, codes kept whole and in parts, Snowball stems by script, character
+bigrams where words are not marked. One-character tokens stay; there is no stop list unless the caller gives one.
+
+    "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import string
+import threading
+import unicodedata
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from umi_common.config import AnalyzerConfig
+from umi_common.errors import ConfigError
+from umi_common.stores.lexical import scripts
+from umi_common.stores.lexical.remembered import Remembered
+
+RULES_VERSION = 1
+"""Part of the fingerprint: raise it with every change of the rules below."""
+PIECES_KEPT = 50_000
+"""Pieces of text whose terms are remembered, in each of two generations."""
+
+_LINK = r"[.\-/@:'&+#]"
+"""What may stand inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
+_ASCII_TOKEN = re.compile(rf"\w+(?:{_LINK}\w+|,\d{{3}}\b)*[+#]*", re.ASCII)
+_SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
+_PROSE_LINKS = frozenset("-/&")
+"""Words linked by these alone are ordinary words side by side: long-term, and/or."""
+_AROUND = re.sub(r"[\w+#]", "", string.punctuation)
+"""What may stand before and after a word and is no part of its token."""
+_SHORT = 2
+_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+_DIGITS = re.compile(r"\d+|\D+")
+_CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
+_NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
+"""What is left of can't, won't and shan't -> the verb."""
+_SYLLABLE = 3
+_ELIDED = re.compile(r"(l|d|j|m|n|s|t|c|qu|jusqu|lorsqu|puisqu|dell|all|dall|nell|sull|quest|un)'(\w{2,})")
+
+
+class Analyzer:
+    """Terms of a text. Thread-safe.
+
+    Args:
+        config: The language and the stop words.
+
+    Raises:
+        ConfigError: If Snowball has no such language.
+    """
+
+    def __init__(self, config: AnalyzerConfig) -> None:
+        self.config = config
+        self._stems = _Stemmers(config.language)
+        self._stop_words = config.stop_words
+        self._terms_of = Remembered(self.terms_of_piece, PIECES_KEPT)
+        self._unicode_token: re.Pattern[str] | None = None
+
+    def __reduce__(self) -> tuple[type[Analyzer], tuple[AnalyzerConfig]]:
+        return Analyzer, (self.config,)  # a result that carries `terms` can be copied and pickled
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the terms of some text may have changed: rules, language, stop words, Snowball release."""
+        parts = (RULES_VERSION, self.config.language, sorted(self.config.stop_words), self._stems.release)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
+        return list(chain.from_iterable(map(self._terms_of.__getitem__, pieces(text))))
+
+    def terms_of_piece(self, piece: str) -> tuple[str, ...]:
+        """Terms of one of the text's `pieces`; uncached."""
+        if piece.isascii() and piece.isalpha():  # most of a text
+            if not piece.islower():
+                return self.analyse_token(piece)
+            return () if piece in self._stop_words else (self._stems.stem(piece),)
+        tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_pattern().findall(piece)
+        if len(tokens) == 1:
+            return self.analyse_token(tokens[0])
+        return tuple(chain.from_iterable(map(self.analyse_token, tokens)))
+
+    def stems_of(self, pieces: Sequence[str]) -> list[str]:
+        """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
+        words = [""] * len(pieces)
+        if self.config.language == "turkish":
+            return words  # its lower case is not ASCII's
+        for at, piece in enumerate(pieces):
+            word = piece if piece.isalpha() else piece.strip(_AROUND)
+            # Without humps: abc, Abc and ABC, not aBc or ABCdef.
+            if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+                words[at] = word.lower()
+        if self._stop_words:
+            words = ["" if word in self._stop_words else word for word in words]
+        return self._stems.stem_latin(words)
+
+    def _unicode_pattern(self) -> re.Pattern[str]:
+        if self._unicode_token is None:
+            word = rf"[\w{scripts.combining_marks()}]"
+            self._unicode_token = re.compile(rf"\w{word}*(?:{_LINK}{word}+|,\d{{3}}\b)*[+#]*")
+        return self._unicode_token
+
+    def analyse_token(self, token: str) -> tuple[str, ...]:
+        """Terms of one token as the patterns above cut it; uncached."""
+        if token.isascii() and token.isalpha() and _CAMEL.search(token) is None:  # nearly all
+            word = self._lower(token)
+            return () if word in self._stop_words else (self._stems.stem(word),)
+        if token.isascii() or scripts.UNSEGMENTED.search(token) is None:
+            return tuple(self._word_terms(token))
+        terms: list[str] = []
+        for piece in scripts.PIECES.finditer(token):
+            if piece.lastgroup == "bigrams":
+                terms += _character_terms(piece[0])
+            elif piece.lastgroup == "syllables":
+                terms += _syllable_terms(piece[0])
+            else:
+                terms += self._word_terms(piece[0])
+        return tuple(terms)
+
+    def _word_terms(self, token: str) -> list[str]:
+        """A plain word is its stem; a code is its parts, and each level of it joined."""
+        if token.isalpha() and not token.isascii():
+            return self._stemmed((token,))
+        token = token.replace(",", "")  # 1,000
+        segments = [segment for segment in _SEGMENT_BREAK.split(token) if segment.strip("'")]
+        terms = [term for segment in segments for term in self._segment_terms(segment)]
+        if segments and token[-1] in "+#":
+            terms.append(self._lower(token))
+        elif len(segments) > 1 and _is_code(token, segments):
+            joined = "".join(segments)
+            # 3.14 is not 314, but AC-12/b may well be typed AC12b.
+            terms.append(self._lower(token if joined.isdigit() else joined.replace("_", "").replace("'", "")))
+        return terms
+
+    def _segment_terms(self, segment: str) -> list[str]:
+        if "'" in segment:
+            return self._stemmed(_apostrophes(self._lower(segment), self.config.language))
+        parts = [part for piece in segment.split("_") if piece for part in _humps(piece)]
+        return self._stemmed(parts if len(parts) == 1 else [*parts, "".join(parts)])
+
+    def _stemmed(self, words: Sequence[str]) -> list[str]:
+        lowered = map(self._lower, words)
+        return [self._stems.stem(word) for word in lowered if word and word not in self._stop_words]
+
+    def _lower(self, word: str) -> str:
+        if word.isascii() and self.config.language != "turkish":
+            return word.lower()
+        if self.config.language == "turkish":
+            word = word.replace("I", "ı").replace("İ", "i")
+        return word.lower().replace("i\u0307", "i")
+
+
+class _Stemmers:
+    """Snowball by script, one set of stemmers per thread: a Stemmer keeps its working state in itself."""
+
+    def __init__(self, language: str) -> None:
+        import Stemmer
+
+        known = Stemmer.algorithms()
+        if language != "none" and language not in known:
+            raise ConfigError(f"analyzer.language is {language!r}; expected 'none' or one of {', '.join(known)}")
+        self._languages = scripts.stemmers_by_script(language)
+        self._local = threading.local()
+        self.release = ".".join(Stemmer.version().split(".")[:2])
+
+    def stem(self, word: str) -> str:
+        stemmer = self._set().get(scripts.LATIN if word.isascii() else scripts.script_of(word))
+        return word if stemmer is None else stemmer.stemWord(word) or word
+
+    def stem_latin(self, words: list[str]) -> list[str]:
+        stemmer = self._set().get(scripts.LATIN)
+        if stemmer is None:
+            return words
+        return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
+
+    def _set(self) -> dict[str, Any]:
+        try:
+            stemmers: dict[str, Any] = self._local.stemmers
+        except AttributeError:
+            stemmers = self._local.stemmers = self._new_set()
+        return stemmers
+
+    def _new_set(self) -> dict[str, Any]:
+        import Stemmer
+
+        available = set(Stemmer.algorithms())
+        return {script: Stemmer.Stemmer(name, 0) for script, name in self._languages.items() if name in available}
+
+
+def pieces(text: str) -> list[str]:
+    """A text, normalised, cut at white space, which stands inside no token.
+
+    A piece has the same terms wherever it stands, so texts are cut by `str.split`, which takes a fifth of the time that
+    the pattern of tokens takes, and the pattern reads each distinct piece once.
+    """
+    return text.split() if text.isascii() else _normalised(text).split()
+
+
+def _normalised(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text)
+    return text.replace("\u2019", "'").replace("\u00ad", "").replace("\u200b", "").replace("\u200d", "")
+
+
+def _is_code(token: str, segments: list[str]) -> bool:
+    """AC-12 and os.path are; long-term and and/or are not; e-mail and wi-fi are: many write them as one word."""
+    if not _PROSE_LINKS.issuperset(char for char in token if not char.isalnum()):
+        return True
+    if not all(segment.isalpha() for segment in segments):
+        return True
+    return "-" in token and min(map(len, segments)) <= _SHORT
+
+
+def _apostrophes(word: str, language: str) -> list[str]:
+    """mel's -> mel s; don't -> do not; l'homme -> l homme; o'clock -> oclock; a Turkish name without its ending."""
+    if language == "turkish":
+        return [word.split("'")[0]]
+    two = _CONTRACTED.fullmatch(word) or _ELIDED.fullmatch(word)
+    if two is not None:
+        return [two[1], two[2]]
+    if word.endswith("n't"):
+        return [_NEGATED.get(word[:-3], word[:-3]), "not"]
+    return [word.replace("'", "")]
+
+
+def _humps(word: str) -> list[str]:
+    """HTTPServer2 -> HTTP Server 2."""
+    if word.isascii() and _CAMEL.search(word) is not None:
+        return _HUMP.findall(word)
+    return [word] if word.isalpha() else _DIGITS.findall(word)
+
+
+def _character_terms(run: str) -> list[str]:
+    """Bigrams, and each Han character by itself, for it may be a word."""
+    if len(run) == 1:
+        return [run]
+    return [run[i : i + 2] for i in range(len(run) - 1)] + scripts.HAN.findall(run)
+
+
+def _syllable_terms(run: str) -> list[str]:
+    """Trigrams: about a syllable, vowel signs and tones included."""
+    if len(run) <= _SYLLABLE:
+        return [run]
+    return [run[i : i + _SYLLABLE] for i in range(len(run) - _SYLLABLE + 1)]

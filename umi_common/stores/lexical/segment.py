@@ -1,0 +1,212 @@
+"""One immutable segment of an inverted index: for each term its rows and term frequencies.
+
+Rows are the store's own numbers and rise in every list, so segments of one index cover ranges that do not overlap,
+and joining segments is putting their lists one after the other. A segment lies within one block of 65,536 rows: a
+posting is then two bytes of row and, nearly always, one of frequency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.pool import Ints
+from umi_common.stores.distinct import beginnings, distinct
+
+Codes = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.unsignedinteger]
+Offsets = npt.NDArray[np.uint16]
+Starts = npt.NDArray[np.uint32] | Ints
+Mask = npt.NDArray[np.bool_]
+
+BLOCK_ROWS = 2**16
+"""A block starts at every multiple of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """T terms, P postings. Term codes are those of the index that owns the segment."""
+
+    first: int
+    """The first row."""
+    last: int
+    """The last row, in the same block."""
+    documents: int
+    """Rows that it was made of, those without a term among them."""
+    terms: Codes
+    """(T,) rising."""
+    starts: Starts
+    """(T + 1,) postings of terms[i] are starts[i]:starts[i + 1]."""
+    offsets: Offsets
+    """(P,) rows, counted from the start of the block; rising within a term."""
+    tf: Counts
+    """(P,) occurrences of the term in the row; the smallest unsigned type that holds them."""
+
+    @property
+    def size(self) -> int:
+        """Postings and documents: what merging it costs."""
+        return len(self.offsets) + self.documents
+
+    @property
+    def block(self) -> int:
+        """The first row of the block."""
+        return self.first - self.first % BLOCK_ROWS
+
+    @property
+    def frequencies(self) -> Ints:
+        """(T,) postings of each term."""
+        return np.diff(self.starts).astype(np.int64)
+
+    def place(self, code: int) -> int:
+        """Index of a term in `terms`; -1 if the segment does not have it."""
+        at = int(self.terms.searchsorted(code))
+        return at if at < len(self.terms) and self.terms[at] == code else -1
+
+    def places(self, codes: Sequence[int]) -> list[int]:
+        """`place` of each of several."""
+        known = len(self.terms)
+        if known and self.terms.item(-1) == known - 1:  # it has every code so far, as the first segment often does
+            return [code if code < known else -1 for code in codes]
+        if not known:
+            return [-1] * len(codes)
+        wanted = np.array(codes, np.int32)
+        at = self.terms.searchsorted(wanted)
+        found: list[int] = np.where(self.terms.take(at, mode="clip") == wanted, at, -1).tolist()
+        return found
+
+    def postings(self, place: int) -> tuple[Codes, Counts]:
+        """(rows, tf) of terms[place]."""
+        held, tf = self.stored(place)
+        return np.add(held, self.block, dtype=np.int32), tf
+
+    def span(self, place: int) -> slice:
+        """Where the postings of terms[place] are."""
+        return slice(self.starts.item(place), self.starts.item(place + 1))
+
+    def stored(self, place: int) -> tuple[Offsets, Counts]:
+        """(offsets, tf) of terms[place], not copied."""
+        own = self.span(place)
+        return self.offsets[own], self.tf[own]
+
+    def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:
+        """Offsets of rows of the segment's block."""
+        return (rows - self.block).astype(np.uint16)
+
+    def living(self, alive: Mask) -> Mask:
+        """(P,) postings whose row is alive; `alive` by row."""
+        return alive[self.block : self.last + 1][self.offsets]
+
+    def living_frequencies(self, alive: Mask) -> Ints:
+        """(T,) postings of each term whose row is alive; a pass over all postings."""
+        return np.diff(running(self.living(alive))[self.starts]).astype(np.int64)
+
+
+def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
+    """A segment of new documents.
+
+    Args:
+        rows: (D,) rising, D >= 1, of one block.
+        lengths: (D,) terms in each document.
+        tokens: (sum of lengths,) term codes of all documents, one document after the other.
+    """
+    # One sort of (term, document) pairs groups equal ones; the size of a group is the term frequency. Where both fit
+    # into 32 bits, as in any small batch, that takes half the time.
+    count = len(rows)
+    pairs = tokens.astype(np.min_scalar_type((int(tokens.max(initial=0)) + 1) * count))
+    pairs *= pairs.dtype.type(count)
+    pairs += np.repeat(np.arange(count, dtype=pairs.dtype), lengths)
+    pairs.sort()
+    begins = _begins(pairs)
+    codes, document = np.divmod(pairs[begins], pairs.dtype.type(count))
+    starts = _begins(codes)
+    return Segment(
+        first=int(rows[0]),
+        last=int(rows[-1]),
+        documents=count,
+        terms=codes[starts].astype(np.int32),
+        starts=_short(np.append(starts, len(codes))),
+        offsets=(rows % BLOCK_ROWS).astype(np.uint16)[document],
+        tf=narrow(np.diff(begins, append=len(pairs))),
+    )
+
+
+def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
+    """Segments of one block in rising row order as one, without the rows that `alive` (by row) says are dead."""
+    kept = [_without_dead(segment, alive) for segment in segments]
+    terms = distinct(np.concatenate([segment.terms for segment in kept]))
+    places = [terms.searchsorted(segment.terms) for segment in kept]
+    counts = np.zeros(len(terms), np.int64)
+    for segment, place in zip(kept, places, strict=True):
+        counts[place] += segment.frequencies
+    starts = running(counts)
+    offsets = np.empty(starts[-1], np.uint16)
+    tf = np.empty(starts[-1], np.result_type(*[segment.tf for segment in kept]))
+    free = starts[:-1].copy()
+    for segment, place in zip(kept, places, strict=True):
+        sizes = segment.frequencies
+        target = np.repeat(free[place] - segment.starts[:-1], sizes) + np.arange(len(segment.offsets))
+        offsets[target] = segment.offsets
+        tf[target] = segment.tf
+        free[place] += sizes
+    first, last = kept[0].first, kept[-1].last
+    documents = int(np.count_nonzero(alive[first : last + 1]))
+    return Segment(first, last, documents, terms, _short(starts), offsets, tf)
+
+
+def recoded(segment: Segment, codes: Ints) -> Segment:
+    """The same segment under other term codes: term t becomes codes[t]."""
+    new = codes[segment.terms]
+    order = np.argsort(new, kind="stable")
+    sizes = segment.frequencies[order]
+    starts = running(sizes)
+    source = np.repeat(segment.starts[:-1][order] - starts[:-1], sizes) + np.arange(starts[-1])
+    return Segment(
+        segment.first,
+        segment.last,
+        segment.documents,
+        new[order].astype(np.int32),
+        _short(starts),
+        segment.offsets[source],
+        narrow(segment.tf[source]),
+    )
+
+
+def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
+    """(n + 1,) where each of n runs of these sizes starts, and where the last one ends."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+def narrow(counts: npt.NDArray[np.integer]) -> Counts:
+    """Counts >= 0 in the smallest unsigned type that holds them."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+
+def _short(starts: Ints) -> Starts:
+    return starts.astype(np.uint32) if starts[-1] <= np.iinfo(np.uint32).max else starts
+
+
+def _begins(values: npt.NDArray[np.integer]) -> Ints:
+    """Where each run of equal values begins; of sorted values, each distinct one."""
+    return np.flatnonzero(beginnings(values))
+
+
+def _without_dead(segment: Segment, alive: Mask) -> Segment:
+    documents = int(np.count_nonzero(alive[segment.first : segment.last + 1]))
+    if documents == segment.documents:
+        return segment
+    postings = segment.living(alive)
+    sizes = segment.living_frequencies(alive)
+    return Segment(
+        segment.first,
+        segment.last,
+        documents,
+        segment.terms[sizes > 0],
+        _short(running(sizes[sizes > 0])),
+        segment.offsets[postings],
+        segment.tf[postings],
+    )

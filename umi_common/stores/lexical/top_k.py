@@ -1,0 +1,229 @@
+"""The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
+
+The postings of the rarest terms are added up first; the k-th best sum is a threshold that every answer must reach.
+The common terms that cannot reach it even together admit no rows: they are only looked up for the rows that the other
+terms admit. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.pool import Floats, Ints, Vectors
+from umi_common.stores.lexical.scorer import QueryTerms, Scorer
+from umi_common.stores.lexical.segment import Mask
+from umi_common.stores.lexical.terms import Impacts, Term
+
+IdOf = Callable[[int], str]
+RanksOf = Callable[[int], npt.NDArray[np.integer] | None]
+PRUNING_PAYS = 60_000
+"""Postings plus rows below which adding everything up is faster."""
+READ_AT_ONCE = 8_192
+"""Postings of the rarest terms that are added up before the first threshold."""
+SORTED_AT_ONCE = 8
+"""Times k rows that are sorted as they are; of more, the k-th score is found first."""
+_SLACK = 1.0 + 1e-12
+"""Bounds are sums too; rounding must never make one too small."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Rows best first and their scores, > 0; ties by the smaller id."""
+
+    rows: Ints
+    scores: Floats
+    query: QueryTerms | None = None
+    """What a lexical search has looked up of its query."""
+    every: Floats | None = None
+    """By row, unweighted, where the search has worked out the score of every living row; None: it has not."""
+    cosines: Floats | None = None
+    """Aligned with rows, before any weights, where the search was one by cosine; None: it was not."""
+    every_cosine: Vectors | None = None
+    """By row, where the search has worked them all out; None: it has not."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(slots=True, eq=False)
+class Limits:
+    """What a search is held to beside its query."""
+
+    k: int
+    mask: Mask | None
+    """By row: alive and allowed; None: all."""
+    weights: Floats | None
+    """By row, >= 0, times the score; None: 1."""
+    id_of: IdOf
+    ranks_of: RanksOf | None = None
+    """Told how many ids would be compared, gives a number for each row in the order of the ids, or None where comparing
+    is cheaper than making them. None: ids are always compared."""
+
+    @property
+    def heaviest(self) -> float:
+        """No weight is larger, nor a product with one for rounding."""
+        return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
+
+    def ranks(self, compared: int) -> npt.NDArray[np.integer] | None:
+        """What `ranks_of` gives."""
+        return None if self.ranks_of is None else self.ranks_of(compared)
+
+    def factors(self, rows: Ints) -> Floats | Mask | None:
+        """What the scores of rows are multiplied by: the weight, or 0 where the mask keeps one out; None: 1."""
+        if self.mask is None:
+            return None if self.weights is None else self.weights.take(rows)
+        allowed = self.mask.take(rows)
+        return allowed if self.weights is None else self.weights.take(rows) * allowed
+
+    def weighted(self, rows: Ints, scores: Floats) -> Floats:
+        """Scores of rows times their factors."""
+        return _times(scores, self.factors(rows))
+
+
+def top_k(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
+    """The best rows of a query by the cheapest of three ways that give the same bits."""
+    terms = query.terms
+    postings = sum([term.df for term in terms])
+    if not postings:
+        return Ranking(np.zeros(0, np.int64), np.zeros(0), query)
+    if limits.mask is not None and np.count_nonzero(limits.mask) * len(terms) * 2 < postings:
+        rows = limits.mask.nonzero()[0]
+        return Ranking(*best(rows, limits.weighted(rows, scorer.score(query, rows)), limits), query)
+    if postings + scorer.corpus.rows < PRUNING_PAYS or terms[-1].idf < 0.0:
+        return exhaustive(scorer, query, limits)
+    return pruned(scorer, query, limits)
+
+
+def exhaustive(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
+    """Every posting of every term: the definition that the other ways must equal."""
+    lists = _impacts(scorer, query, len(query.terms))
+    every = np.zeros(scorer.corpus.rows, np.float64)
+    for rows, worth in lists:
+        np.add.at(every, rows, worth)
+    every = _lifted(every, query.floor)
+    sample = next((rows for rows, _ in lists if len(rows) >= limits.k), lists[0][0])
+    least = kth(limits.weighted(sample, every.take(sample)), limits.k)
+    rows = (every >= least / limits.heaviest if least > 0.0 else every > 0.0).nonzero()[0]
+    return Ranking(*best(rows, limits.weighted(rows, every.take(rows)), limits), query, every)
+
+
+def pruned(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
+    """Only the postings that can matter. Needs every idf >= 0."""
+    terms, rest, heaviest = query.terms, _rest(scorer, query), limits.heaviest
+    taken = _first(terms)
+    while True:
+        rows, sums = scorer.totals.summed(_impacts(scorer, query, taken))
+        factors = limits.factors(rows)
+        least = kth(_times(_lifted(sums, query.floor), factors), limits.k) / _SLACK
+        more = next((i for i in range(taken, len(terms)) if rest[i] * heaviest < least), len(terms))
+        if more == taken:
+            break
+        taken = more
+    keep = (_times(sums + rest[taken], factors) * _SLACK >= least).nonzero()[0]
+    keep = keep[sums[keep] > 0.0]
+    rows, sums = rows[keep], sums[keep]
+    if taken < len(terms):
+        order = rows.argsort()
+        rows, sums = rows[order], sums[order]
+        scorer.add_looked_up(query, taken, rows, sums)
+    return Ranking(*best(rows, limits.weighted(rows, _lifted(sums, query.floor)), limits), query)
+
+
+def _first(terms: Sequence[Term]) -> int:
+    """How many terms to add up before there is a threshold."""
+    read = 0
+    for taken, term in enumerate(terms):
+        read += term.df
+        if read > READ_AT_ONCE:
+            return max(taken, 1)
+    return len(terms)
+
+
+def _times(scores: Floats, factors: Floats | Mask | None) -> Floats:
+    return scores if factors is None else scores * factors
+
+
+def _lifted(scores: Floats, floor: float) -> Floats:
+    """What matches gets the floor."""
+    return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
+
+
+def kth(scores: Floats, k: int) -> float:
+    """The k-th largest; 0 if there are fewer."""
+    if len(scores) < k:
+        return 0.0
+    parted, place = scores.copy(), len(scores) - k
+    parted.partition(place)
+    return float(parted[place])
+
+
+def best(rows: Ints, scores: Floats, limits: Limits) -> tuple[Ints, Floats]:
+    """The best k of distinct rows by scores > 0, best first."""
+    k = limits.k
+    if len(rows) > SORTED_AT_ONCE * k:
+        keep = (scores >= kth(scores, k)).nonzero()[0]
+        rows, scores = rows.take(keep), scores.take(keep)
+    order = (-scores).argsort()
+    falling = scores.take(order)
+    if len(falling) and falling[-1] <= 0.0:
+        falling = falling[: np.count_nonzero(falling > 0.0)]
+    equal = falling[1:] == falling[:-1]
+    if not np.count_nonzero(equal[:k]):  # `any` takes three times as long
+        return rows.take(order[: min(k, len(falling))]), falling[:k]
+    reach = int(np.count_nonzero(falling >= falling[min(k, len(falling)) - 1]))
+    ranked = rows.take(order[:reach])
+    if reach > 2 * k:
+        first = np.count_nonzero(falling > falling[k - 1])
+        ranked[first:k] = _smallest(ranked[first:], k - first, limits)
+        reach = k
+    _settle(ranked[:reach], falling[:reach], equal[: reach - 1], limits)
+    return ranked[:k], falling[:k]
+
+
+def _settle(ranked: Ints, falling: Floats, equal: Mask, limits: Limits) -> None:
+    """Put rows ranked by falling scores in the order of their ids where a score equals the next."""
+    tied = np.zeros(len(ranked), np.bool_)
+    tied[1:] = equal
+    tied[:-1] |= equal
+    rows = ranked[tied]
+    ranked[tied] = rows.take(np.lexsort((_numbers(rows, limits), -falling[tied])))
+
+
+def _smallest(rows: Ints, room: int, limits: Limits) -> Ints:
+    """Of many rows those with the smallest ids, in any order."""
+    ranks = limits.ranks(len(rows))
+    if ranks is None:
+        return np.array(heapq.nsmallest(room, rows.tolist(), key=limits.id_of), np.int64)
+    return rows[ranks.take(rows).argpartition(room - 1)[:room]]
+
+
+def _numbers(rows: Ints, limits: Limits) -> npt.NDArray[np.integer]:
+    """A number for each of a few rows, in the order of their ids."""
+    ranks = limits.ranks(len(rows))
+    if ranks is not None:
+        return ranks.take(rows)
+    names = list(map(limits.id_of, rows.tolist()))
+    numbers = np.empty(len(rows), np.int64)
+    numbers[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return numbers
+
+
+def _rest(scorer: Scorer, query: QueryTerms) -> list[float]:
+    """At i, what terms[i:] can add at most to a document, the floor included."""
+    rest = [query.floor]
+    for term, repeats in zip(reversed(query.terms), reversed(query.repeats), strict=True):
+        rest.append(rest[-1] + repeats * scorer.ceiling(term))
+    return rest[::-1]
+
+
+def _impacts(scorer: Scorer, query: QueryTerms, count: int) -> list[Impacts]:
+    """Of the first terms, repeats counted."""
+    found = scorer.impacts(query.terms[:count])
+    if len(query.terms) == sum(query.repeats):
+        return found
+    return [(rows, repeats * worth) for (rows, worth), repeats in zip(found, query.repeats, strict=False)]

@@ -1,0 +1,158 @@
+"""The next corpus after an addition or a removal; the present one stays as it is for those who read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.errors import InputError
+from umi_common.pool import NO_SOURCE, Ints
+from umi_common.stores.distinct import distinct
+from umi_common.stores.growing import Growing
+from umi_common.stores.lexical.corpus import ByRow, Corpus, Part, appended, joined
+from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, Mask, build, running
+from umi_common.stores.lexical.vocabulary import Coded
+
+DEAD_SHARE_MAX = 0.5
+ROWS_MAX = 2**31 - 1
+
+
+def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequence[int]) -> Corpus:
+    """With rows[i] holding the i-th document, in source sources[i] (NO_SOURCE: none).
+
+    Args:
+        documents: In the codes of `corpus.codes`.
+
+    Raises:
+        InputError: If the rows do not rise, or are not above all rows so far.
+    """
+    lengths, tokens = documents
+    if not len(rows) == len(lengths) == len(sources):
+        raise InputError(f"{len(rows)} rows, {len(lengths)} texts and {len(sources)} sources; expected one of each")
+    if not len(rows):
+        return corpus
+    at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
+    _check_new(corpus, at)
+    by_row = _grown(corpus, at, lengths, owner)
+    alive = by_row.alive.view
+    parts, begins = corpus.parts, running(lengths)
+    edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()
+    for first, stop in pairwise(edges):
+        mine = slice(first, stop)
+        segment = build(at[mine], lengths[mine], tokens[begins[first] : begins[stop]])
+        parts = appended(parts, segment, alive)
+    grown = replace(
+        corpus,
+        parts=parts,
+        alive=alive,
+        lengths=by_row.lengths.view,
+        sources=by_row.sources.view,
+        by_row=by_row,
+        documents=corpus.documents + len(at),
+        total_length=corpus.total_length + int(lengths.sum(dtype=np.int64)),
+    )
+    return _with_sources(grown, owner, lengths, 1)
+
+
+def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
+    """Without these rows; rows that are not there do not matter."""
+    asked = distinct(np.asarray(rows, np.int64))
+    asked = asked[(asked >= 0) & (asked < corpus.rows)]
+    gone = asked[corpus.alive[asked]].astype(np.int32)
+    if not len(gone):
+        return corpus
+    alive = corpus.alive.copy()
+    alive[gone] = False
+    sizes = corpus.lengths[gone]
+    parts = [_after_loss(part.without(gone), alive) for part in corpus.parts]
+    left = replace(
+        corpus,
+        parts=tuple(part for part in parts if part.segment.documents),
+        alive=alive,
+        by_row=_by_row(corpus)._replace(alive=Growing.holding(alive)),
+        documents=corpus.documents - len(gone),
+        total_length=corpus.total_length - int(sizes.sum(dtype=np.int64)),
+    )
+    return _with_sources(left, corpus.sources[gone], sizes, -1)
+
+
+def compacted(before: Corpus, now: Corpus, merged: Sequence[Part]) -> Corpus:
+    """`now` with the parts it has in common with `before` replaced by their merger.
+
+    Between the two, rows may have been added and removed. If parts of `before` have been merged away meanwhile, `now`
+    is already as good and comes back as it is.
+    """
+    count = len(before.parts)
+    old = [part.segment for part in before.parts]
+    if [part.segment for part in now.parts[:count]] != old:
+        return now
+    died = np.flatnonzero(before.alive & ~now.alive[: before.rows]).astype(np.int32)
+    return replace(now, parts=(*(part.without(died) for part in merged), *now.parts[count:]))
+
+
+def merged_parts(corpus: Corpus) -> list[Part]:
+    """The parts of each block as one without dead rows."""
+    blocks = groupby(corpus.parts, key=lambda part: part.segment.block)
+    return [joined(list(parts), corpus.alive) for _, parts in blocks]
+
+
+def _after_loss(part: Part, alive: Mask) -> Part:
+    """A part that lost most of its documents is cleaned, so that dead postings never outnumber the living."""
+    return joined([part], alive) if part.dead > DEAD_SHARE_MAX * part.segment.documents else part
+
+
+def _check_new(corpus: Corpus, rows: Ints) -> None:
+    if rows[-1] >= ROWS_MAX:
+        raise InputError(f"row {rows[-1]}; an index numbers its rows below {ROWS_MAX}")
+    before = np.concatenate([[corpus.rows - 1], rows[:-1]])
+    wrong = np.flatnonzero(rows <= before)
+    if len(wrong):
+        row, last = rows[wrong[0]], before[wrong[0]]
+        raise InputError(f"row {row} after row {last}; rows must rise and never be used again")
+
+
+def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> ByRow:
+    """The arrays by row, longer by the new rows and by those left out between them, which are dead."""
+    by_row = _by_row(corpus)
+    places = rows - corpus.rows
+    by_row.alive.extend(_spread(places, True, False))
+    by_row.lengths.extend(_spread(places, lengths, 0))
+    by_row.sources.extend(_spread(places, sources, NO_SOURCE))
+    return by_row
+
+
+def _by_row(corpus: Corpus) -> ByRow:
+    """Where the arrays by row can grow; copies, where a write that failed or another line of moments has gone on."""
+    if corpus.by_row is None:
+        return ByRow(Growing.holding(corpus.alive), Growing.holding(corpus.lengths), Growing.holding(corpus.sources))
+    alive, lengths, sources = corpus.by_row
+    return ByRow(alive.after(corpus.rows), lengths.after(corpus.rows), sources.after(corpus.rows))
+
+
+def _spread(places: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
+    """Values at their places (rising), `missing` between them."""
+    spread = np.full(int(places[-1]) + 1, missing, np.int64)
+    spread[places] = values
+    return spread
+
+
+def _with_sources(corpus: Corpus, owner: Ints, sizes: Codes, sign: int) -> Corpus:
+    owned = owner != NO_SOURCE
+    if not owned.any():
+        return corpus
+    width = int(owner.max()) + 1
+    counts, totals = _at_least(corpus.source_documents, width), _at_least(corpus.source_lengths, width)
+    np.add.at(counts, owner[owned], sign)
+    np.add.at(totals, owner[owned], sign * sizes[owned].astype(np.int64))
+    return replace(corpus, source_documents=counts, source_lengths=totals)
+
+
+def _at_least(values: Ints, size: int) -> Ints:
+    """A copy, at least `size` long."""
+    longer = np.zeros(max(size, len(values)), values.dtype)
+    longer[: len(values)] = values
+    return longer

@@ -1,0 +1,146 @@
+"""Every call that umi makes of a Qdrant server goes through here: one collection, one place for errors and counting."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from umi_common.errors import ConfigError, MissingExtra, StoreUnavailable
+from umi_common.runtime.forks import renew_in_child
+
+OLDEST = (1, 10)
+"""The first Qdrant that has sparse vectors with the IDF modifier, prefetches and ordering in one batched query."""
+POINTS_AT_ONCE = 1_000
+"""Points asked for or deleted in one call."""
+
+
+def models() -> Any:
+    """`qdrant_client.models`, imported when it is needed: it takes seconds.
+
+    Raises:
+        MissingExtra: If qdrant-client is not installed.
+    """
+    try:
+        from qdrant_client import models as found
+    except ImportError as error:
+        raise MissingExtra("qdrant-client", "qdrant") from error
+    return found
+
+
+class Connection:
+    """One collection through one client.
+
+    Args:
+        client: A `qdrant_client.QdrantClient`, or what wraps one.
+        collection: Its name.
+        consistency: Of reads: "majority", "quorum", "all" or a number of replicas; None: the server's default.
+        ordering: Of writes: "weak", "medium" or "strong"; None: the server's default.
+
+    Raises:
+        ConfigError: If the client is asynchronous.
+        MissingExtra: If qdrant-client is not installed.
+        StoreUnavailable: If the server does not answer, or is older than `OLDEST`.
+    """
+
+    def __init__(self, client: Any, collection: str, *, consistency: Any = None, ordering: Any = None) -> None:
+        if inspect.iscoroutinefunction(getattr(client, "query_batch_points", None)):
+            raise ConfigError(
+                "client is asynchronous; pass a QdrantClient: asearch() asks it from a thread and never blocks the loop"
+            )
+        self.models = models()
+        self.collection = collection
+        options = getattr(client, "init_options", None) or {}
+        self.is_local = options.get("location") == ":memory:" or options.get("path") is not None
+        """The client's own imitation of a server: no payload indexes, and one thread at a time."""
+        self._client = client
+        self._reading = {} if consistency is None else {"consistency": consistency}
+        self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
+        self._begin()
+        renew_in_child(self, Connection._begin)
+        self.server = str(self.call("info", collection=False).version)
+        _refuse_old(self.server)
+
+    def _begin(self) -> None:
+        self._turn: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
+
+    def call(self, method: str, /, *, collection: bool = True, **arguments: Any) -> Any:
+        """What the client's method gives.
+
+        Raises:
+            StoreUnavailable: If it fails, whatever the reason; its own error is the cause.
+        """
+        name = {"collection_name": self.collection} if collection else {}
+        try:
+            with self._turn:
+                return getattr(self._client, method)(**name, **arguments)
+        except Exception as error:
+            raise StoreUnavailable(
+                f"Qdrant failed at {method} on {self.collection!r} ({type(error).__name__}); "
+                "see the cause, and the server's log"
+            ) from error
+
+    def query(self, requests: Sequence[Any]) -> list[list[Any]]:
+        """The points of each request, best first: one round trip."""
+        answers = self.call("query_batch_points", requests=list(requests), **self._reading)
+        return [answer.points for answer in answers]
+
+    def retrieve(self, ids: Sequence[str], *, payload: Any = True, vectors: Any = False) -> dict[str, Any]:
+        """Records by point id; those that are not there are left out."""
+        found: dict[str, Any] = {}
+        for start in range(0, len(ids), POINTS_AT_ONCE):
+            some = list(ids[start : start + POINTS_AT_ONCE])
+            records = self.call("retrieve", ids=some, with_payload=payload, with_vectors=vectors, **self._reading)
+            found.update((str(record.id), record) for record in records)
+        return found
+
+    def some(self, where: Any, limit: int, *, payload: Any, vectors: Any) -> list[Any]:
+        """At most so many records that pass, in any order: one round trip."""
+        found = self.call(
+            "scroll",
+            scroll_filter=where,
+            limit=limit,
+            offset=None,
+            with_payload=payload,
+            with_vectors=vectors,
+            **self._reading,
+        )
+        return list(found[0])
+
+    def pages(self, where: Any, *, payload: Any = True, vectors: Any = False) -> Any:
+        """All records that pass, a page at a time, in the order of their point ids."""
+        offset = None
+        while True:
+            records, offset = self.call(
+                "scroll",
+                scroll_filter=where,
+                limit=POINTS_AT_ONCE,
+                offset=offset,
+                with_payload=payload,
+                with_vectors=vectors,
+                **self._reading,
+            )
+            yield records
+            if offset is None:
+                return
+
+    def upsert(self, points: Sequence[Any]) -> None:
+        """Insert or replace; returns when the write is done."""
+        self.call("upsert", points=list(points), **self._writing)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove points; returns when the write is done."""
+        for start in range(0, len(ids), POINTS_AT_ONCE):
+            some = self.models.PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
+            self.call("delete", points_selector=some, **self._writing)
+
+
+def _refuse_old(version: str) -> None:
+    parts = version.split(".")[:2]
+    if all(part.isdigit() for part in parts) and tuple(map(int, parts)) < OLDEST:
+        raise StoreUnavailable(
+            f"the Qdrant server is {version}; {'.'.join(map(str, OLDEST))} is the first that scores sparse vectors by "
+            "idf in a batched query; upgrade it"
+        )

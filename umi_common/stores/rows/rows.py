@@ -1,0 +1,253 @@
+"""What ranking needs of every chunk, as arrays by row: row i is the i-th chunk that was appended.
+
+`RowTable` grows in place under the store's write lock; `Rows` is a snapshot of it that never changes, so a search
+sees one moment from start to end. Rows are only appended; a removed chunk's row stays, dead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.config import DecayConfig
+from umi_common.decay import decay_factors, rate_of
+from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
+from umi_common.stores.distinct import distinct
+from umi_common.stores.growing import Growing
+from umi_common.stores.ledger.codec import Head, microseconds
+from umi_common.types import TimeRange
+
+Mask = npt.NDArray[np.bool_]
+
+MISSING = np.iinfo(np.int64).min
+"""In `position` and `time`: the chunk has none."""
+MICROSECONDS_PER_HOUR = 3_600_000_000
+RESORTED_FROM = 100
+"""New rows at which the succession is sorted afresh; fewer are put in one by one."""
+
+
+class Rows:
+    """The rows of one moment. Not to be written to."""
+
+    def __init__(
+        self,
+        ids: list[str],
+        seq: Ints,
+        source: Ints,
+        position: Ints,
+        time: Ints,
+        alive: Mask,
+        living: int,
+        before: tuple[Ints, int] | None = None,
+    ) -> None:
+        self.ids = ids
+        """By row; may be longer than n, what is beyond belongs to later snapshots."""
+        self.seq = seq
+        """(n,) ledger numbers, rising."""
+        self.source = source
+        """(n,) code of the source; NO_SOURCE."""
+        self.position = position
+        """(n,) as given by the user; MISSING."""
+        self.time = time
+        """(n,) microseconds since 1970; MISSING."""
+        self.alive = alive
+        """(n,) False: removed."""
+        self.living = living
+        """Chunks alive."""
+        self._before = before
+        """The succession of an earlier moment and how many rows that had."""
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def among(self, seqs: Sequence[int], rows: Mask) -> list[bool]:
+        """Whether each ledger number has a row, and that row is set in the mask (n,)."""
+        places = self.seq.searchsorted(seqs)
+        inside = places < len(self.seq)
+        inside[inside] = (self.seq[places[inside]] == np.asarray(seqs)[inside]) & rows[places[inside]]
+        return list(map(bool, inside))
+
+    @cached_property
+    def succession(self) -> Ints:
+        """Living rows that have source and position, by source, position, id: neighbours stand side by side."""
+        order, known = (np.zeros(0, dtype=np.int64), 0) if self._before is None else self._before
+        new = known + np.flatnonzero(self._placed(slice(known, None)))
+        if len(new) > RESORTED_FROM:
+            return self._sorted(np.flatnonzero(self._placed(slice(None))))
+        order = order[self.alive[order]]
+        return self._with(order, new) if len(new) else order
+
+    def succession_known(self) -> tuple[Ints, int] | None:
+        """What the next moment can go on from; None: nothing yet."""
+        return (self.succession, len(self)) if "succession" in self.__dict__ else self._before
+
+    def _placed(self, which: slice) -> Mask:
+        has_place: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
+        return has_place & self.alive[which]
+
+    def _sorted(self, rows: Ints) -> Ints:
+        order = rows[np.lexsort((self.position[rows], self.source[rows]))]
+        tied = (np.diff(self.source[order]) == 0) & (np.diff(self.position[order]) == 0)
+        if tied.any():
+            involved = distinct(np.concatenate([order[:-1][tied], order[1:][tied]]))
+            by_id = np.zeros(len(self), dtype=np.int64)
+            by_id[sorted(involved.tolist(), key=self.ids.__getitem__)] = np.arange(len(involved))
+            order = rows[np.lexsort((by_id[rows], self.position[rows], self.source[rows]))]
+        return order
+
+    def _with(self, order: Ints, new: Ints) -> Ints:
+        """A succession with a few more rows, each put where it belongs."""
+        new = self._sorted(new)
+        codes = self.source[order]
+        places = []
+        for row in new.tolist():
+            first, last = codes.searchsorted((self.source[row], self.source[row] + 1)).tolist()
+            positions = self.position[order[first:last]]
+            left, right = (first + int(positions.searchsorted(self.position[row], side)) for side in ("left", "right"))
+            places.append(bisect_left(order, self.ids[row], left, right, key=self.ids.__getitem__))
+        return np.insert(order, places, new)
+
+    @cached_property
+    def slot(self) -> Ints:
+        """(n,) where a row stands in `succession`; -1: nowhere."""
+        slot = np.full(len(self), -1, dtype=np.int64)
+        slot[self.succession] = np.arange(len(self.succession))
+        return slot
+
+    @cached_property
+    def place(self) -> Ints:
+        """(n,) order of a row among the living of its source, from 0, without gaps; NO_POSITION."""
+        starts = np.flatnonzero(np.diff(self.source[self.succession], prepend=NO_SOURCE))
+        sizes = np.diff(starts, append=len(self.succession))
+        place = np.full(len(self), NO_POSITION, dtype=np.int64)
+        place[self.succession] = np.arange(len(self.succession)) - np.repeat(starts, sizes)
+        return place
+
+    def beside(self, rows: Ints, reach: int) -> Ints:
+        """Rows at most `reach` places before or after the given ones in their sources, these among them; in any order,
+        some more than once.
+        """
+        slot = self.slot[rows]
+        slots = slot[slot >= 0][:, None] + np.arange(-reach, reach + 1)
+        inside = (slots >= 0) & (slots < len(self.succession))
+        found = self.succession[np.where(inside, slots, 0)]
+        codes = self.source[found]
+        near: Ints = found[inside & (codes == codes[:, reach, None])]
+        return near
+
+    def age_hours(self, now: int, rows: Ints | slice = slice(None)) -> Floats:
+        """Hours from event to `now` (microseconds since 1970); NaN without a time, negative in the future."""
+        time = self.time[rows]
+        return np.where(time == MISSING, np.nan, (now - time) / MICROSECONDS_PER_HOUR)
+
+    def within(self, window: TimeRange) -> Mask:
+        """(n,) whether a row's time lies in the window; without a time: no."""
+        inside: Mask = self.time != MISSING
+        if window.start is not None:
+            inside &= self.time >= microseconds(window.start)
+        if window.end is not None:
+            inside &= self.time < microseconds(window.end)
+        return inside
+
+    def decay(self, now: int, config: DecayConfig) -> Floats | None:
+        """(n,) `decay_factors` at `now`; None: decay is off."""
+        if config.half_life_hours is None:
+            return None
+        return decay_factors(self.age_hours(now), rate=rate_of(config.half_life_hours), floor=config.floor)
+
+
+class RowTable:
+    """The rows as they grow; one writer at a time."""
+
+    def __init__(self, sources: Sequence[str] = ()) -> None:
+        self._ids: list[str] = []
+        self._seq = Growing(np.int64)
+        self._source = Growing(np.int64)
+        self._position = Growing(np.int64)
+        self._time = Growing(np.int64)
+        self._alive = Growing(np.bool_)
+        self._by_id: dict[str, int] = {}
+        self._last: Rows | None = None
+        self.sources = list(sources)
+        """Names of the sources by code; only ever grows."""
+        self._sources = _SourceCodes(self.sources)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def row_of(self, id: str) -> int | None:
+        """The living row of an id."""
+        return self._by_id.get(id)
+
+    def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
+        """Ledger numbers of the living rows of some ids."""
+        rows = [self._by_id.get(id) for id in ids]
+        seq = self._seq.view  # taken after the rows, so it reaches as far
+        return [None if row is None else int(seq[row]) for row in rows]
+
+    def append(self, heads: Sequence[Head]) -> Ints:
+        """New living rows; gives their numbers."""
+        first = len(self._ids)
+        rows = np.arange(first, first + len(heads))
+        if not heads:
+            return rows
+        seqs, ids, sources, positions, times = (list(map(itemgetter(field), heads)) for field in range(5))
+        self._ids.extend(ids)
+        self._seq.extend(seqs)
+        self._source.extend(list(map(self._sources.__getitem__, sources)))
+        self._position.extend([MISSING if position is None else position for position in positions])
+        self._time.extend([MISSING if time is None else time for time in times])
+        self._alive.extend(np.ones(len(heads), dtype=np.bool_))
+        self._by_id.update(zip(ids, rows.tolist(), strict=True))
+        return rows
+
+    def remove(self, rows: Ints) -> None:
+        """Mark rows dead; older snapshots keep theirs alive."""
+        alive = self._alive.view.copy()
+        alive[rows] = False
+        self._alive = Growing.holding(alive)
+        for row in rows.tolist():
+            if self._by_id.get(self._ids[row]) == row:
+                del self._by_id[self._ids[row]]
+
+    def rows_of_seqs(self, seqs: Ints) -> Ints:
+        """Rows by ledger number; numbers never seen are left out."""
+        known = self._seq.view
+        rows = np.searchsorted(known, seqs)
+        inside = rows < len(known)
+        inside[inside] = known[rows[inside]] == seqs[inside]
+        return rows[inside]
+
+    def snapshot(self) -> Rows:
+        """The rows of this moment."""
+        before = None if self._last is None else self._last.succession_known()
+        self._last = Rows(
+            self._ids,
+            self._seq.view,
+            self._source.view,
+            self._position.view,
+            self._time.view,
+            self._alive.view,
+            len(self._by_id),
+            before,
+        )
+        return self._last
+
+
+class _SourceCodes(dict[str | None, int]):
+    """Source -> code, a new code for a new source, which joins `names`."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__({name: code for code, name in enumerate(names)})
+        self[None] = NO_SOURCE
+        self._names = names
+
+    def __missing__(self, source: str) -> int:
+        code = self[source] = len(self._names)
+        self._names.append(source)
+        return code
