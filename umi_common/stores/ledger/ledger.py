@@ -110,6 +110,9 @@ class Ledger(LedgerAccess):
 
     def session(self) -> str:
         """Name of the last session that wrote; "": none has."""
+        return self.steady(self._session)
+
+    def _session(self) -> str:
         with self.reading() as connection:
             return next(iter(sessions_of(connection)), "")
 
