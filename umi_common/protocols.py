@@ -137,8 +137,8 @@ class Store(Protocol):
 
     May offer `terms_of`, a function from a text to its terms as the lexical arm has them: what a result marks; and
     `recall_many`, from several `Asked` to the `Pool` of each, where what searches have in common can be done once; and
-    `get_versions(ids, versions)`, like `get` for the versions that a pool names, so that a hit shows what was scored.
-    What `get`, `get_versions` and `neighbours` give is checked against filter and time range before it is shown.
+    `get_versions(ids, versions, *, exact)`, like `get` for the versions that a pool names, so that a hit shows what was
+    scored. What `get`, `get_versions` and `neighbours` give is checked against filter and time range again.
     """
 
     def recall(

@@ -109,7 +109,8 @@ def _fetch(
         chunks: dict[str, Chunk] = {}
         rows = ranked.order
         while len(rows):
-            (outcome,) = yield (ask_recalled(parts.store, pool, rows),)
+            # Those that stand in are shown only as scored: a newer version would be of another moment than the first.
+            (outcome,) = yield (ask_recalled(parts.store, pool, rows, exact=bool(chunks)),)
             if isinstance(outcome, Failure):
                 raise outcome.error
             ids = ids_at(pool.ids, rows)

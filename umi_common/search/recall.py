@@ -220,15 +220,22 @@ def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
     return Call.batched(("get", id(store)), ids, store.get, operator.getitem)
 
 
-def ask_recalled(store: Store, pool: Pool, rows: Ints) -> Call:
-    """The chunks of some rows of a pool, as they were when they were scored where the store can tell."""
+def ask_recalled(store: Store, pool: Pool, rows: Ints, *, exact: bool = False) -> Call:
+    """The chunks of some rows of a pool, as they were when they were scored where the store can tell.
+
+    Args:
+        exact: None in place of a chunk that has been replaced since.
+    """
     ids = ids_at(pool.ids, rows)
     get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
     if get_versions is None or not len(pool.version):
         return ask_chunks(store, ids)
     pairs = list(zip(ids, pool.version[rows].tolist(), strict=True))
     return Call.batched(
-        ("get versions", id(store)), pairs, lambda some: get_versions(*zip(*some, strict=True)), operator.getitem
+        ("get versions", id(store), exact),
+        pairs,
+        lambda some: get_versions(*zip(*some, strict=True), exact=exact),
+        operator.getitem,
     )
 
 

@@ -180,21 +180,23 @@ class Core:
         """See `HybridStore.get`."""
         return self.get_versions(ids, self.indexes.seqs_of(ids))
 
-    def get_versions(self, ids: Sequence[str], seqs: Sequence[int | None]) -> list[Chunk | None]:
+    def get_versions(
+        self, ids: Sequence[str], seqs: Sequence[int | None], *, exact: bool = False
+    ) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        found: dict[int, Chunk] = {}
-        look_at = [at for at, seq in enumerate(wanted) if seq]
-        while look_at:
-            numbers = [seq for at in look_at if (seq := wanted[at])]
-            removed = self.indexes.removed(numbers)
-            found |= self.chunks([seq for seq, gone in zip(numbers, removed, strict=True) if not gone])
-            look_at = [at for at in look_at if wanted[at] not in found]
-            self.ready()  # replaced or removed meanwhile: what stands there now
-            for at, seq in zip(look_at, self.indexes.seqs_of([ids[at] for at in look_at]), strict=True):
+        found = self._present([seq for seq in wanted if seq])
+        while gone := [] if exact else [at for at, seq in enumerate(wanted) if seq and seq not in found]:
+            self.ready()
+            for at, seq in zip(gone, self.indexes.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq
-            look_at = [at for at in look_at if wanted[at]]
-        return [found[seq] if seq else None for seq in wanted]
+            found |= self._present([seq for at in gone if (seq := wanted[at])])
+        return [found.get(seq) if seq else None for seq in wanted]
+
+    def _present(self, seqs: Sequence[int]) -> dict[int, Chunk]:
+        """Chunks by ledger number, without those that are known to be removed: they may still be in memory."""
+        removed = self.indexes.removed(seqs)
+        return self.chunks([seq for seq, gone in zip(seqs, removed, strict=True) if not gone])
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""

@@ -152,13 +152,17 @@ class HybridStore:
         self._core.ready()
         return self._core.get(ids)
 
-    def get_versions(self, ids: Sequence[str], versions: Sequence[int | None]) -> list[Chunk | None]:
+    def get_versions(
+        self, ids: Sequence[str], versions: Sequence[int | None], *, exact: bool = False
+    ) -> list[Chunk | None]:
         """The chunks as a pool of this store has scored them (`Pool.version`), aligned with ids.
 
-        Where a version has been replaced or removed since: what stands under the id now, or None.
+        Args:
+            exact: Where a version has been replaced or removed since, give None; else the chunk that has the id now,
+                or None.
         """
         self._core.ready()
-        return self._core.get_versions(ids, versions)
+        return self._core.get_versions(ids, versions, exact=exact)
 
     def scan(
         self, *, where: Filter | Mapping[str, Any] | None = None, after: str | None = None, limit: int = 1_000
