@@ -267,3 +267,18 @@ def test_records_that_are_skipped_are_in_the_json_of_the_command(folder, tmp_pat
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = json.loads(done.stdout)["problems"]
     assert "b.jsonl line 2" in line
+
+
+def test_no_module_in_the_working_directory_is_executed(folder, tmp_path):
+    """Neither by the command nor by the process that reads PDFs, whatever a file there is called."""
+    pytest.importorskip("pypdf")
+    (folder / "c.pdf").write_bytes(pdf(shown("The valve drips."), pages=[0]))
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("chromadb", "pypdf", "numpy", "json", "umi_common"):
+        (here / f"{name}.py").write_text("from pathlib import Path\nPath(__file__).with_suffix('.executed').touch()\n")
+    command = [Path(sys.executable).with_name("umi"), "index", folder, "--store", tmp_path / "store"]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "3 files: 3 indexed" in done.stdout
+    assert not list(here.glob("*.executed"))

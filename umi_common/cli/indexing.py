@@ -26,7 +26,7 @@ INTERRUPTED = 130
 """The exit code that shells give to Ctrl-C."""
 STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
-PDF_SECONDS = 60.0
+PDF_SECONDS = 10.0
 """Both as in `umi_common.files.reading`, which takes long to import; a test compares them."""
 PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
 
@@ -42,7 +42,7 @@ def index(
         float, typer.Option(min=0.001, help="Largest file that is read, in MB (1,000,000 bytes).")
     ] = MAX_FILE_MB,
     pdf_seconds: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="Longest time for one PDF, in seconds.")
+        float, typer.Option(min=0.1, max=86_400, help="Longest time for each megabyte of a PDF, in seconds.")
     ] = PDF_SECONDS,
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if something was skipped.")] = False,
     json: JsonOption = False,

@@ -61,17 +61,17 @@ class PdfProcess:
         """The pages of the PDF `content`; `path` is for messages.
 
         Raises:
-            FileUnreadable: If it is no PDF, takes longer than `limits.pdf_seconds`, has more text than
+            FileUnreadable: If it is no PDF, takes longer than `limits.pdf_seconds` a megabyte, has more text than
                 `limits.max_file_bytes` characters, or makes the process fail.
             MissingExtra: Without pypdf.
         """
         process = self._started(path)
-        request = {"bytes": len(content), "seconds": limits.pdf_seconds, "characters": limits.max_file_bytes}
-        line, timed_out = self._call(process, json.dumps(request).encode() + b"\n" + content, limits.pdf_seconds)
+        seconds = limits.pdf_seconds * (1 + len(content) // 1_000_000)
+        request = {"bytes": len(content), "seconds": seconds, "characters": limits.max_file_bytes}
+        line, timed_out = self._call(process, json.dumps(request).encode() + b"\n" + content, seconds)
         if timed_out:
             raise FileUnreadable(
-                f"{path} takes longer than {limits.pdf_seconds:g} s to read; leave it out, or raise --pdf-seconds "
-                "(pdf_seconds=)"
+                f"{path} takes longer than {seconds:g} s to read; leave it out, or raise --pdf-seconds (pdf_seconds=)"
             )
         if not line.endswith(b"\n"):
             raise FileUnreadable(f"{path} makes pypdf fail, perhaps for want of memory; leave it out")

@@ -15,8 +15,9 @@ from umi_common.errors import ConfigError, FileUnreadable
 
 MAX_FILE_BYTES = 100_000_000
 """Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much."""
-PDF_SECONDS = 60.0
-"""Longest time for one PDF, in seconds. 1,000 full pages take 25 on a busy machine, a hostile file of 6 kB more."""
+PDF_SECONDS = 10.0
+"""Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 on a busy machine; a
+hostile file of 6 kB takes a minute."""
 PDF_SECONDS_MAX = 86_400.0
 NUL_LOOKED_FOR = 8_192
 """Bytes at the beginning in which text has no NUL."""
@@ -36,7 +37,7 @@ class ReadLimits:
     max_file_bytes: int = MAX_FILE_BYTES
     """Of a file; characters of the text of a PDF; bytes of a line, where JSONL is read in ranges. At least 1."""
     pdf_seconds: float = PDF_SECONDS
-    """For one PDF, in seconds; above 0, at most a day."""
+    """For each begun megabyte of a PDF, in seconds; above 0, at most a day."""
 
     def __post_init__(self) -> None:
         if self.max_file_bytes < 1:

@@ -86,7 +86,8 @@ class Ledger(LedgerAccess):
         seq, deletion = last_number(connection, "chunks"), last_number(connection, "deletions")
         commit = last_commit(connection).followed_by(contents, seq, deletion)
         connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", commit)
-        connection.execute("DELETE FROM commits WHERE number <= ?", (commit.number - COMMITS_KEPT,))
+        if commit.number > COMMITS_KEPT:
+            connection.execute("DELETE FROM commits WHERE number <= ?", (commit.number - COMMITS_KEPT,))
         return self._mark(connection, commit)
 
     def begin_session(self) -> str:
