@@ -213,3 +213,45 @@ def test_eight_threads_search_while_ids_change_tenants(tmp_path):
         assert store.verify()
     assert searches[0] > 10
     assert not wrong, (len(wrong), searches[0], wrong[:3])
+
+
+def shown_by(face: str, store: HybridStore) -> Callable[[], list[str]]:
+    """A function that searches ann's chunks and gives every text it is shown."""
+    if face == "LangChain":
+        from umi_langchain import UmiRetriever
+
+        of_langchain = UmiRetriever.from_store(store, k=20)
+        return lambda: [document.page_content for document in of_langchain.invoke("red boat", filter=ANN)]
+    if face == "LlamaIndex":
+        from umi_llamaindex import UmiQuery
+        from umi_llamaindex import UmiRetriever as OfLlamaIndex
+
+        of_llamaindex = OfLlamaIndex.from_store(store, similarity_top_k=20)
+        return lambda: [node.text for node in of_llamaindex.retrieve(UmiQuery("red boat", filters=ANN))]
+    umi = DualRetriever(store)
+    return lambda: [umi.search("red boat", where=ANN, limit=20).explain()]
+
+
+@pytest.mark.parametrize("face", ["LangChain", "LlamaIndex", "page"])
+def test_no_face_shows_another_tenants_text_while_ids_change_tenants(face):
+    stop = threading.Event()
+    shown: list[str] = []
+    with HybridStore.open(embedder=HashEmbedder(16)) as store:
+        store.add([chunk(number, "ann") for number in range(40)])
+        search = shown_by(face, store)
+
+        def write() -> None:
+            turn = 0
+            while not stop.is_set():
+                turn += 1
+                store.add([chunk(n, "ann" if (n + turn) % 3 else "bob") for n in range(turn % 7, 40, 7)])
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        until = time.monotonic() + SECONDS / 4
+        while time.monotonic() < until:
+            shown += search()
+        stop.set()
+        writer.join()
+    assert shown
+    assert not [text for text in shown if "bob" in text]
