@@ -81,6 +81,70 @@ class Pool:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For the trace: which engine answered, how many rows each gave, timings in ms."""
 
+    @classmethod
+    def of(
+        cls,
+        ids: Sequence[str],
+        *,
+        lexical: Floats | None = None,
+        dense: Floats | None = None,
+        vectors: Vectors | TakenRows | None = None,
+        query_vectors: Vectors | None = None,
+        **others: Any,
+    ) -> Pool:
+        """The pool of n chunks, sorted by id; each field that is left out is neutral or follows from those given.
+
+        Args:
+            ids: n distinct ids in any order; the arrays of rows are in the same order.
+            lexical: (V, n) BM25; None: no lexical arm. One arm at least is given.
+            dense: (V, n) cosines; None: no dense arm.
+            vectors: (n, dim) unit rows; None: not known, (n, 0).
+            query_vectors: (V, dim) unit rows; None: not known, (V, 0).
+            others: Further fields of a pool. Left out, `lexical_rank` ranks every row with a BM25 above 0, `dense_rank`
+                every row and query with a vector, `lexical_bound` is the largest BM25, and `coverage` is 1 where some
+                row matches. The rest says: not known.
+        """
+        given = {name: scores for name, scores in (("lexical", lexical), ("dense", dense)) if scores is not None}
+        shape = next(iter(given.values())).shape
+        variations, n = shape
+        words = given.setdefault("lexical", np.zeros(shape))
+        bound = others.get("lexical_bound", words.max(axis=1, initial=0.0))
+        arrays: dict[str, Any] = {
+            "dense": np.zeros(shape),
+            "lexical_bound": bound,
+            "coverage": (bound > 0).astype(np.float64),
+            "source_lexical": np.zeros(shape),
+            "source_bound": np.zeros(variations),
+            "source": np.full(n, NO_SOURCE),
+            "position": np.full(n, NO_POSITION),
+            "length": np.zeros(n, dtype=np.int64),
+            "age_hours": np.full(n, np.nan),
+            "vectors": np.zeros((n, 0), dtype=np.float32) if vectors is None else vectors,
+            "query_vectors": np.zeros((variations, 0), dtype=np.float32) if query_vectors is None else query_vectors,
+            "lexical_rank": np.zeros(shape, dtype=np.int64),
+            "dense_rank": np.zeros(shape, dtype=np.int64),
+            "mode": "text" if dense is None else "vector" if lexical is None else "hybrid",
+        }
+        pool = cls(ids=tuple(ids), **(arrays | given | others))
+        order = sorted(range(n), key=pool.ids.__getitem__)
+        if order != list(range(n)):
+            pool = pool.rows(np.array(order, dtype=np.int64))
+        ranks: dict[str, Any] = {}
+        if "lexical_rank" not in others:
+            ranks["lexical_rank"] = ranked(pool.lexical, pool.lexical > 0)
+        if "dense_rank" not in others and dense is not None:
+            ranks["dense_rank"] = ranked(pool.dense, pool._has_cosine())
+        return replace(pool, **ranks) if ranks else pool
+
+    def _has_cosine(self) -> Bools:
+        """(V, n) whether query and row both have a vector; all of them where vectors are not known."""
+        query, row = (
+            np.any(each, axis=1) if each.shape[1] else np.ones(len(each), dtype=np.bool_)
+            for each in (self.query_vectors, np.asarray(self.vectors))
+        )
+        has: Bools = np.logical_and.outer(query, row)
+        return has
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -172,3 +236,18 @@ PER_VARIATION = (
     "dense_deviation",
 )
 PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical")
+
+
+def ranked(scores: Floats, found: Bools, depth: int | None = None) -> Ints:
+    """(V, n) ranks from FIRST_RANK by falling score, ties by row; NOT_RANKED beyond `depth` and where `found` is False.
+
+    Args:
+        scores: (V, n)
+        found: (V, n)
+        depth: Rows ranked for each variation; None: all.
+    """
+    ranks = np.full(scores.shape, NOT_RANKED, dtype=np.int64)
+    for rank, score, hit in zip(ranks, scores, found, strict=True):
+        order = np.argsort(np.where(hit, -score, np.inf), kind="stable")[: int(hit.sum())][:depth]
+        rank[order] = np.arange(FIRST_RANK, len(order) + FIRST_RANK)
+    return ranks

@@ -6,13 +6,13 @@ Each protocol states order, range, emptiness and errors; `tests/contracts` runs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from inspect import Parameter, signature
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from umi_common.config import DecayConfig, LexicalConfig
+from umi_common.config import DecayConfig, LexicalConfig, RecallConfig, UmiConfig
 from umi_common.filters import Filter
 from umi_common.pool import Pool, Vectors
 from umi_common.types import Chunk, Stage, TimeRange
@@ -80,26 +80,59 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What one search asks of a store: the arguments of `Store.recall`."""
+class RecallRequest:
+    """One search as a store gets it; see `Store.recall`. A store whose `recall` takes `(probes, **options)` makes it by
+    `RecallRequest(probes, **options)`.
+    """
 
     probes: Sequence[Probe]
     depth: int
+    """Chunks that each arm finds for each probe, >= 1."""
     now: datetime
     where: Filter | None = None
+    """None: every chunk passes."""
     window: TimeRange | None = None
-    lexical: LexicalConfig | None = None
-    decay: DecayConfig | None = None
+    """None: any time, and no time, passes."""
+    lexical: LexicalConfig = field(default_factory=LexicalConfig)
+    decay: DecayConfig = field(default_factory=DecayConfig)
     around: int = 0
+    """Chunks before and after each of the best, in its source, that join the pool."""
     strategy: Strategy = "hybrid"
-    embedder_timeout_seconds: float | None = None
+    embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
 
-    def of(self, store: Store) -> Pool:
-        """What the store recalls; raises as `Store.recall`. A store that does not know a later option goes without."""
+    def run(self, store: Store) -> Pool:
+        """The store's pool; raises as `Store.recall`. Options of LATER_OPTIONS that the store's `recall` lacks are left
+        out.
+        """
         recall = store.recall
         unknown = _unknown_options(getattr(recall, "__func__", recall))
-        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in unknown}
+        options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
         return recall(options.pop("probes"), **options)
+
+    def named(self) -> list[str]:
+        """The ids that the probes name."""
+        return [id for probe in self.probes for id in probe.ids]
+
+    @classmethod
+    def with_settings(
+        cls,
+        config: UmiConfig,
+        probes: Sequence[Probe],
+        *,
+        lexical: LexicalConfig | None,
+        decay: DecayConfig | None,
+        embedder_timeout_seconds: float | None,
+        **others: Any,
+    ) -> RecallRequest:
+        """A request in which the store's settings stand for each of these three that is None."""
+        seconds = embedder_timeout_seconds
+        return cls(
+            probes,
+            lexical=config.lexical if lexical is None else lexical,
+            decay=config.decay if decay is None else decay,
+            embedder_timeout_seconds=config.recall.embedder_timeout_seconds if seconds is None else seconds,
+            **others,
+        )
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
@@ -135,10 +168,14 @@ class LexicalIndex(Protocol):
 class Store(Protocol):
     """Chunks and the two arms over them. Thread-safe.
 
-    May offer `terms_of`, a function from a text to its terms as the lexical arm has them: what a result marks; and
-    `recall_many`, from several `Asked` to the `Pool` of each, where what searches have in common can be done once; and
-    `get_versions(ids, versions, *, exact)`, like `get` for the versions that a pool names, so that a hit shows what was
-    scored. What `get`, `get_versions` and `neighbours` give is checked against filter and time range again.
+    A search needs `recall`, `get` and `neighbours`. A store may also offer
+
+        terms_of        a function from a text to its terms as the lexical arm has them, which a result marks
+        recall_many     from several `RecallRequest` to the `Pool` of each: several searches in one call
+        get_versions    (ids, versions, *, exact), like `get`: the chunks as `Pool.version` names them, so that a hit
+                        shows what was scored
+
+    Chunks from `get`, `get_versions` and `neighbours` are checked against filter and time range before they are shown.
     """
 
     def recall(

@@ -13,7 +13,7 @@ from oracle import Oracle, best
 from umi_common.config import DecayConfig
 from umi_common.filters import parse_filter
 from umi_common.pool import FIRST_RANK, NO_POSITION, NO_SOURCE, NOT_RANKED
-from umi_common.protocols import NEIGHBOURS_OF, Asked, Probe
+from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.types import Chunk, TimeRange
 
@@ -170,13 +170,13 @@ def test_searches_asked_together_find_what_each_finds_alone(new_store, kind):
     store.add(chunks)
     first, second, third, fourth = ([Probe(query)] for query in queries())
     asked = [
-        Asked(first, 5, NOW, around=1),
-        Asked(second, 5, NOW, around=1),
-        Asked([*third, Probe("night train", ids=(chunks[0].id,))], 5, NOW, around=1),
-        Asked(fourth, 8, NOW - timedelta(hours=30), where=ANN, decay=FORGETTING),
-        Asked(first, 5, NOW, window=WEEK),
+        RecallRequest(first, 5, NOW, around=1),
+        RecallRequest(second, 5, NOW, around=1),
+        RecallRequest([*third, Probe("night train", ids=(chunks[0].id,))], 5, NOW, around=1),
+        RecallRequest(fourth, 8, NOW - timedelta(hours=30), where=ANN, decay=FORGETTING),
+        RecallRequest(first, 5, NOW, window=WEEK),
     ]
-    alone = [each.of(store) for each in asked]
+    alone = [each.run(store) for each in asked]
     before = embedder.query_calls
     for own, pool in zip(alone, store.recall_many(asked), strict=True):
         assert tuple(pool.ids) == tuple(own.ids)

@@ -11,7 +11,7 @@ from corpus import NOW, corpus, queries, search
 
 from umi_common.errors import SearchUnavailable
 from umi_common.filters import parse_filter
-from umi_common.protocols import Asked, Probe
+from umi_common.protocols import Probe, RecallRequest
 from umi_common.retriever import DualRetriever
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder, ScriptedLLM
 
@@ -75,11 +75,11 @@ def test_by_vector_an_embedder_that_fails_is_an_error_that_says_so(new_store):
 def test_searches_with_different_strategies_may_be_asked_together(new_store):
     store = new_store()
     store.add(corpus())
-    asked = [Asked([Probe("red boat")], 10, NOW, strategy=strategy) for strategy in ("hybrid", *STRATEGIES)]
+    asked = [RecallRequest([Probe("red boat")], 10, NOW, strategy=strategy) for strategy in ("hybrid", *STRATEGIES)]
     pools = store.recall_many(asked)
     assert [pool.mode for pool in pools] == ["hybrid", "text", "vector"]
     for each, pool in zip(asked, pools, strict=True):
-        assert tuple(each.of(store).ids) == tuple(pool.ids)
+        assert tuple(each.run(store).ids) == tuple(pool.ids)
 
 
 def test_when_the_embedder_hangs_words_answer_within_the_deadline(new_store):
@@ -92,8 +92,8 @@ def test_when_the_embedder_hangs_words_answer_within_the_deadline(new_store):
     store = new_store(Hanging())
     store.add(corpus(size=30))
     begun = time.monotonic()
-    asked = Asked([Probe("red boat")], 10, NOW, embedder_timeout_seconds=0.2)
-    for pool in (asked.of(store), *store.recall_many([asked, asked])):
+    asked = RecallRequest([Probe("red boat")], 10, NOW, embedder_timeout_seconds=0.2)
+    for pool in (asked.run(store), *store.recall_many([asked, asked])):
         assert pool.mode == "text"
         assert [loss.part for loss in pool.degraded] == ["embedder"]
     assert time.monotonic() - begun < 3.0

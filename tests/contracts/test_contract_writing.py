@@ -165,10 +165,9 @@ def test_the_history_of_writes_does_not_matter(store, new_store, kind):
 
 
 ARRAYS = [
-    field.name
-    for field in fields(Pool)
-    if field.type in ("Floats", "Ints", "Vectors") and field.name != "version"  # a number of the history by design
+    field.name for field in fields(Pool) if field.type in ("Floats", "Ints", "Vectors") and field.name != "version"
 ]
+"""All but the version, which numbers the writes."""
 SCORES = ["lexical", "dense", "lexical_bound", "coverage", "source_lexical", "source_bound", "length", "age_hours"]
 SHARED = 0.8
 """Least share of rows that are the same where scores may differ: at the edge of a pool many are nearly equal."""

@@ -10,7 +10,7 @@ import pytest
 from umi_common.config import DecayConfig
 from umi_common.filters import parse_filter
 from umi_common.pool import PER_ROW, PER_VARIATION, PER_VARIATION_AND_ROW
-from umi_common.protocols import Asked, Probe
+from umi_common.protocols import Probe, RecallRequest
 from umi_common.sim import HashEmbedder
 from umi_common.stores.dense import exact as dense
 from umi_common.stores.embedded import recall
@@ -55,13 +55,13 @@ def test_pools_are_equal_to_the_bit(store, monkeypatch, codes_from, codes_togeth
     monkeypatch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", codes_together_from)
     monkeypatch.setattr(recall, "SCANNED_TOGETHER", scores_max)
     asked = [
-        Asked([Probe("red boat")], 10, NOW, around=1),
-        Asked([Probe("night train"), Probe("blue river"), Probe("snow")], 10, NOW, around=1),
-        Asked([Probe("coast")], 5, NOW, where=parse_filter({"even": True})),
-        Asked([Probe("coast")], 5, NOW, where=parse_filter({"rare": True})),
-        Asked([Probe("", np.zeros(32, dtype=np.float32))], 5, NOW),
-        Asked([Probe("green")], 20, NOW + timedelta(days=3), decay=DecayConfig(half_life_hours=48.0)),
-        Asked([Probe("green")], 20, NOW, window=TimeRange(NOW - timedelta(hours=90), None)),
+        RecallRequest([Probe("red boat")], 10, NOW, around=1),
+        RecallRequest([Probe("night train"), Probe("blue river"), Probe("snow")], 10, NOW, around=1),
+        RecallRequest([Probe("coast")], 5, NOW, where=parse_filter({"even": True})),
+        RecallRequest([Probe("coast")], 5, NOW, where=parse_filter({"rare": True})),
+        RecallRequest([Probe("", np.zeros(32, dtype=np.float32))], 5, NOW),
+        RecallRequest([Probe("green")], 20, NOW + timedelta(days=3), decay=DecayConfig(half_life_hours=48.0)),
+        RecallRequest([Probe("green")], 20, NOW, window=TimeRange(NOW - timedelta(hours=90), None)),
     ]
     for each, pool in zip(asked, store.recall_many(asked), strict=True):
         (alone,) = store.recall_many([each])

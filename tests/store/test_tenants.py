@@ -27,7 +27,7 @@ from umi_common.errors import (
     StoreReadOnly,
 )
 from umi_common.filters import parse_filter
-from umi_common.protocols import Asked, Probe
+from umi_common.protocols import Probe, RecallRequest
 from umi_common.sim import HashEmbedder, ScriptedLLM
 from umi_common.tenants import Tenants
 from umi_common.types import Stage, Trace
@@ -205,7 +205,7 @@ def test_an_embedder_that_fails_for_two_searches_at_once_shows_neither_the_other
 
     with HybridStore.open(embedder=Naming()) as store:
         store.add(chunks("ann", 20))
-        asked = [Asked([Probe(text)], 5, NOW) for text in ("boiler", "topsecret")]
+        asked = [RecallRequest([Probe(text)], 5, NOW) for text in ("boiler", "topsecret")]
         of_ann, _ = store.recall_many(asked)
         assert [loss.reason for loss in of_ann.degraded] == ["EmbedderError"]
         (alone,) = store.recall_many(asked[:1])

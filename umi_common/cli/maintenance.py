@@ -15,7 +15,8 @@ FullOption = Annotated[
 ]
 
 if TYPE_CHECKING:
-    from umi_common.stores.embedded.care import StoreStatus, Verification
+    from umi_common.stores.embedded.care import StoreStatus
+    from umi_common.stores.values import Verification
 
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from umi_common.config import UmiConfig
 from umi_common.filters import matches
 from umi_common.pool import Ints, Pool
-from umi_common.protocols import Asked, Probe, Store, Strategy
+from umi_common.protocols import Probe, RecallRequest, Store, Strategy
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.runtime.calls import Body, Call, Failure, Outcome
@@ -187,7 +187,7 @@ def _ask_store(
     parts: Parts, request: Request, probes: Sequence[Probe], window: TimeRange | None, strategy: Strategy
 ) -> Call:
     config = parts.config
-    asked = Asked(
+    asked = RecallRequest(
         probes,
         max(config.recall.depth, request.limit),
         request.now,
@@ -202,12 +202,12 @@ def _ask_store(
     return Call.batched(("recall", id(parts.store)), [asked], partial(_recalled, parts.store), _first)
 
 
-def _recalled(store: Store, searches: Sequence[Asked]) -> list[Pool]:
+def _recalled(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
     """A pool for each search, together where the store can do that."""
-    together: Callable[[Sequence[Asked]], list[Pool]] | None = getattr(store, "recall_many", None)
+    together: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
     if together is not None and len(searches) > 1:
         return together(searches)
-    return [asked.of(store) for asked in searches]
+    return [asked.run(store) for asked in searches]
 
 
 def _first(pools: Sequence[Pool], which: slice) -> Pool:

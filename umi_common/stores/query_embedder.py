@@ -1,4 +1,4 @@
-"""The embedder as searches call it: within a deadline, and not at all while it hangs."""
+"""Query vectors: the embedder of a store, called within a deadline and not at all while it hangs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 
+import numpy as np
+
 from umi_common.embedders import CallableEmbedder, WordLlamaEmbedder
-from umi_common.errors import EmbedderError
+from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors
-from umi_common.protocols import Embedder
+from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.breaker import Breaker
 from umi_common.runtime.deadline import Bounded, DeadlineExceeded, NoPlace
+from umi_common.stores.batch_checks import unit_rows
+from umi_common.stores.values import RecallTrace
 
 CALLS_MAX = 32
 """Calls under way at once, those past their deadline included: more threads rarely search at a time."""
@@ -67,3 +71,72 @@ class QueryEmbedder:
         finally:
             verdict()
         return made
+
+
+def query_vectors(
+    requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int, traces: Sequence[RecallTrace]
+) -> list[Vectors | None]:
+    """For each request (V, dim) unit rows; None: it has no vector at all, or its strategy is "text".
+
+    Probes without a vector are embedded, in one call where the model takes many texts. If that fails, their vectors are
+    zeros and the traces of their requests say so.
+
+    Raises:
+        InvalidVector: If a probe's own vector does not fit.
+    """
+    begun = time.perf_counter()
+    vectors = [
+        [None if probe.vector is None else _checked(probe.vector, dim) for probe in request.probes]
+        for request in requests
+    ]
+    missing = [
+        (search, place)
+        for search, (request, own) in enumerate(zip(requests, vectors, strict=True))
+        for place, vector in enumerate(own)
+        if vector is None and request.strategy != "text"
+    ]
+    seconds = max((request.embedder_timeout_seconds for request in requests), default=0.0)
+    failure: Exception | None = None
+    for places in embedder.calls(missing):
+        texts = [requests[search].probes[place].text for search, place in places]
+        try:
+            made = _embedded(texts, embedder, seconds, dim)
+        except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
+            failure = error
+            break
+        for (search, place), vector in zip(places, made, strict=True):
+            vectors[search][place] = vector
+    milliseconds = (time.perf_counter() - begun) * 1e3
+    found: list[Vectors | None] = []
+    for request, trace, own in zip(requests, traces, vectors, strict=True):
+        if request.strategy == "text":
+            found.append(None)
+            continue
+        trace.facts["embed_ms"] = milliseconds
+        given = [vector for vector in own if vector is not None]
+        if failure is not None and len(given) < len(own):
+            consequence = "some variations by words alone" if given else "searched by words alone"
+            # A message may name texts; where searches share the call, those may be another caller's.
+            reason = failure if len(requests) == 1 else type(failure).__name__
+            trace.lost("embedder", reason, consequence)
+        found.append(unit_rows(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
+    return found
+
+
+def _checked(vector: Vectors, dim: int) -> Vectors:
+    if vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim):
+        raise InvalidVector(f"a query vector has shape {vector.shape}; expected ({dim or 'dim'},), finite")
+    return vector
+
+
+def _embedded(texts: Sequence[str], embedder: QueryEmbedder, seconds: float, dim: int) -> Vectors:
+    made = np.asarray(embedder.embed(texts, seconds), dtype=np.float32)
+    if made.ndim != 2 or len(made) != len(texts) or (dim and made.shape[1] != dim):
+        raise EmbedderError(f"it gave shape {made.shape}, expected ({len(texts)}, {dim or 'dim'})")
+    if not np.isfinite(made).all():
+        raise EmbedderError("it gave NaN or infinity")
+    return made
+
+
+def _or_zeros(vector: Vectors | None, like: Vectors) -> Vectors:
+    return np.zeros_like(like) if vector is None else vector

@@ -8,50 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.config import DecayConfig, LexicalConfig
-from umi_common.errors import SearchUnavailable, UmiError
-from umi_common.filters import Filter
+from umi_common.errors import SearchUnavailable
 from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Pool, Vectors
-from umi_common.protocols import NEIGHBOURS_OF, Probe, Strategy
+from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.dense.cosines import cosines_at
 from umi_common.stores.embedded.state import State
-from umi_common.stores.lexical.index import LexicalScores
+from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import Ranking
 from umi_common.stores.rows.rows import Mask
-from umi_common.taken import TakenIds, TakenRows
-from umi_common.types import Degradation, TimeRange
+from umi_common.stores.values import RecallTrace
+from umi_common.taken import TakenRows
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked of both arms."""
-
-    probes: Sequence[Probe]
-    depth: int
-    now: int
-    """Microseconds since 1970."""
-    where: Filter | None
-    window: TimeRange | None
-    lexical: LexicalConfig
-    decay: DecayConfig
-    around: int
-    strategy: Strategy
-    embedder_timeout_seconds: float
-
-
-@dataclass(slots=True)
-class Notes:
-    """What went on, for the pool."""
-
-    degraded: list[Degradation] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def lost(self, part: str, error: Exception | str, consequence: str) -> None:
-        """A part that failed. A stranger's message may hold the query, so only its type is told."""
-        reason = str(error)[:200] if isinstance(error, (str, UmiError)) else type(error).__name__
-        self.degraded.append(Degradation(part, reason, consequence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +33,7 @@ class Found:
     """Rows that join whether an arm found them or not."""
 
 
-def pool_rows(state: State, found: Found, request: Request, allowed: Mask | None) -> Ints:
+def pool_rows(state: State, found: Found, request: RecallRequest, allowed: Mask | None) -> Ints:
     """All found, and beside the best of each ranking its neighbours that may be seen; sorted by id."""
     rankings = [ranking.rows for ranking in (*(found.lexical or ()), *(found.dense or ()))]
     joins = np.zeros(len(state.rows), dtype=np.bool_)  # marking beats sorting, which np.unique would do three times
@@ -86,55 +54,58 @@ def _places(rankings: Sequence[Ranking] | None, rows: Ints, among: int) -> list[
 
 
 def pool_of(
-    state: State, found: Found, request: Request, allowed: Mask | None, notes: Notes, corpus: Mapping[str, Any]
+    state: State,
+    found: Found,
+    request: RecallRequest,
+    allowed: Mask | None,
+    trace: RecallTrace,
+    corpus: Mapping[str, Any],
 ) -> Pool:
     """The pool of what was found; `corpus` holds its fields that do not depend on that."""
     rows = pool_rows(state, found, request, allowed)
     shape = (len(request.probes), len(rows))
-    if found.lexical is None:
-        words = _no_words(shape)
-        if request.strategy == "vector":  # the arm was not asked, and lengths are known without it
-            words = replace(words, length=state.lexical.lengths(len(state.rows))[rows])
-    else:
+    words: dict[str, Any] = {}
+    if found.lexical is not None:
         try:
             texts = [probe.text for probe in request.probes]
-            words = state.lexical.score(texts, rows, config=request.lexical, searched=found.lexical)
+            scored = state.lexical.score(texts, rows, config=request.lexical, searched=found.lexical)
         except Exception as error:
             if found.dense is None:
                 raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
-            notes.lost("lexical", error, "searched by meaning alone")
-            return pool_of(state, replace(found, lexical=None), request, allowed, notes, corpus)
-    near = _places(found.dense, rows, len(state.rows))
-    queries = np.zeros((shape[0], 0), dtype=np.float32) if found.queries is None else found.queries
-    return Pool(
-        ids=TakenIds(state.rows.ids, rows),
-        lexical=words.lexical,
-        dense=np.zeros(shape) if found.dense is None else _cosines(state, queries, found.dense, rows, near),
-        lexical_rank=_ranks(_places(found.lexical, rows, len(state.rows)), shape),
-        dense_rank=_ranks(near, shape),
-        lexical_bound=words.bound,
-        coverage=words.coverage,
-        source_lexical=words.source,
-        source_bound=words.source_bound,
+            trace.lost("lexical", error, "searched by meaning alone")
+            return pool_of(state, replace(found, lexical=None), request, allowed, trace, corpus)
+        words = {
+            "lexical": scored.lexical,
+            "lexical_rank": _ranks(_places(found.lexical, rows, len(state.rows)), shape),
+            "lexical_bound": scored.bound,
+            "coverage": scored.coverage,
+            "source_lexical": scored.source,
+            "source_bound": scored.source_bound,
+            "length": scored.length,
+        }
+    elif request.strategy == "vector":  # the arm was not asked, and lengths are known without it
+        words = {"length": state.lexical.lengths(len(state.rows))[rows]}
+    meaning: dict[str, Any] = {}
+    if found.queries is not None and found.dense is not None:
+        places = _places(found.dense, rows, len(state.rows))
+        meaning = {
+            "dense": _cosines(state, found.queries, found.dense, rows, places),
+            "dense_rank": _ranks(places, shape),
+            "query_vectors": found.queries,
+        }
+    return Pool.of(
+        [state.rows.ids[row] for row in rows.tolist()],
+        **words,
+        **meaning,
+        vectors=TakenRows(state.vectors, rows),
         source=_renumbered(state.rows.source[rows]),
         position=state.rows.place[rows],
-        length=words.length,
-        age_hours=state.rows.age_hours(request.now, rows),
-        vectors=TakenRows(state.vectors, rows),
+        age_hours=state.rows.age_hours(microseconds(request.now), rows),
         version=state.rows.seq[rows],
-        query_vectors=queries,
-        mode="text" if found.dense is None else "vector" if found.lexical is None else "hybrid",
-        degraded=tuple(notes.degraded),
-        facts=notes.facts,
+        degraded=tuple(trace.degraded),
+        facts=trace.facts,
         **corpus,
     )
-
-
-def _no_words(shape: tuple[int, int]) -> LexicalScores:
-    """Of a lexical arm that does not answer."""
-    each, every = np.zeros(shape[0]), np.zeros(shape)
-    length = np.zeros(shape[1], dtype=np.int64)
-    return LexicalScores(every, each, each, every, each, length)
 
 
 def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:

@@ -21,6 +21,7 @@ from umi_common.stores.ledger.codec import checked, decode
 from umi_common.stores.ledger.integrity import check_id_index, file_problems, remake_indexes
 from umi_common.stores.lexical.lifecycle import IndexState
 from umi_common.stores.lexical.snapshot import drop
+from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 1_000
 """Rows held in memory while all are checked."""
@@ -52,18 +53,6 @@ class StoreStatus:
     bytes_on_disk: int
     problems: tuple[str, ...] = ()
     """Indexes that are out of action, as verify() says it; repair() makes them anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What verify() found; true if all is well."""
-
-    checked: int
-    """Chunks read whole."""
-    problems: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return not self.problems
 
 
 def status(core: Core) -> StoreStatus:

@@ -13,16 +13,17 @@ from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Asked, Embedder, Probe, Strategy
+from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.stores.chroma.chroma_import import Drift, Imported, Keys, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import open_core
-from umi_common.stores.embedded.recall import recall, request_of
+from umi_common.stores.embedded.recall import recall
 from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.embedded.strict import search_lexical
 from umi_common.stores.ledger.scan import scan
 from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.values import Verification
 from umi_common.types import Chunk, TimeRange
 
 
@@ -211,13 +212,24 @@ class HybridStore:
             SearchUnavailable: If neither arm can answer.
             InvalidVector: If a probe's vector has not the store's dimension.
         """
-        asked = Asked(probes, depth, now, where, window, lexical, decay, around, strategy, embedder_timeout_seconds)
-        return self.recall_many([asked])[0]
+        request = RecallRequest.with_settings(
+            self.config,
+            probes,
+            depth=depth,
+            now=now,
+            where=where,
+            window=window,
+            lexical=lexical,
+            decay=decay,
+            around=around,
+            strategy=strategy,
+            embedder_timeout_seconds=embedder_timeout_seconds,
+        )
+        return self.recall_many([request])[0]
 
-    def recall_many(self, searches: Sequence[Asked]) -> list[Pool]:
+    def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
         self._core.ready()
-        requests = [request_of(asked, self.config) for asked in searches]
         return recall(self._core.indexes, self._query_embedder, requests)
 
     def search_lexical(
@@ -282,12 +294,12 @@ class HybridStore:
         self._core.ready()
         return care.status(self._core)
 
-    def verify(self, *, full: bool = False) -> care.Verification:
+    def verify(self, *, full: bool = False) -> Verification:
         """Compare all rows with their checksums, and postings with texts: of 1,000 chunks, or, `full`, of all."""
         self._core.ready()
         return care.verify(self._core, full=full)
 
-    def repair(self) -> care.Verification:
+    def repair(self) -> Verification:
         """Make anew whatever index verify() finds wrong; what it finds afterwards.
 
         Raises:

@@ -12,40 +12,39 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.config import UmiConfig
-from umi_common.errors import EmbedderError, InvalidVector, SearchUnavailable
+from umi_common.errors import SearchUnavailable
 from umi_common.pool import Floats, Ints, Pool, Vectors
-from umi_common.protocols import Asked
+from umi_common.protocols import RecallRequest
 from umi_common.runtime.turns import TURNS
-from umi_common.stores.batch_checks import unit_rows
 from umi_common.stores.dense.exact import scan_of, search_exact
 from umi_common.stores.dense.int8 import Scan
-from umi_common.stores.embedded.candidates import NO_ROWS, Found, Notes, Request, pool_of
+from umi_common.stores.embedded.candidates import NO_ROWS, Found, pool_of
 from umi_common.stores.embedded.indexes import Indexes
 from umi_common.stores.embedded.state import State
 from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import Ranking
-from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
 from umi_common.stores.rows.rows import Mask
+from umi_common.stores.values import RecallTrace
 
 SCANNED_TOGETHER = 4_000_000
 """Scores of a scan for several searches, 4 bytes each; for more, each search scans for itself."""
 
 
-def recall(indexes: Indexes, embedder: QueryEmbedder, requests: Sequence[Request]) -> list[Pool]:
+def recall(indexes: Indexes, embedder: QueryEmbedder, requests: Sequence[RecallRequest]) -> list[Pool]:
     """The candidates of each search, of one moment, embedded in one call; see `protocols.Store.recall`.
 
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
     """
-    notes = [Notes() for _ in requests]
+    traces = [RecallTrace() for _ in requests]
     state = indexes.state
-    queries = query_vectors(requests, embedder, state.vectors.shape[1], notes)
+    queries = query_vectors(requests, embedder, state.vectors.shape[1], traces)
     scans, backgrounds = _scans_and_backgrounds(state, queries)
     with TURNS.taken():
         numbers = {"calibration": _numbers(state)}
         corpus = [numbers | background for background in backgrounds]
-        each = zip(queries, scans, requests, notes, corpus, strict=True)
+        each = zip(queries, scans, requests, traces, corpus, strict=True)
         return [_searched(state, *asked) for asked in each]
 
 
@@ -87,23 +86,23 @@ def _searched(
     state: State,
     queries: Vectors | None,
     scan: Scan | None,
-    request: Request,
-    notes: Notes,
+    request: RecallRequest,
+    trace: RecallTrace,
     corpus: Mapping[str, Any],
 ) -> Pool:
     begun = time.perf_counter()
     allowed = state.by_row.mask(state, request.where, request.window)
-    weights = state.rows.decay(request.now, request.decay)
-    lexical = _lexical_arm(state, request, allowed, weights, notes)
-    dense = _dense_arm(state, queries, scan, request, allowed, weights, notes)
+    weights = state.rows.decay(microseconds(request.now), request.decay)
+    lexical = _lexical_arm(state, request, allowed, weights, trace)
+    dense = _dense_arm(state, queries, scan, request, allowed, weights, trace)
     if lexical is None and dense is None:
-        raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
-    notes.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
+        raise SearchUnavailable(trace.reasons())
+    trace.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
     named = _named(state, request, allowed)
-    return pool_of(state, Found(queries, lexical, dense, named), request, allowed, notes, corpus)
+    return pool_of(state, Found(queries, lexical, dense, named), request, allowed, trace, corpus)
 
 
-def _named(state: State, request: Request, allowed: Mask | None) -> Ints:
+def _named(state: State, request: RecallRequest, allowed: Mask | None) -> Ints:
     """Rows that the probes name and that may be seen."""
     found = [state.by_row.row_of(id) for probe in request.probes for id in probe.ids]
     if not found:
@@ -117,80 +116,13 @@ def _numbers(state: State) -> Mapping[str, float]:
     return by_row.calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), by_row.sources)
 
 
-def query_vectors(
-    requests: Sequence[Request], embedder: QueryEmbedder, dim: int, notes: Sequence[Notes]
-) -> list[Vectors | None]:
-    """For each request (V, dim) unit rows; None: there is not one vector, or it asks for words alone. What has no
-    vector yet is embedded, in one call where the model takes many texts, and if that fails, each of them notes it.
-
-    Raises:
-        InvalidVector: If a probe's own vector does not fit.
-    """
-    begun = time.perf_counter()
-    vectors = [
-        [None if probe.vector is None else _checked(probe.vector, dim) for probe in request.probes]
-        for request in requests
-    ]
-    missing = [
-        (search, place)
-        for search, (request, own) in enumerate(zip(requests, vectors, strict=True))
-        for place, vector in enumerate(own)
-        if vector is None and request.strategy != "text"
-    ]
-    seconds = max((request.embedder_timeout_seconds for request in requests), default=0.0)
-    failure: Exception | None = None
-    for places in embedder.calls(missing):
-        texts = [requests[search].probes[place].text for search, place in places]
-        try:
-            made = _embedded(texts, embedder, seconds, dim)
-        except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
-            failure = error
-            break
-        for (search, place), vector in zip(places, made, strict=True):
-            vectors[search][place] = vector
-    milliseconds = (time.perf_counter() - begun) * 1e3
-    found: list[Vectors | None] = []
-    for request, noted, own in zip(requests, notes, vectors, strict=True):
-        if request.strategy == "text":
-            found.append(None)
-            continue
-        noted.facts["embed_ms"] = milliseconds
-        given = [vector for vector in own if vector is not None]
-        if failure is not None and len(given) < len(own):
-            consequence = "some variations by words alone" if given else "searched by words alone"
-            # A message may name texts; where searches share the call, those may be another caller's.
-            reason = failure if len(requests) == 1 else type(failure).__name__
-            noted.lost("embedder", reason, consequence)
-        found.append(unit_rows(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
-    return found
-
-
-def _checked(vector: Vectors, dim: int) -> Vectors:
-    if vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim):
-        raise InvalidVector(f"a query vector has shape {vector.shape}; expected ({dim or 'dim'},), finite")
-    return vector
-
-
-def _embedded(texts: Sequence[str], embedder: QueryEmbedder, seconds: float, dim: int) -> Vectors:
-    made = np.asarray(embedder.embed(texts, seconds), dtype=np.float32)
-    if made.ndim != 2 or len(made) != len(texts) or (dim and made.shape[1] != dim):
-        raise EmbedderError(f"it gave shape {made.shape}, expected ({len(texts)}, {dim or 'dim'})")
-    if not np.isfinite(made).all():
-        raise EmbedderError("it gave NaN or infinity")
-    return made
-
-
-def _or_zeros(vector: Vectors | None, like: Vectors) -> Vectors:
-    return np.zeros_like(like) if vector is None else vector
-
-
 def _lexical_arm(
-    state: State, request: Request, allowed: Mask | None, weights: Floats | None, notes: Notes
+    state: State, request: RecallRequest, allowed: Mask | None, weights: Floats | None, trace: RecallTrace
 ) -> list[Ranking] | None:
     if request.strategy == "vector":
         return None
     if state.lexical_fault is not None:
-        notes.lost("lexical", state.lexical_fault, "searched by meaning alone; repair() brings it back")
+        trace.lost("lexical", state.lexical_fault, "searched by meaning alone; repair() brings it back")
         return None
     try:
         return state.lexical.search(
@@ -203,7 +135,7 @@ def _lexical_arm(
             ranks_of=lambda compared: state.by_row.id_order.ranks_for(compared, state.rows.ids, len(state.rows)),
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
-        notes.lost("lexical", error, "searched by meaning alone")
+        trace.lost("lexical", error, "searched by meaning alone")
         return None
 
 
@@ -211,14 +143,14 @@ def _dense_arm(
     state: State,
     queries: Vectors | None,
     scan: Scan | None,
-    request: Request,
+    request: RecallRequest,
     allowed: Mask | None,
     weights: Floats | None,
-    notes: Notes,
+    trace: RecallTrace,
 ) -> list[Ranking] | None:
     if queries is None:
         return None
-    notes.facts["dense_engine"] = "exact"
+    trace.facts["dense_engine"] = "exact"
     if state.present is not None:
         allowed = state.present if allowed is None else state.present & allowed
     return search_exact(
@@ -230,21 +162,4 @@ def _dense_arm(
         ids=state.rows.ids,
         quantised=state.by_row.quantised,
         scan=scan,
-    )
-
-
-def request_of(asked: Asked, config: UmiConfig) -> Request:
-    """A request as the arms have it; the settings are those of the store, for a caller who has none."""
-    seconds = asked.embedder_timeout_seconds
-    return Request(
-        tuple(asked.probes),
-        asked.depth,
-        microseconds(asked.now),
-        asked.where,
-        asked.window,
-        config.lexical if asked.lexical is None else asked.lexical,
-        config.decay if asked.decay is None else asked.decay,
-        asked.around,
-        asked.strategy,
-        config.recall.embedder_timeout_seconds if seconds is None else seconds,
     )

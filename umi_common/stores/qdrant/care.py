@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import LedgerDamaged
-from umi_common.stores.embedded.care import Verification
 from umi_common.stores.qdrant.collection import Opened
 from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.facts import facts_of
 from umi_common.stores.qdrant.points import DENSE, LEXICAL, point_id, to_chunk
 from umi_common.stores.qdrant.reading import chunks_alone
 from umi_common.stores.qdrant.terms import sparse
+from umi_common.stores.values import Verification
 
 LENGTH_TOLERANCE = 1e-3
 """How far a unit vector's length may be from 1."""

@@ -13,9 +13,8 @@ import numpy as np
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import NEIGHBOURS_OF
-from umi_common.stores.embedded.candidates import Notes, Request
-from umi_common.stores.ledger.codec import EPOCH, MICROSECOND
+from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.stores.ledger.codec import EPOCH, MICROSECOND, microseconds
 from umi_common.stores.qdrant import batch
 from umi_common.stores.qdrant.bm25 import Scorer
 from umi_common.stores.qdrant.collection import Opened
@@ -26,6 +25,7 @@ from umi_common.stores.qdrant.points import HEAD, Found, to_found
 from umi_common.stores.qdrant.rows import Rows
 from umi_common.stores.qdrant.statistics import Remembered, Statistics
 from umi_common.stores.qdrant.words import Peak, words_of
+from umi_common.stores.values import RecallTrace
 
 PROBES_AT_ONCE = 12
 """Query variations of one round trip: an LLM's ten at most, the original, and one to spare. Only a search for many
@@ -52,7 +52,7 @@ class Searched:
 
 
 def recall_many(
-    store: Searched, queries: Sequence[Vectors | None], requests: Sequence[Request], notes: Sequence[Notes]
+    store: Searched, queries: Sequence[Vectors | None], requests: Sequence[RecallRequest], traces: Sequence[RecallTrace]
 ) -> list[Pool]:
     """The candidates of each search; see `protocols.Store`. Those alike but for their probes are made as one.
 
@@ -60,20 +60,20 @@ def recall_many(
         store: What they work with.
         queries: For each search (V, dim) unit rows; None: it has no vectors.
         requests: What is asked.
-        notes: What went on already, for the pools.
+        traces: For the pools; what happened so far is in them.
 
     Raises:
         SearchUnavailable: If the server fails, it is both arms; or the embedder, where the dense arm alone is asked.
     """
     alike: dict[Hashable, list[int]] = {}
-    for place, (vectors, request, noted) in enumerate(zip(queries, requests, notes, strict=True)):
-        kind = (replace(request, probes=()), vectors is None, tuple(noted.degraded))
+    for place, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
+        kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
         alike.setdefault(kind, []).append(place)
     pools: dict[int, Pool] = {}
     for places in alike.values():
         own = [vectors for place in places if (vectors := queries[place]) is not None]
         request = replace(requests[places[0]], probes=[probe for place in places for probe in requests[place].probes])
-        pool = _recall(store, np.concatenate(own) if own else None, request, notes[places[0]])
+        pool = _recall(store, np.concatenate(own) if own else None, request, traces[places[0]])
         start = 0
         for place in places:
             stop = start + len(requests[place].probes)
@@ -82,34 +82,35 @@ def recall_many(
     return [pools[place] for place in range(len(requests))]
 
 
-def _asked_alone(pool: Pool, request: Request, which: slice) -> Pool:
-    ids = frozenset(id for probe in request.probes for id in probe.ids)
-    return pool.asked_alone(which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=ids)
+def _asked_alone(pool: Pool, request: RecallRequest, which: slice) -> Pool:
+    return pool.asked_alone(
+        which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=frozenset(request.named())
+    )
 
 
-def _recall(store: Searched, queries: Vectors | None, request: Request, notes: Notes) -> Pool:
+def _recall(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
     begun = time.perf_counter()
     if queries is None and request.strategy == "vector":
-        raise SearchUnavailable("; ".join(f"{loss.part}: {loss.reason}" for loss in notes.degraded))
+        raise SearchUnavailable(trace.reasons())
     try:
-        rows = _best_rows(store, queries, request, notes)
+        rows = _best_rows(store, queries, request, trace)
         asked = time.perf_counter()
-        rows = _with_neighbours(store, rows.ranked(), notes)
+        rows = _with_neighbours(store, rows.ranked(), trace)
     except StoreUnavailable as error:
         raise SearchUnavailable(str(error)) from error
-    notes.facts |= {
+    trace.facts |= {
         "chunks": rows.statistics.chunks,
         "dense_engine": "qdrant",
         "arms_ms": (asked - begun) * 1e3,
         "neighbours_ms": (time.perf_counter() - asked) * 1e3,
     }
-    return rows.pool(notes)
+    return rows.pool(trace)
 
 
-def _best_rows(store: Searched, queries: Vectors | None, request: Request, notes: Notes) -> Rows:
+def _best_rows(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Rows:
     """The union of both arms' best; asked again, deeper, where a widened filter left too little of it."""
     where = compiled(request.where, request.window, store.tenants)
-    notes.facts["filter"] = "exact" if where.exact else "widened"
+    trace.facts["filter"] = "exact" if where.exact else "widened"
     depth = request.depth
     for _ in range(WIDER):
         found, scorer, statistics = _union(store, queries, request, where, depth)
@@ -122,11 +123,11 @@ def _best_rows(store: Searched, queries: Vectors | None, request: Request, notes
 
 
 def _union(
-    store: Searched, queries: Vectors | None, request: Request, where: Compiled, depth: int
+    store: Searched, queries: Vectors | None, request: RecallRequest, where: Compiled, depth: int
 ) -> tuple[Sequence[Found], Scorer, Statistics]:
     by_words = request.strategy != "vector"
     words = [words_of(probe.text, store.opened.analyzer) if by_words else {} for probe in request.probes]
-    ages = batch.age_ranges(request.now, request.decay)
+    ages = batch.age_ranges(microseconds(request.now), request.decay)
     mark = store.remembered.mark()
     drawn: Statistics | None = None
     found: dict[str, Found] = {}
@@ -150,14 +151,14 @@ def _union(
     return list(found.values()), Scorer(words, peaks, store.opened.saturation, request.lexical, statistics), statistics
 
 
-def _with_neighbours(store: Searched, rows: Rows, notes: Notes) -> Rows:
+def _with_neighbours(store: Searched, rows: Rows, trace: RecallTrace) -> Rows:
     """The rows and the chunks beside the best of each ranking."""
     around = rows.request.around
     best = rows.best() if around else []
     known = {each.head.id: each for each in rows.found}
     heads = {id: each.head for id, each in known.items()}
     missing = missing_positions(heads, best, around)
-    notes.facts["positions_looked_up"] = sum(map(len, missing.values()))
+    trace.facts["positions_looked_up"] = sum(map(len, missing.values()))
     if not missing:
         return rows
     following: Mapping[str, str] = {}
@@ -171,7 +172,7 @@ def _with_neighbours(store: Searched, rows: Rows, notes: Notes) -> Rows:
     return replace(rows, found=_sorted((near | known).values()), following=following)
 
 
-def _passes(found: Found, request: Request) -> bool:
+def _passes(found: Found, request: RecallRequest) -> bool:
     """umi's own look at a row, whatever the engine let through."""
     at = found.head.time
     if request.window is not None and (at is None or EPOCH + at * MICROSECOND not in request.window):

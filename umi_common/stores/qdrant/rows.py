@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 
 from umi_common.decay import decay_factors, rate_of
-from umi_common.pool import FIRST_RANK, NOT_RANKED, Bools, Floats, Ints, Pool, Vectors
-from umi_common.protocols import NEIGHBOURS_OF, Strategy
-from umi_common.stores.background import Background, background_of
+from umi_common.pool import NOT_RANKED, Bools, Floats, Ints, Pool, Vectors, ranked
+from umi_common.protocols import NEIGHBOURS_OF, RecallRequest, Strategy
+from umi_common.stores.background import background_of
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.dense.exact import decayed
-from umi_common.stores.embedded.candidates import Notes, Request
+from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.qdrant.bm25 import LexicalScores, Scorer
 from umi_common.stores.qdrant.neighbours import places_of, sources_of
 from umi_common.stores.qdrant.points import Found, Head
 from umi_common.stores.qdrant.statistics import Statistics
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
+from umi_common.stores.values import RecallTrace
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Rows:
     """
 
     found: Sequence[Found]
-    request: Request
+    request: RecallRequest
     queries: Vectors | None
     scorer: Scorer
     statistics: Statistics
@@ -72,7 +73,7 @@ class Rows:
     @cached_property
     def age_hours(self) -> Floats:
         """(n,) at `now`; NaN without a time."""
-        times, now = [head.time for head in self.heads], self.request.now
+        times, now = [head.time for head in self.heads], microseconds(self.request.now)
         return np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
 
     @cached_property
@@ -80,7 +81,7 @@ class Rows:
         """(V, n) in the arm's own list, down to the depth."""
         weights = self._weights
         scores = self.words.scores if weights is None else self.words.scores * weights
-        return _ranks(scores, self.words.scores > 0, self.request.depth)
+        return ranked(scores, self.words.scores > 0, self.request.depth)
 
     @cached_property
     def dense_rank(self) -> Ints:
@@ -89,7 +90,7 @@ class Rows:
         if self.queries is None:
             return np.full(scores.shape, NOT_RANKED, dtype=np.int64)
         hits: Bools = np.outer(self.queries.any(axis=1), self.vectors.any(axis=1))
-        return _ranks(scores, hits, self.request.depth)
+        return ranked(scores, hits, self.request.depth)
 
     @cached_property
     def _weights(self) -> Floats | None:
@@ -100,7 +101,7 @@ class Rows:
 
     def ranked(self) -> Rows:
         """These rows without what neither arm has in its list, unless a probe names it."""
-        named = {id for probe in self.request.probes for id in probe.ids}
+        named = set(self.request.named())
         listed = (np.concatenate([self.lexical_rank, self.dense_rank]) != NOT_RANKED).any(axis=0)
         kept = [each for each, is_listed in zip(self.found, listed, strict=True) if is_listed or each.head.id in named]
         return replace(self, found=kept)
@@ -121,14 +122,16 @@ class Rows:
     def _mode(self) -> Strategy:
         return "text" if self.queries is None else self.request.strategy
 
-    def pool(self, notes: Notes) -> Pool:
+    def pool(self, trace: RecallTrace) -> Pool:
         """All of it as arrays."""
         source, listed = sources_of(self.heads), (self.lexical_rank != NOT_RANKED) | (self.dense_rank != NOT_RANKED)
         wholes = self.scorer.sources(self.found, source, listed)
-        return Pool(
-            ids=tuple(head.id for head in self.heads),
+        return Pool.of(
+            [head.id for head in self.heads],
             lexical=self.words.scores,
             dense=self.dense,
+            vectors=self.vectors,
+            query_vectors=self.queries,
             lexical_rank=self.lexical_rank,
             dense_rank=self.dense_rank,
             lexical_bound=self.words.bound,
@@ -139,30 +142,16 @@ class Rows:
             position=places_of(self.heads, self.following),
             length=np.array([head.length for head in self.heads], dtype=np.int64),
             age_hours=self.age_hours,
-            vectors=self.vectors,
             mode=self._mode,
             calibration=self.statistics.calibration,
-            degraded=tuple(notes.degraded),
-            facts=notes.facts,
-            **self._about_the_queries(),
+            degraded=tuple(trace.degraded),
+            facts=trace.facts,
+            **self._background(),
         )
 
-    def _about_the_queries(self) -> dict[str, Any]:
+    def _background(self) -> dict[str, Any]:
+        """The fields of a pool on the usual cosines of its queries."""
         if self.queries is None:
-            return {"query_vectors": np.zeros((len(self.dense), 0), dtype=np.float32)}
-        usual: Background = background_of(cosines(self.statistics.sample, self.queries))
-        return {
-            "query_vectors": self.queries,
-            "dense_mean": usual.mean,
-            "dense_deviation": usual.deviation,
-            "dense_count": usual.chunks,
-        }
-
-
-def _ranks(scores: Floats, hits: Bools, depth: int) -> Ints:
-    """(V, n) from FIRST_RANK by falling score among the hits, ties to the smaller row; NOT_RANKED beyond the depth."""
-    ranks = np.full(scores.shape, NOT_RANKED, dtype=np.int64)
-    for rank, score, hit in zip(ranks, scores, hits, strict=True):
-        order = np.argsort(np.where(hit, -score, np.inf), kind="stable")[: min(depth, int(hit.sum()))]
-        rank[order] = np.arange(len(order)) + FIRST_RANK
-    return ranks
+            return {}
+        usual = background_of(cosines(self.statistics.sample, self.queries))
+        return {"dense_mean": usual.mean, "dense_deviation": usual.deviation, "dense_count": usual.chunks}

@@ -14,16 +14,14 @@ from umi_common.embedders import as_embedder
 from umi_common.errors import StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Asked, Embedder, Probe, Strategy
-from umi_common.stores.embedded.candidates import Notes
-from umi_common.stores.embedded.care import Verification
-from umi_common.stores.embedded.recall import query_vectors, request_of
+from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.stores.qdrant import bm25, care, reading, writing
 from umi_common.stores.qdrant.collection import open_collection
 from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.recall import Searched, recall_many
 from umi_common.stores.qdrant.statistics import Remembered
-from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
+from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk, TimeRange
 
 Where = Filter | Mapping[str, Any] | None
@@ -175,18 +173,29 @@ class QdrantStore:
             InvalidVector: If a probe's vector has not the collection's dimension.
             ConfigError: If `lexical` is what Qdrant's statistics cannot serve: Okapi, or the rank_bm25 engine.
         """
-        asked = Asked(probes, depth, now, where, window, lexical, decay, around, strategy, embedder_timeout_seconds)
-        return self.recall_many([asked])[0]
+        request = RecallRequest.with_settings(
+            self.config,
+            probes,
+            depth=depth,
+            now=now,
+            where=where,
+            window=window,
+            lexical=lexical,
+            decay=decay,
+            around=around,
+            strategy=strategy,
+            embedder_timeout_seconds=embedder_timeout_seconds,
+        )
+        return self.recall_many([request])[0]
 
-    def recall_many(self, searches: Sequence[Asked]) -> list[Pool]:
+    def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches; what differs in its probes alone shares the round trips."""
         self._ready()
-        requests = [request_of(asked, self._config) for asked in searches]
         for request in requests:
             bm25.refuse_unknown(request.lexical)
-        notes = [Notes() for _ in requests]
-        queries = query_vectors(requests, self._query_embedder, self._opened.dim, notes)
-        return recall_many(self._searched, queries, requests, notes)
+        traces = [RecallTrace() for _ in requests]
+        queries = query_vectors(requests, self._query_embedder, self._opened.dim, traces)
+        return recall_many(self._searched, queries, requests, traces)
 
     def __len__(self) -> int:
         return care.count(self._ready())

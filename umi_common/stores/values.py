@@ -1,0 +1,41 @@
+"""Values that every store gives or passes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from umi_common.errors import UmiError
+from umi_common.types import Degradation
+
+REASON_CHARACTERS_MAX = 200
+"""Of an error's message in a degradation."""
+
+
+@dataclass(slots=True)
+class RecallTrace:
+    """Facts and failures of one recall, for its pool. Not thread-safe."""
+
+    degraded: list[Degradation] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def lost(self, part: str, error: Exception | str, consequence: str) -> None:
+        """Note that a part failed. Of an error that is not umi's only the type: its message may hold the query."""
+        reason = str(error)[:REASON_CHARACTERS_MAX] if isinstance(error, (str, UmiError)) else type(error).__name__
+        self.degraded.append(Degradation(part, reason, consequence))
+
+    def reasons(self) -> str:
+        """Every failure with its part, in one line."""
+        return "; ".join(f"{loss.part}: {loss.reason}" for loss in self.degraded)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of `verify()`; true if it found no problem."""
+
+    checked: int
+    """Chunks read in full."""
+    problems: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return not self.problems
