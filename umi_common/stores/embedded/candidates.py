@@ -11,12 +11,13 @@ import numpy as np
 from umi_common.config import DecayConfig, LexicalConfig
 from umi_common.errors import SearchUnavailable, UmiError
 from umi_common.filters import Filter
-from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Pool, Vectors
+from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Ints, Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe, Strategy
-from umi_common.stores.dense.cosines import cosines_at
+from umi_common.stores.dense import index as dense_index
+from umi_common.stores.dense.index import DenseHits
 from umi_common.stores.embedded.state import State
 from umi_common.stores.lexical.index import LexicalScores
-from umi_common.stores.lexical.top_k import Ranking
+from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.rows.rows import Mask
 from umi_common.taken import TakenIds, TakenRows
 from umi_common.types import Degradation, TimeRange
@@ -59,15 +60,16 @@ class Found:
     """What the arms brought; None: the arm did not answer."""
 
     queries: Vectors | None
-    lexical: Sequence[Ranking] | None
-    dense: Sequence[Ranking] | None
+    lexical: Sequence[LexicalHits] | None
+    dense: Sequence[DenseHits] | None
     named: Ints = field(default_factory=lambda: NO_ROWS)
     """Rows that join whether an arm found them or not."""
 
 
 def pool_rows(state: State, found: Found, request: Request, allowed: Mask | None) -> Ints:
     """All found, and beside the best of each ranking its neighbours that may be seen; sorted by id."""
-    rankings = [ranking.rows for ranking in (*(found.lexical or ()), *(found.dense or ()))]
+    each: list[LexicalHits | DenseHits] = [*(found.lexical or ()), *(found.dense or ())]
+    rankings = [ranking.rows for ranking in each]
     joins = np.zeros(len(state.rows), dtype=np.bool_)  # marking beats sorting, which np.unique would do three times
     for rows in (*rankings, found.named):
         joins[rows] = True
@@ -78,7 +80,7 @@ def pool_rows(state: State, found: Found, request: Request, allowed: Mask | None
     return state.by_row.id_order.in_order(state.rows.ids, len(state.rows), np.flatnonzero(joins))
 
 
-def _places(rankings: Sequence[Ranking] | None, rows: Ints, among: int) -> list[Ints]:
+def _places(rankings: Sequence[LexicalHits | DenseHits] | None, rows: Ints, among: int) -> list[Ints]:
     """For each ranking where its rows, all below `among`, stand in the pool."""
     place = np.empty(among, dtype=np.int64)  # never read but where it is written: a pool is much smaller than a store
     place[rows] = np.arange(len(rows))
@@ -109,7 +111,9 @@ def pool_of(
     return Pool(
         ids=TakenIds(state.rows.ids, rows),
         lexical=words.lexical,
-        dense=np.zeros(shape) if found.dense is None else _cosines(state, queries, found.dense, rows, near),
+        dense=np.zeros(shape)
+        if found.dense is None
+        else dense_index.score(state.vectors, queries, rows, searched=found.dense, places=near),
         lexical_rank=_ranks(_places(found.lexical, rows, len(state.rows)), shape),
         dense_rank=_ranks(near, shape),
         lexical_bound=words.bound,
@@ -143,21 +147,6 @@ def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:
     for variation, each in enumerate(places):
         ranks[variation, each] = np.arange(FIRST_RANK, len(each) + FIRST_RANK)
     return ranks
-
-
-def _cosines(state: State, queries: Vectors, found: Sequence[Ranking], rows: Ints, places: Sequence[Ints]) -> Floats:
-    """(V, n) cosines of the pool's rows; where all rankings found a row, they have worked them out already."""
-    every = [ranking.every_cosine for ranking in found if ranking.every_cosine is not None]
-    if len(every) == len(queries):
-        return np.array([scores.take(rows) for scores in every], dtype=np.float64)
-    times = np.zeros(len(rows), dtype=np.int64)
-    for each in places:
-        times[each] += 1
-    scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
-    scores[:, left] = cosines_at(state.vectors, rows[left], queries)
-    for score, ranking, each in zip(scores, found, places, strict=True):
-        score[each] = ranking.cosines
-    return scores
 
 
 def _renumbered(codes: Ints) -> Ints:

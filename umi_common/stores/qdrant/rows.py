@@ -14,7 +14,7 @@ from umi_common.pool import FIRST_RANK, NOT_RANKED, Bools, Floats, Ints, Pool, V
 from umi_common.protocols import NEIGHBOURS_OF, Strategy
 from umi_common.stores.background import Background, background_of
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.dense.exact import decayed
+from umi_common.stores.dense.index import decayed
 from umi_common.stores.embedded.candidates import Notes, Request
 from umi_common.stores.qdrant.bm25 import LexicalScores, Scorer
 from umi_common.stores.qdrant.neighbours import places_of, sources_of
