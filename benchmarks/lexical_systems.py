@@ -41,17 +41,16 @@ def material(spec: Spec) -> tuple[list[str], list[str]]:
 def _umi(spec: Spec, *, held: bool) -> Build:
     from umi_common.config import AnalyzerConfig, LexicalConfig
     from umi_common.stores.lexical.analyzer import Analyzer
-    from umi_common.stores.lexical.index import PostingsIndex
+    from umi_common.stores.lexical.index import LexicalIndex
 
     texts, questions = material(spec)
     config = LexicalConfig()
 
     def build() -> Asking:
-        index = PostingsIndex(Analyzer(AnalyzerConfig()))
+        index = LexicalIndex(Analyzer(AnalyzerConfig()))
         for start in range(0, spec.size, BATCH):
             some = texts[start : start + BATCH]
-            index.add(range(start, start + len(some)), some, [-1] * len(some))
-        index.compact()
+            index.update(range(start, start + len(some)), some, [-1] * len(some))
         random = np.random.default_rng(4)
         allowed = random.random(spec.size) < 0.5 if held else None
         weights = 0.5 + 0.5 * 2.0 ** (-np.arange(spec.size) / spec.size) if held else None

@@ -13,7 +13,7 @@ from benchmarks.harness import Plan, Row
 from benchmarks.oracle import tied_at
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.index import PostingsIndex
+from umi_common.stores.lexical.index import LexicalIndex
 
 WHAT = "texts and ties"
 SIZES = (0,)
@@ -56,8 +56,8 @@ def _lines(path: Path) -> list[dict[str, str]]:
 
 def _row(name: str, texts: Sequence[str], questions: Sequence[str]) -> Row:
     analyzer = Analyzer(AnalyzerConfig())
-    index = PostingsIndex(analyzer)
-    index.add(range(len(texts)), texts, [-1] * len(texts))
+    index = LexicalIndex(analyzer)
+    index.update(range(len(texts)), texts, [-1] * len(texts))
     scored = index.score(questions, np.arange(len(texts)), config=LexicalConfig()).lexical
     words = [analyzer.terms(text) for text in texts]
     return {

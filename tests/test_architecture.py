@@ -50,7 +50,6 @@ bodies count."""
 CROWDED = {
     "umi_common": 15,
     "umi_common/stores/qdrant": 17,
-    "umi_common/stores/lexical": 22,
     "umi_common/evaluation": 20,
 }
 """Folders that still hold more files than the 13 that are read at a glance."""
@@ -66,7 +65,7 @@ FRAMEWORKS = ("langchain", "llama_index")
 
 
 def room_of(module: str) -> str:
-    """umi_common.stores.dense.exact -> "stores/dense": the longest name that stands in FLOORS."""
+    """umi_common.stores.dense.index -> "stores/dense": the longest name that stands in FLOORS."""
     parts = module.split(".")[1:]
     known = {room for floor in FLOORS for room in floor}
     rooms = ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]

@@ -145,9 +145,9 @@ def test_status_is_read_by_people(store):
 
 
 def test_status_says_what_is_out_of_action_and_what_to_do(store, monkeypatch):
-    failing = "umi_common.stores.lexical.index.PostingsIndex.add"
+    failing = "umi_common.stores.lexical.index.LexicalIndex.update"
     with HybridStore.open(store) as opened, monkeypatch.context() as patch:
-        patch.setattr(failing, lambda *_: 1 / 0)
+        patch.setattr(failing, lambda *_, **__: 1 / 0)
         opened.add([Chunk("x", "One more.")])
         patch.setattr(
             "umi_common.cli.maintenance.opened_without_model", lambda *_, **__: contextlib.nullcontext(opened)

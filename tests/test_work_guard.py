@@ -18,11 +18,10 @@ from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.sim import CountingEmbedder, HashEmbedder, ScriptedLLM
 from umi_common.stores import corpus_stats as calibration
 from umi_common.stores.dense import cosines
-from umi_common.stores.dense import exact as dense
-from umi_common.stores.embedded import candidates
+from umi_common.stores.dense import index as dense
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.index import PostingsIndex
-from umi_common.stores.lexical.scorer import Scorer
+from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.lexical.scorer import RowScorer
 
 WORDS = "boat river boiler canal mortgage survey roof cousin house market".split()  # noqa: SIM905
 VARIATIONS = ["boat on the river", "roof survey", "market house"]
@@ -64,19 +63,19 @@ class Counts:
 @pytest.fixture
 def counts(monkeypatch) -> Counts:
     counted = Counts()
-    connect, add = sqlite3.connect, PostingsIndex.add
+    connect, update = sqlite3.connect, LexicalIndex.update
 
     def traced(*arguments, **options):
         connection = connect(*arguments, **options)
         connection.set_trace_callback(counted.sql.append)
         return connection
 
-    def indexed(index, rows, texts, sources):
+    def indexed(index, rows=(), texts=(), sources=(), **removed):
         counted.indexed += len(texts)
-        add(index, rows, texts, sources)
+        update(index, rows, texts, sources, **removed)
 
     monkeypatch.setattr(sqlite3, "connect", traced)
-    monkeypatch.setattr(PostingsIndex, "add", indexed)
+    monkeypatch.setattr(LexicalIndex, "update", indexed)
     return counted
 
 
@@ -160,7 +159,7 @@ def test_searches_together_are_compared_with_the_vectors_in_one_pass_and_gather_
 
     for module in (dense, calibration):
         monkeypatch.setattr(module, "cosines", counted)
-    monkeypatch.setattr(candidates, "cosines_at", counted)
+    monkeypatch.setattr(dense, "cosines_at", counted)
     umi.search_many([f"canal item{i}" for i in range(8)])
     assert passes == [(len(umi.store), 8)]
 
@@ -216,11 +215,11 @@ def rare(number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def large() -> PostingsIndex:
+def large() -> LexicalIndex:
     """40,000 chunks: "the" in all, "often" in every second, "qaah" and its like in 40 each."""
-    index = PostingsIndex(Analyzer(AnalyzerConfig()))
+    index = LexicalIndex(Analyzer(AnalyzerConfig()))
     texts = [f"the {'often' if i % 2 else 'rarely'} {rare(i % 1_000)}" + " more" * (i % 5) for i in range(40_000)]
-    index.add(range(len(texts)), texts, [-1] * len(texts))
+    index.update(range(len(texts)), texts, [-1] * len(texts))
     return index
 
 
@@ -228,7 +227,7 @@ def large() -> PostingsIndex:
 def touched(monkeypatch) -> list[int]:
     """Postings read as lists, and rows looked up, one number a call."""
     seen: list[int] = []
-    impacts, lookup = Scorer.impacts, Scorer.lookup
+    impacts, lookup = RowScorer.impacts, RowScorer.lookup
 
     def counted_impacts(scorer, terms):
         found = impacts(scorer, terms)
@@ -239,8 +238,8 @@ def touched(monkeypatch) -> list[int]:
         seen.append(len(terms) * len(rows))
         return lookup(scorer, terms, rows)
 
-    monkeypatch.setattr(Scorer, "impacts", counted_impacts)
-    monkeypatch.setattr(Scorer, "lookup", counted_lookup)
+    monkeypatch.setattr(RowScorer, "impacts", counted_impacts)
+    monkeypatch.setattr(RowScorer, "lookup", counted_lookup)
     return seen
 
 

@@ -52,8 +52,6 @@ class AnalyzerConfig(Frozen):
 class LexicalConfig(Frozen):
     """BM25; all of it changes without a reindex."""
 
-    engine: Literal["postings", "rank_bm25"] = "postings"
-    """"rank_bm25" is the reference: static, slow, for comparison."""
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
     b: Share = 0.75

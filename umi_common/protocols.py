@@ -155,16 +155,6 @@ NEIGHBOURS_OF = 4
 """One in so many of each arm's best brings the chunks beside it into the pool."""
 
 
-class LexicalIndex(Protocol):
-    """BM25 over rows 0..n-1, n growing; a row once removed is never used again."""
-
-    def add(self, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]) -> None:
-        """Index texts[i] as rows[i] (rising, unused so far) belonging to source code sources[i] (-1: none)."""
-
-    def remove(self, rows: Sequence[int]) -> None:
-        """Forget rows; scores are then as if they had never been there."""
-
-
 class Store(Protocol):
     """Chunks and the two arms over them. Thread-safe.
 

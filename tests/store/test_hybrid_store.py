@@ -17,6 +17,7 @@ from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores import failpoints
 from umi_common.stores.embedded import indexes
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
 
 
@@ -133,16 +134,24 @@ def test_without_the_embedder_words_answer(without_embedder):
     assert pool.query_vectors.shape == (1, 0)
 
 
-def test_without_the_lexical_index_vectors_answer(store):
-    store._core.indexes.state.lexical.fail("broken for the test")
+@pytest.fixture
+def broken_words(monkeypatch):
+    """The lexical index raises whenever it is asked."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("broken for the test")
+
+    monkeypatch.setattr(LexicalIndex, "search", broken)
+
+
+def test_without_the_lexical_index_vectors_answer(store, broken_words):
     pool = search(store, "red boat")
     assert pool.mode == "vector"
     assert [loss.part for loss in pool.degraded] == ["lexical"]
     assert not pool.lexical.any()
 
 
-def test_without_both_there_is_an_error(without_embedder):
-    without_embedder._core.indexes.state.lexical.fail("broken for the test")
+def test_without_both_there_is_an_error(without_embedder, broken_words):
     with pytest.raises(SearchUnavailable, match="embedder"):
         search(without_embedder, "red boat!")
 

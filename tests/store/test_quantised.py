@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.pool import Vectors
-from umi_common.stores.dense import exact as dense
+from umi_common.stores.dense import index as dense
 from umi_common.stores.dense import int8 as quantised
-from umi_common.stores.dense.exact import search_exact
+from umi_common.stores.dense.index import search
 from umi_common.stores.dense.int8 import Quantised, QuantisedRows, kernel
 
 needs_kernel = pytest.mark.skipif(kernel() is None, reason="SimSIMD is not installed: only the floats are scanned here")
@@ -48,9 +48,9 @@ KINDS = st.sampled_from(["usual", "few values", "one coordinate rules", "crowded
 def test_no_score_is_farther_off_than_the_bound_says(seed: int, count: int, dim: int, kind: str):
     rows, queries = _rows(seed, count, dim, kind=kind), _rows(seed + 1, 3, dim, kind="usual")
     scan = Quantised.of(rows).scan(queries)
-    for query, about, off in zip(queries, scan.scores, scan.offs, strict=True):
+    for query, about, bound in zip(queries, scan.scores, scan.bounds, strict=True):
         far = np.abs(about - rows.astype(np.float64) @ query.astype(np.float64))
-        assert (far <= off.at(np.arange(count))).all() and (far <= off.most).all()
+        assert (far <= bound.at(np.arange(count))).all() and (far <= bound.largest).all()
 
 
 @needs_kernel
@@ -90,8 +90,8 @@ def test_both_scans_find_the_same_rows_in_the_same_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "QUANTISED_FROM", 0)
         patch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", 0)
-        fast = search_exact(rows, queries, **asked, quantised=QuantisedRows(dim))
-    slow = search_exact(rows, queries, **asked)
+        fast = search(rows, queries, **asked, quantised=QuantisedRows(dim))
+    slow = search(rows, queries, **asked)
     for one, other in zip(fast, slow, strict=True):
         assert one.rows.tolist() == other.rows.tolist()
         assert one.scores.tobytes() == other.scores.tobytes()
@@ -111,5 +111,5 @@ def test_without_the_kernel_the_floats_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(dense, "QUANTISED_FROM", 0)
     rows = _rows(5, 100, 8, kind="usual")
     asked: dict[str, Any] = {"k": 5, "allowed": None, "weights": None, "ids": [str(row) for row in range(100)]}
-    with_codes = search_exact(rows, rows[:1], **asked, quantised=QuantisedRows(8))[0]
-    assert with_codes.rows.tolist() == search_exact(rows, rows[:1], **asked)[0].rows.tolist()
+    with_codes = search(rows, rows[:1], **asked, quantised=QuantisedRows(8))[0]
+    assert with_codes.rows.tolist() == search(rows, rows[:1], **asked)[0].rows.tolist()

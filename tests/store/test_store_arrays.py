@@ -15,7 +15,7 @@ from umi_common.config import DecayConfig
 from umi_common.stores.batch_checks import unit_rows
 from umi_common.stores.dense import cosines as module
 from umi_common.stores.dense.cosines import cosines, cosines_at
-from umi_common.stores.dense.exact import search_exact
+from umi_common.stores.dense.index import search
 from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.codec import Head, microseconds
 from umi_common.stores.rows.rows import RowTable
@@ -101,7 +101,7 @@ def test_the_scan_is_the_definition(seed, n, k, masked, weighted):
     ids = [f"c{i:02}" for i in dice.permutation(n)]
     allowed = dice.random(n) < 0.3 if masked else None
     weights = dice.choice([0.25, 0.5, 1.0], n) if weighted else None
-    (found,) = search_exact(vectors, query[None], k=k, allowed=allowed, weights=weights, ids=ids)
+    (found,) = search(vectors, query[None], k=k, allowed=allowed, weights=weights, ids=ids)
     scores = cosines(vectors, query[None])[0]
     if weights is not None:
         scores = np.where(scores > 0, scores * weights, scores)
@@ -137,7 +137,7 @@ def test_a_row_scaled_to_length_one_stays_as_it_is_for_good(seed, dim, size):
 
 
 def test_a_query_without_direction_finds_nothing():
-    (found,) = search_exact(
+    (found,) = search(
         np.eye(3, dtype=np.float32), np.zeros((1, 3), np.float32), k=2, allowed=None, weights=None, ids="abc"
     )
     assert not len(found.rows)

@@ -17,7 +17,7 @@ import store_v1  # noqa: E402
 
 from umi_common.errors import LedgerDamaged, StoreError  # noqa: E402
 from umi_common.stores.embedded.hybrid import HybridStore  # noqa: E402
-from umi_common.stores.lexical import snapshot  # noqa: E402
+from umi_common.stores.lexical.file import FOLDER  # noqa: E402
 from umi_common.types import Chunk  # noqa: E402
 
 
@@ -30,7 +30,7 @@ def path(tmp_path) -> Path:
 @pytest.mark.parametrize("how", ["as it is", "without its indexes", "read only"])
 def test_the_store_of_version_1_opens_verifies_and_answers(how, path):
     if how == "without its indexes":
-        shutil.rmtree(path / snapshot.FOLDER)
+        shutil.rmtree(path / FOLDER)
     with HybridStore.open(path, embedder=store_v1.embedder(), read_only=how == "read only") as store:
         assert store.verify()
         expected = {chunk.id: chunk for chunk in store_v1.chunks()}

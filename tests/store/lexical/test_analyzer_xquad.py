@@ -13,7 +13,7 @@ import Stemmer
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.index import PostingsIndex
+from umi_common.stores.lexical.index import LexicalIndex
 
 XQUAD = Path(__file__).parents[3] / ".." / "shared" / "data" / "xquad"
 STEMMERS = {
@@ -46,8 +46,8 @@ def _read(folder: Path) -> tuple[list[str], list[str], list[int]]:
 
 
 def _ours(language: str, passages: list[str], questions: list[str], answers: list[int]) -> float:
-    index = PostingsIndex(Analyzer(AnalyzerConfig(language=STEMMERS[language] or "english")))
-    index.add(range(len(passages)), passages, [-1] * len(passages))
+    index = LexicalIndex(Analyzer(AnalyzerConfig(language=STEMMERS[language] or "english")))
+    index.update(range(len(passages)), passages, [-1] * len(passages))
     found = index.search(questions, k=1, config=LexicalConfig(), id_of="{:03d}".format)
     return float(np.mean([ranking.rows.tolist() == [right] for ranking, right in zip(found, answers, strict=True)]))
 

@@ -13,8 +13,7 @@ from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.growing import Growing
 from umi_common.stores.lexical import vocabulary as vocabulary_module
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
-from umi_common.stores.lexical.index import PostingsIndex
-from umi_common.stores.lexical.remembered import LENGTH_MAX, Remembered
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.lexical.segment import BLOCK_ROWS
 from umi_common.stores.lexical.vocabulary import Vocabulary
 
@@ -87,25 +86,17 @@ def test_codes_that_were_begun_are_those_that_are_asked_for(begun: list[str]):
     assert [names[code] for code in coded.tokens.tolist()] == ["ant", "bee", "cat"]
 
 
-def test_what_is_asked_again_is_not_computed_again_though_the_cache_starts_over():
-    computed: list[str] = []
-    known = Remembered(lambda key: computed.append(key) or key.upper(), 2)
-    assert [known[key] for key in "abacadaea"] == list("ABACADAEA")
-    assert computed == ["a", "b", "c", "d", "e"]
-    assert known["x" * (LENGTH_MAX + 1)] not in known.values()
-
-
 def test_rows_on_both_sides_of_a_block_edge_are_found_and_removed():
     rows = [BLOCK_ROWS - 2, BLOCK_ROWS - 1, BLOCK_ROWS, 3 * BLOCK_ROWS]
-    index, small = PostingsIndex(PLAIN), PostingsIndex(PLAIN)
+    index, small = LexicalIndex(PLAIN), LexicalIndex(PLAIN)
     some = ["ant bee", "ant ant", "ant cat", "ant eel eel"]
-    index.add(rows, some, [-1] * 4)
-    small.add(range(4), some, [-1] * 4)
-    assert len(index._moment.corpus.parts) == 3
+    index.update(rows, some, [-1] * 4)
+    small.update(range(4), some, [-1] * 4)
+    assert len(index._snapshot.corpus.parts) == 3
     for gone in (None, 1, 2):
         if gone is not None:
-            index.remove([rows[gone]])
-            small.remove([gone])
+            index.update(removed=[rows[gone]])
+            small.update(removed=[gone])
         found = index.search(["ant", "eel cat"], k=4, config=LUCENE, id_of=lambda row: f"{row:09}")
         expected = small.search(["ant", "eel cat"], k=4, config=LUCENE, id_of=lambda row: f"{row:09}")
         assert [[rows.index(row) for row in ranking.rows.tolist()] for ranking in found] == [
@@ -115,35 +106,35 @@ def test_rows_on_both_sides_of_a_block_edge_are_found_and_removed():
 
 
 def test_a_block_that_is_whole_is_one_segment():
-    index = PostingsIndex(PLAIN)
+    index = LexicalIndex(PLAIN)
     for start in range(0, BLOCK_ROWS + 8_000, 8_000):
-        index.add(range(start, start + 8_000), ["ant bee", "cat"] * 4_000, [-1] * 8_000)
-    first = [part for part in index._moment.corpus.parts if part.segment.first < BLOCK_ROWS]
+        index.update(range(start, start + 8_000), ["ant bee", "cat"] * 4_000, [-1] * 8_000)
+    first = [part for part in index._snapshot.corpus.parts if part.segment.first < BLOCK_ROWS]
     assert [part.segment.documents for part in first] == [BLOCK_ROWS]
 
 
 def test_a_posting_takes_three_bytes():
     random = np.random.default_rng(5)
     texts = [" ".join(f"w{word}" for word in random.integers(0, 300, 40)) for _ in range(2_000)]
-    index = PostingsIndex(PLAIN)
-    index.add(range(2_000), texts, [-1] * 2_000)
-    (part,) = index._moment.corpus.parts
+    index = LexicalIndex(PLAIN)
+    index.update(range(2_000), texts, [-1] * 2_000)
+    (part,) = index._snapshot.corpus.parts
     assert part.segment.offsets.nbytes + part.segment.tf.nbytes == 3 * len(part.segment.offsets)
 
 
 @pytest.mark.parametrize("count", [300, 70_000])
 def test_more_occurrences_than_a_byte_counts_are_counted(count: int):
-    index = PostingsIndex(PLAIN)
-    index.add([0, 1], ["ant " * count, "ant bee"], [-1, -1])
-    held = index._moment.corpus.parts[0].segment.postings(0)
+    index = LexicalIndex(PLAIN)
+    index.update([0, 1], ["ant " * count, "ant bee"], [-1, -1])
+    held = index._snapshot.corpus.parts[0].segment.postings(0)
     assert held[1].tolist() == [count, 1]
     assert index.search(["bee"], k=1, config=LUCENE, id_of=str)[0].rows.tolist() == [1]
 
 
 def test_an_addition_that_fails_leaves_what_was_there_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch):
-    index = PostingsIndex(PLAIN)
-    index.add([0], ["ant"], [3])
-    before = index._moment.corpus
+    index = LexicalIndex(PLAIN)
+    index.update([0], ["ant"], [3])
+    before = index._snapshot.corpus
 
     def refuse(*_: object) -> None:
         raise MemoryError("no memory left")
@@ -151,21 +142,21 @@ def test_an_addition_that_fails_leaves_what_was_there_and_the_next_goes_on(monke
     with monkeypatch.context() as patch:
         patch.setattr("umi_common.stores.lexical.update.build", refuse)
         with pytest.raises(MemoryError):
-            index.add([1, 2], ["bee", "cat"], [4, 5])
-    index.add([1], ["dog"], [6])
-    now = index._moment.corpus
+            index.update([1, 2], ["bee", "cat"], [4, 5])
+    index.update([1], ["dog"], [6])
+    now = index._snapshot.corpus
     assert (now.alive.tolist(), now.lengths.tolist(), now.sources.tolist()) == ([True, True], [1, 1], [3, 6])
     assert before.sources.tolist() == [3]
 
 
 def test_a_write_costs_what_it_adds_and_not_what_is_there():
-    index = PostingsIndex(PLAIN)
-    index.add(range(60_000), ["ant"] * 60_000, [-1] * 60_000)
-    index.add([60_000], ["bee"], [-1])
+    index = LexicalIndex(PLAIN)
+    index.update(range(60_000), ["ant"] * 60_000, [-1] * 60_000)
+    index.update([60_000], ["bee"], [-1])
     tracemalloc.start()
     try:
         for row in range(60_001, 60_011):
-            index.add([row], ["cat"], [-1])
+            index.update([row], ["cat"], [-1])
         grown = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -17,9 +17,9 @@ from umi_common.errors import InputError
 from umi_common.stores.lexical import top_k as topk
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.corpus import Corpus
-from umi_common.stores.lexical.index import PostingsIndex
-from umi_common.stores.lexical.scorer import Scorer
-from umi_common.stores.lexical.top_k import Limits
+from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.lexical.scorer import RowScorer
+from umi_common.stores.lexical.top_k import SearchLimits
 
 PLAIN = Analyzer(AnalyzerConfig(language="none"))
 LUCENE = LexicalConfig()
@@ -39,15 +39,15 @@ def zipf_query(rng: np.random.Generator) -> str:
     return " ".join(WORDS[word] for word in rng.choice(VOCABULARY, rng.integers(1, 8), p=chances / chances.sum()))
 
 
-def zipf_index(rng: np.random.Generator, count: int) -> tuple[PostingsIndex, dict[int, list[str]]]:
+def zipf_index(rng: np.random.Generator, count: int) -> tuple[LexicalIndex, dict[int, list[str]]]:
     """Some rows in several segments, some of them removed; and what is left."""
-    index, live = PostingsIndex(PLAIN), {}
+    index, live = LexicalIndex(PLAIN), {}
     for start in range(0, count, max(count // 3, 1)):
         texts = zipf_texts(rng, min(max(count // 3, 1), count - start))
-        index.add(range(start, start + len(texts)), texts, [-1] * len(texts))
+        index.update(range(start, start + len(texts)), texts, [-1] * len(texts))
         live.update({start + place: text.split() for place, text in enumerate(texts)})
     gone = rng.choice(count, rng.integers(0, count // 2 + 1), replace=False).tolist()
-    index.remove(gone)
+    index.update(removed=gone)
     return index, {row: terms for row, terms in live.items() if row not in set(gone)}
 
 
@@ -55,11 +55,11 @@ seeds = st.integers(0, 2**32 - 1)
 variants = st.sampled_from(["lucene", "okapi", "l", "plus"])
 
 
-def limits_of(rng: np.random.Generator, corpus: Corpus, k: int) -> Limits:
+def limits_of(rng: np.random.Generator, corpus: Corpus, k: int) -> SearchLimits:
     mask = corpus.alive & (rng.random(corpus.rows) < rng.choice([0.02, 0.5, 1.0]))
     weights = rng.choice([None, 0.0, 0.5])
     weights = None if weights is None else weights + (1 - weights) * rng.random(corpus.rows)
-    return Limits(k, mask, weights, "{:06d}".format)
+    return SearchLimits(k, mask, weights, "{:06d}".format)
 
 
 @given(seeds, st.integers(1, 700), st.sampled_from([1, 2, 10, 50]), variants)
@@ -67,8 +67,8 @@ def limits_of(rng: np.random.Generator, corpus: Corpus, k: int) -> Limits:
 def test_pruned_equals_exhaustive_to_the_bit(seed: int, count: int, k: int, variant: str):
     rng = np.random.default_rng(seed)
     index, _ = zipf_index(rng, count)
-    corpus = index._moment.corpus
-    scorer = Scorer(corpus, LexicalConfig(variant=variant))
+    corpus = index._snapshot.corpus
+    scorer = RowScorer(corpus, LexicalConfig(variant=variant))
     for _ in range(5):
         query, limits = scorer.query(PLAIN.terms(zipf_query(rng))), limits_of(rng, corpus, k)
         if not query.terms or query.terms[-1].idf < 0:
@@ -106,23 +106,23 @@ def test_filters_and_weights_act_before_the_best_k_are_taken(
 @pytest.mark.parametrize("pruning_pays", [0, 10**9])
 def test_ties_fall_to_the_smaller_id_also_at_the_last_place(pruning_pays: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(topk, "PRUNING_PAYS", pruning_pays)
-    index = PostingsIndex(PLAIN)
-    index.add(range(60), ["ant"] * 59 + ["ant ant"], [-1] * 60)
+    index = LexicalIndex(PLAIN)
+    index.update(range(60), ["ant"] * 59 + ["ant ant"], [-1] * 60)
     found = index.search(["ant"], k=4, config=LUCENE, id_of=lambda row: f"{99 - row}")[0]
     assert found.rows.tolist() == [59, 58, 57, 56]
     assert found.scores[0] > found.scores[1] == found.scores[3]
 
 
 def test_several_queries_in_one_call_are_answered_in_their_order():
-    index = PostingsIndex(PLAIN)
-    index.add([3, 5], ["ant", "bee"], [-1, -1])
+    index = LexicalIndex(PLAIN)
+    index.update([3, 5], ["ant", "bee"], [-1, -1])
     found = index.search(["bee", "cat", "ant"], k=2, config=LUCENE, id_of=str)
     assert [ranking.rows.tolist() for ranking in found] == [[5], [], [3]]
 
 
 def test_rows_that_no_filter_lets_through_are_not_replaced_by_others():
-    index = PostingsIndex(PLAIN)
-    index.add(range(5), ["ant bee"] * 5, [-1] * 5)
+    index = LexicalIndex(PLAIN)
+    index.update(range(5), ["ant bee"] * 5, [-1] * 5)
     allowed = np.array([False, True, False, False, False])
     assert index.search(["ant"], k=3, config=LUCENE, allowed=allowed, id_of=str)[0].rows.tolist() == [1]
     assert not len(index.search(["ant"], k=3, config=LUCENE, allowed=np.zeros(5, bool), id_of=str)[0])
@@ -130,8 +130,8 @@ def test_rows_that_no_filter_lets_through_are_not_replaced_by_others():
 
 
 def test_a_mask_that_is_too_short_or_a_k_of_zero_is_refused():
-    index = PostingsIndex(PLAIN)
-    index.add([0, 1], ["ant", "ant"], [-1, -1])
+    index = LexicalIndex(PLAIN)
+    index.update([0, 1], ["ant", "ant"], [-1, -1])
     with pytest.raises(InputError, match="allowed has 1 entries; expected one for each of the 2 rows"):
         index.search(["ant"], k=1, config=LUCENE, allowed=np.ones(1, bool), id_of=str)
     with pytest.raises(InputError, match="k is 0"):
@@ -148,7 +148,7 @@ def test_the_best_by_the_numbers_of_ids_and_by_ids_are_those_of_sorting_everythi
     expected = sorted((row for row in range(count) if scores[row]), key=lambda row: (-scores[row], ids[row]))[:k]
     ranks = np.argsort(np.argsort(np.array(ids, dtype=str)))
     for ranks_of in (None, lambda _: None, lambda _: ranks):
-        limits = Limits(k, None, None, ids.__getitem__, ranks_of)
+        limits = SearchLimits(k, None, None, ids.__getitem__, ranks_of)
         rows, found = topk.best(np.arange(count), np.array(scores, np.float64), limits)
         assert rows.tolist() == expected
         assert found.tolist() == [scores[row] for row in expected]

@@ -1,8 +1,8 @@
 """Nearest neighbours by cosine, exact.
 
-In: unit rows and unit queries. Out: the best rows with their cosines.
+In: unit rows and unit queries. Out: the best rows with their cosines, and cosines of given rows.
 
-    exact     one pass over the vectors, or over their codes first
-    int8      one byte a coordinate, and how far that may be off
+    index     search: one pass over the vectors, or over their codes first; score: cosines of given rows
+    int8      one byte a coordinate, with error bounds
     cosines   cosines of rows and queries
 """

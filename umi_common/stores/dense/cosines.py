@@ -1,6 +1,6 @@
 """Cosines of unit vectors: each depends on its pair alone, to the last bit, whatever else is in the arrays.
 
-No BLAS: its threads would fight over the cores with those of other searches, and where a row lies may change its bits.
+BLAS is not used: its threads would compete with those of other searches, and its results depend on where a row lies.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 from umi_common.pool import Floats, Ints, Vectors
 
 GATHERED_AT_ONCE = 128
-"""Vectors gathered at a time: they stay in a core's cache until all queries have been compared with them."""
+"""Vectors gathered at a time; so many fit into a core's cache while all queries are compared with them."""
 
 
 @cache
 def kernel() -> ModuleType | None:
-    """SimSIMD, whose products use what the processor has; None: not installed here."""
+    """SimSIMD, which uses the processor's vector instructions; None: it is not installed."""
     try:
         import simsimd
     except ImportError:

@@ -5,8 +5,8 @@ inequality of Cauchy and Schwarz the product of the codes of a query q and a uni
 
     |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
 
-so a row whose score plus that bound lies below an exact score that k rows reach is not among the best k. What is left,
-some hundred rows, is scored exactly: the answer is that of a full scan, to the bit.
+so a row whose score plus that bound lies below an exact score that k rows reach is not among the best k. The remaining
+rows, some hundred, are scored exactly: the answer is that of a full scan, to the bit.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from umi_common.stores.growing import Growing
 
 Codes = npt.NDArray[np.int8]
 ROUNDING = 1e-5
-"""How far float32 sums may lie from the numbers that the bound speaks of."""
+"""How far float32 sums may lie from the exact sums."""
 CODE_MAX = 127
+"""Largest absolute value of a code."""
 CORES = os.cpu_count() or 1
 BYTES_A_CORE = 12_000_000
-"""Of codes, from which a thread for them is worth starting: a scan of a millisecond and more."""
+"""Bytes of codes, a scan of some 1 ms, for each of which one more thread is used."""
 BLOCK = 256
-"""Rows quantised at a time: what is needed meanwhile stays in a core's cache."""
+"""Rows quantised at a time; intermediate arrays of so many fit into a core's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +43,11 @@ class Quantised:
     codes: Codes
     """(n, dim)"""
     steps: Vectors
-    """(n,) s."""
+    """(n,) s of each row."""
     errors: Vectors
-    """(n,) |e|."""
+    """(n,) |e| of each row."""
     largest_error: float
-    """None of the errors is larger."""
+    """At least the largest of the errors."""
 
     @classmethod
     def of(cls, vectors: Vectors) -> Quantised:
@@ -59,19 +60,19 @@ class Quantised:
         return cls(codes.astype(np.int8), steps, errors, float(errors.max(initial=0.0)))
 
     def scan(self, queries: Vectors) -> Scan:
-        """For V unit queries (V, dim); needs the `kernel`."""
+        """Approximate cosines of V unit queries (V, dim) with all rows; needs the `kernel`."""
         asked = Quantised.of(queries)
         scores = self._products(asked.codes)
         scores *= self.steps
         scores *= asked.steps[:, np.newaxis]
         lengths = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
         rest = asked.errors + np.float32(ROUNDING)
-        return Scan(scores, [Off(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
+        return Scan(scores, [ErrorBound(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
 
     def _products(self, asked: Codes) -> Vectors:
         """(V, n) of codes, each row read once for all queries.
 
-        A long scan waits for memory, of which each core gets its own share, so they divide it.
+        Memory bandwidth limits a long scan and grows with the cores that read, so a long scan is divided among them.
         """
         simsimd = kernel()
         assert simsimd is not None, "codes are made only where the kernel is"
@@ -89,41 +90,41 @@ class Quantised:
 
 
 @dataclass(frozen=True, slots=True)
-class Off:
-    """How far the scores of one query may lie from its cosines."""
+class ErrorBound:
+    """How far the approximate scores of one query may lie from its cosines."""
 
     of: Quantised
     length: float
     """|s_q c_q|"""
     rest: float
-    """|e_q|, and what rounding adds."""
+    """|e_q| + ROUNDING"""
 
     @property
-    def most(self) -> float:
-        """Of any row."""
+    def largest(self) -> float:
+        """Bound for all rows."""
         return self.length * self.of.largest_error + self.rest
 
     def at(self, rows: Ints) -> Vectors:
-        """(m,) of these rows."""
+        """(m,) bounds for these rows."""
         return self.length * self.of.errors[rows] + self.rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    """V queries and all n rows."""
+    """Scores of V queries with all n rows."""
 
     scores: Vectors
-    """(V, n) their cosines, or what codes say of them."""
-    offs: Sequence[Off] | None = None
-    """V, how far from the cosines that may be; None: they are the cosines."""
+    """(V, n) cosines, or approximations from codes."""
+    bounds: Sequence[ErrorBound] | None = None
+    """V error bounds of the scores; None: the scores are the cosines."""
 
     def of(self, which: slice) -> Scan:
-        """Some of the queries."""
-        return Scan(self.scores[which], self.offs and self.offs[which])
+        """The scan of some of the queries."""
+        return Scan(self.scores[which], self.bounds and self.bounds[which])
 
 
 class QuantisedRows:
-    """The codes of one growing array of vectors, made when first asked for and carried on. Thread-safe."""
+    """The codes of one growing array of vectors, computed when needed and kept. Thread-safe."""
 
     def __init__(self, dim: int) -> None:
         self._lock = threading.Lock()
@@ -133,7 +134,7 @@ class QuantisedRows:
         self._largest_error = 0.0
 
     def of(self, vectors: Vectors) -> Quantised:
-        """Codes of (n, dim) vectors; an earlier or later call may see more or fewer rows."""
+        """Codes of the first n rows, given as (n, dim) vectors; n may be larger or smaller than in earlier calls."""
         with self._lock:
             for start in range(len(self._steps.view), len(vectors), BLOCK):
                 new = Quantised.of(vectors[start : start + BLOCK])

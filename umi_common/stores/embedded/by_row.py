@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.codec import Head, decode_metadata
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.lexical import snapshot
 from umi_common.stores.lexical.arm import LexicalArm
+from umi_common.stores.lexical.file import Saved
 from umi_common.stores.rows.id_order import IdOrder
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import Mask, RowTable
@@ -57,10 +58,10 @@ class ByRow:
         with ledger.reading() as connection:
             connection.execute("BEGIN")
             mark = ledger.mark(connection)
-            saved = None if fresh else snapshot.load(directory, self.lexical.analyzer, ledger, connection)
             heads = ledger.heads(connection)
-            if not heads:
-                saved = None  # its rows are all dead, and how long a vector is nobody knows
+            # Without chunks nothing says how long a vector is, and a saved index would hold dead rows only.
+            usable = bool(heads) and not fresh
+            saved = self.lexical.load(partial(ledger.descends_from, connection)) if usable else None
             vectors = ledger.vectors(connection, expected=len(heads))
             texts = list(ledger.texts(connection, after=0 if saved is None else saved.mark.seq))
             connection.execute("COMMIT")
@@ -69,12 +70,12 @@ class ByRow:
         self._start_rows(heads, vectors, saved)
         rows = self._table.snapshot()
         known = np.zeros(0, dtype=np.bool_) if saved is None else saved.alive & ~rows.alive[: len(saved.alive)]
-        self.lexical.start(saved, np.flatnonzero(known))
         newest = np.arange(len(rows) - len(texts), len(rows))
-        self.lexical.change(newest[:0], newest, [text for _, text, _ in texts], rows.source[newest].tolist())
+        sources = rows.source[newest].tolist()
+        self.lexical.change(np.flatnonzero(known), newest, [text for _, text, _ in texts], sources)
         self._publish(mark)
 
-    def _start_rows(self, heads: Sequence[Head], vectors: Vectors, saved: snapshot.Saved | None) -> None:
+    def _start_rows(self, heads: Sequence[Head], vectors: Vectors, saved: Saved | None) -> None:
         """Rows in the order of the snapshot's, dead ones included, then those that are newer."""
         self._table = RowTable([] if saved is None else saved.sources)
         if saved is not None:

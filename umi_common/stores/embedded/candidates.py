@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable
-from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Pool, Vectors
+from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Ints, Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
-from umi_common.stores.dense.cosines import cosines_at
+from umi_common.stores.dense import index as dense_index
+from umi_common.stores.dense.index import DenseHits
 from umi_common.stores.embedded.state import State
 from umi_common.stores.ledger.codec import microseconds
-from umi_common.stores.lexical.top_k import Ranking
+from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 from umi_common.taken import TakenRows
@@ -27,15 +28,16 @@ class Found:
     """What the arms brought; None: the arm did not answer."""
 
     queries: Vectors | None
-    lexical: Sequence[Ranking] | None
-    dense: Sequence[Ranking] | None
+    lexical: Sequence[LexicalHits] | None
+    dense: Sequence[DenseHits] | None
     named: Ints = field(default_factory=lambda: NO_ROWS)
     """Rows that join whether an arm found them or not."""
 
 
 def pool_rows(state: State, found: Found, request: RecallRequest, allowed: Mask | None) -> Ints:
     """All found, and beside the best of each ranking its neighbours that may be seen; sorted by id."""
-    rankings = [ranking.rows for ranking in (*(found.lexical or ()), *(found.dense or ()))]
+    each: list[LexicalHits | DenseHits] = [*(found.lexical or ()), *(found.dense or ())]
+    rankings = [ranking.rows for ranking in each]
     joins = np.zeros(len(state.rows), dtype=np.bool_)  # marking beats sorting, which np.unique would do three times
     for rows in (*rankings, found.named):
         joins[rows] = True
@@ -46,7 +48,7 @@ def pool_rows(state: State, found: Found, request: RecallRequest, allowed: Mask 
     return state.by_row.id_order.in_order(state.rows.ids, len(state.rows), np.flatnonzero(joins))
 
 
-def _places(rankings: Sequence[Ranking] | None, rows: Ints, among: int) -> list[Ints]:
+def _places(rankings: Sequence[LexicalHits | DenseHits] | None, rows: Ints, among: int) -> list[Ints]:
     """For each ranking where its rows, all below `among`, stand in the pool."""
     place = np.empty(among, dtype=np.int64)  # never read but where it is written: a pool is much smaller than a store
     place[rows] = np.arange(len(rows))
@@ -89,7 +91,7 @@ def pool_of(
     if found.queries is not None and found.dense is not None:
         places = _places(found.dense, rows, len(state.rows))
         meaning = {
-            "dense": _cosines(state, found.queries, found.dense, rows, places),
+            "dense": dense_index.score(state.vectors, found.queries, rows, searched=found.dense, places=places),
             "dense_rank": _ranks(places, shape),
             "query_vectors": found.queries,
         }
@@ -114,21 +116,6 @@ def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:
     for variation, each in enumerate(places):
         ranks[variation, each] = np.arange(FIRST_RANK, len(each) + FIRST_RANK)
     return ranks
-
-
-def _cosines(state: State, queries: Vectors, found: Sequence[Ranking], rows: Ints, places: Sequence[Ints]) -> Floats:
-    """(V, n) cosines of the pool's rows; where all rankings found a row, they have worked them out already."""
-    every = [ranking.every_cosine for ranking in found if ranking.every_cosine is not None]
-    if len(every) == len(queries):
-        return np.array([scores.take(rows) for scores in every], dtype=np.float64)
-    times = np.zeros(len(rows), dtype=np.int64)
-    for each in places:
-        times[each] += 1
-    scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
-    scores[:, left] = cosines_at(state.vectors, rows[left], queries)
-    for score, ranking, each in zip(scores, found, places, strict=True):
-        score[each] = ranking.cosines
-    return scores
 
 
 def _renumbered(codes: Ints) -> Ints:

@@ -19,8 +19,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import checked, decode
 from umi_common.stores.ledger.integrity import check_id_index, file_problems, remake_indexes
-from umi_common.stores.lexical.lifecycle import IndexState
-from umi_common.stores.lexical.snapshot import drop
+from umi_common.stores.lexical.file import drop
 from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 1_000
@@ -75,8 +74,9 @@ def status(core: Core) -> StoreStatus:
 def _lexical_state(core: Core) -> str:
     state = core.indexes.state
     if core.indexes.building:
-        return f"{IndexState.BUILDING.value}, {state.rows.living} chunks"
-    return state.lexical_fault or str(state.lexical.status())
+        return f"building, {state.rows.living} chunks"
+    chunks = len(state.lexical)
+    return state.lexical_fault or f"{'ready' if chunks else 'empty'}, {chunks} chunks"
 
 
 def _bytes_in(directory: Path) -> int:

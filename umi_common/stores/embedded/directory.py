@@ -11,7 +11,7 @@ from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, S
 from umi_common.stores.ledger.acknowledged import FILE as MARK
 from umi_common.stores.ledger.acknowledged import HighWater
 from umi_common.stores.ledger.file import FILE, create_file, sync_directory
-from umi_common.stores.lexical.snapshot import FOLDER as LEXICAL
+from umi_common.stores.lexical.file import FOLDER as LEXICAL
 
 LOCK = "umi.lock"
 DENSE = "dense"

@@ -16,13 +16,13 @@ from umi_common.errors import SearchUnavailable
 from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.runtime.turns import TURNS
-from umi_common.stores.dense.exact import scan_of, search_exact
+from umi_common.stores.dense import index as dense_index
 from umi_common.stores.dense.int8 import Scan
 from umi_common.stores.embedded.candidates import NO_ROWS, Found, pool_of
 from umi_common.stores.embedded.indexes import Indexes
 from umi_common.stores.embedded.state import State
 from umi_common.stores.ledger.codec import microseconds
-from umi_common.stores.lexical.top_k import Ranking
+from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
@@ -61,8 +61,8 @@ def _scans_and_backgrounds(
         return scans, backgrounds
     scan = None
     if len(places) > 1 and len(every) * len(state.rows) <= SCANNED_TOGETHER:
-        scan = scan_of(state.vectors, every, state.by_row.quantised)
-    known = None if scan is None or scan.offs is not None else scan.scores
+        scan = dense_index.scan_of(state.vectors, every, state.by_row.quantised)
+    known = None if scan is None or scan.bounds is not None else scan.scores
     usual = state.by_row.calibration.background(state.rows, state.vectors, every, known)
     for place, which in places.items():
         scans[place] = scan and scan.of(which)
@@ -118,7 +118,7 @@ def _numbers(state: State) -> Mapping[str, float]:
 
 def _lexical_arm(
     state: State, request: RecallRequest, allowed: Mask | None, weights: Floats | None, trace: RecallTrace
-) -> list[Ranking] | None:
+) -> list[LexicalHits] | None:
     if request.strategy == "vector":
         return None
     if state.lexical_fault is not None:
@@ -147,13 +147,13 @@ def _dense_arm(
     allowed: Mask | None,
     weights: Floats | None,
     trace: RecallTrace,
-) -> list[Ranking] | None:
+) -> list[dense_index.DenseHits] | None:
     if queries is None:
         return None
     trace.facts["dense_engine"] = "exact"
     if state.present is not None:
         allowed = state.present if allowed is None else state.present & allowed
-    return search_exact(
+    return dense_index.search(
         state.vectors,
         queries,
         k=request.depth,

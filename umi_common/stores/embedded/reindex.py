@@ -13,7 +13,7 @@ from umi_common.stores.ledger.codec import encode_vectors
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import analyzer_settings, fingerprint
-from umi_common.stores.lexical import snapshot
+from umi_common.stores.lexical import file as lexical_file
 
 TEXTS_AT_ONCE = 2_000
 """Texts in memory at a time."""
@@ -31,7 +31,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 _embed_again(ledger, embedder, show_progress=show_progress)
             if config is not None:
                 ledger.set_meta(analyzer_settings(config.analyzer))
-                snapshot.drop(directory)
+                lexical_file.drop(directory)
             with ledger.reading() as connection:
                 mark = ledger.mark(connection)
             high_water = HighWater(directory)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from umi_common.pool import Vectors
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical.index import PostingsIndex
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.rows import Mask, Rows
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class State:
     """(n, dim) unit rows, or zeros; (n, 0) in a store that never held a chunk."""
     present: Mask | None
     """(n,) rows whose vector is not zeros; None: all."""
-    lexical: PostingsIndex
+    lexical: LexicalIndex
     lexical_fault: str | None
     by_row: ByRow
     """What these row numbers mean; may hold later rows, too."""

@@ -2,26 +2,17 @@
 
 In: texts by row, and queries. Out: the best rows, and scores of given rows.
 
-    index             the index: add, remove, search, score, save, load
-    arm               the index beside the ledger: filled, kept in step, saved
-    analyzer          text to terms
-    scripts           which script a piece of text is written in
-    vocabulary        texts to term codes
-    segment           postings of some rows
-    corpus            the segments of one moment with their statistics
-    update            the corpus after an addition or a removal
-    bm25              the formula and its variants
-    terms             a query's terms in one corpus
-    scorer            scores of terms and rows
-    top_k             the best rows, exactly
-    sources           BM25 over whole sources
-    engines           one moment of the index, answering
-    rank_bm25_index   the rank_bm25 package as an engine
-    lifecycle         where an index stands, from nothing to ready or broken
-    file              postings as a file
-    snapshot          the index in the store's directory
-    check             whether postings hold what the texts say
-    totals            sums by row over a few lists of postings
-    unpacked          all postings as plain arrays
-    remembered        a bounded cache of strings
+    index        the index: update, search, score, save, load
+    arm          the index of an open store: kept in step with the ledger, saved, out of action after a failure
+    analyzer     text to terms
+    scripts      which script a piece of text is written in
+    vocabulary   texts to term codes
+    segment      postings of some rows
+    corpus       the segments of one state of the index, with their statistics
+    update       the corpus after an addition or a removal
+    bm25         the formula and its variants
+    scorer       a query's terms in one corpus, and scores of rows
+    top_k        the best rows, exactly
+    sources      BM25 over whole sources
+    file         the index on disk
 """

@@ -14,18 +14,20 @@ import string
 import threading
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import scripts
-from umi_common.stores.lexical.remembered import Remembered
 
 RULES_VERSION = 1
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
-"""Pieces of text whose terms are remembered, in each of two generations."""
+"""Pieces of text whose terms are cached."""
+LETTERS_MAX = 48
+"""Length of a piece above which its terms are not cached: it hardly ever occurs twice."""
 
 _LINK = r"[.\-/@:'&+#]"
 """What may stand inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
@@ -60,7 +62,7 @@ class Analyzer:
         self.config = config
         self._stems = _Stemmers(config.language)
         self._stop_words = config.stop_words
-        self._terms_of = Remembered(self.terms_of_piece, PIECES_KEPT)
+        self._cached = lru_cache(PIECES_KEPT)(self.terms_of_piece)
         self._unicode_token: re.Pattern[str] | None = None
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[AnalyzerConfig]]:
@@ -74,7 +76,10 @@ class Analyzer:
 
     def terms(self, text: str) -> list[str]:
         """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
-        return list(chain.from_iterable(map(self._terms_of.__getitem__, pieces(text))))
+        cached, uncached = self._cached, self.terms_of_piece
+        return [
+            term for piece in pieces(text) for term in (cached(piece) if len(piece) <= LETTERS_MAX else uncached(piece))
+        ]
 
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one of the text's `pieces`; uncached."""

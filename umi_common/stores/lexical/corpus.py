@@ -1,6 +1,6 @@
-"""What is indexed at one moment: segments, which rows live, and the collection's exact numbers.
+"""One immutable state of the index: segments, live rows and exact collection statistics.
 
-A Corpus never changes; a write makes the next one and shares what it can. Readers hold one for the length of a call.
+A write makes a new `Corpus`, which shares unchanged arrays with the old one. A reader uses one corpus for a whole call.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from umi_common.stores.lexical.segment import Codes, Counts, Mask, Offsets, Segm
 from umi_common.stores.lexical.vocabulary import TermCodes
 
 Frontier = tuple[Ints, Ints]
-"""(tf, length) of the documents that no other beats in both; one has the term's largest gain, whatever k1 and b."""
+"""(tf, length) pairs of a term such that no document has a higher tf and a smaller length. One of them has the term's
+largest gain, whatever k1 and b."""
 SMALL_SEGMENT = 8_192
-"""Up to this size (postings and documents) the last segment takes every addition; merging it costs well under 1 ms."""
+"""Size (postings plus documents) up to which the last segment is merged with every addition: well under 1 ms each."""
 RARE = 64
-"""Frontiers of terms in at most so many documents are worked out each time."""
+"""Documents of a term up to which its frontier is not cached."""
 MERGE_RATIO = 4
-"""Above it, a segment stays at least this many times the one after it, so their number grows with the logarithm."""
+"""Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 
 
 class ByRow(NamedTuple):
-    """`alive`, `lengths` and `sources` with room at their ends: a write then costs what it adds, not what is there."""
+    """`alive`, `lengths` and `sources` with spare room at the end: a write costs what it adds."""
 
     alive: Growing[np.bool_]
     lengths: Growing[np.int32]
@@ -36,32 +37,32 @@ class ByRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """A segment and what deletions left of it."""
+class LiveSegment:
+    """A segment with the documents deleted since it was made, and caches for its terms."""
 
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
     frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
-    """By place of the term, with a row for each point; filled on demand."""
+    """By index of the term in the segment, with a row for each point; filled on demand."""
     dense: dict[int, Counts] = field(default_factory=dict)
-    """Term frequency by offset, for common terms, dead documents included; filled on demand."""
+    """By index of a common term: its frequency by offset, dead documents included; filled on demand."""
 
     @property
     def dead(self) -> int:
         """Documents deleted since the segment was made."""
         return len(self.gone)
 
-    def without(self, rows: Codes) -> Part:
-        """The part after these rows (rising, alive until now) were deleted; itself if it has none of them."""
+    def without(self, rows: Codes) -> LiveSegment:
+        """The segment after these rows (rising, alive until now) were deleted; itself if it holds none of them."""
         first, stop = rows.searchsorted((self.segment.first, self.segment.last + 1))
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return Part(self.segment, gone, dict(self.frontiers), self.dense)
+        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense)
 
     def df(self, place: int) -> int:
-        """Live documents with a term. Those that are gone are looked for in its list, or the list in them."""
+        """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""
         if not len(self.gone):
             return self.segment.starts.item(place + 1) - self.segment.starts.item(place)
         held, _ = self.segment.stored(place)
@@ -71,7 +72,7 @@ class Part:
         return len(held) - int(np.count_nonzero(many[at] == few))
 
     def lookup(self, place: int, offsets: Offsets) -> Counts:
-        """Term frequency in documents (rising) that live or never were in the part; 0 where not held."""
+        """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
         known = self.dense.get(place)
         if known is not None:
             return known.take(offsets)
@@ -87,8 +88,8 @@ class Corpus:
     """All arrays by row are (rows so far,); rows never added are dead."""
 
     codes: TermCodes
-    """Term -> code; only ever grows, shared by all moments of one index."""
-    parts: tuple[Part, ...]
+    """Term -> code; only ever grows, shared by all corpora of one index."""
+    parts: tuple[LiveSegment, ...]
     alive: Mask
     lengths: Codes
     """Terms in each row."""
@@ -103,11 +104,11 @@ class Corpus:
     source_lengths: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Terms in the live rows of each source code."""
     by_row: ByRow | None = None
-    """Where the arrays by row grow; None: they have not grown yet."""
+    """The growing arrays behind `alive`, `lengths` and `sources`; None: they have not grown yet."""
 
     @classmethod
     def empty(cls) -> Corpus:
-        """Nothing yet."""
+        """A corpus without rows."""
         return cls(TermCodes(), (), np.zeros(0, np.bool_), np.zeros(0, np.int32), np.zeros(0, np.int64))
 
     @property
@@ -115,7 +116,7 @@ class Corpus:
         """One more than the largest row ever added."""
         return len(self.alive)
 
-    def live_postings(self, part: Part, place: int) -> tuple[Codes, Counts]:
+    def live_postings(self, part: LiveSegment, place: int) -> tuple[Codes, Counts]:
         """(rows, tf) of the live documents."""
         rows, tf = part.segment.postings(place)
         if not part.dead:
@@ -123,10 +124,10 @@ class Corpus:
         keep = self.alive[rows]
         return rows[keep], tf[keep]
 
-    def frontier(self, part: Part, place: int) -> Frontier:
-        """The undominated (tf, length) pairs of a term in a part; remembered."""
+    def frontier(self, part: LiveSegment, place: int) -> Frontier:
+        """The frontier of a term in one segment; cached."""
         known = part.frontiers.get(place)
-        # Losses can only take points away, so while each point has a document that lives, nothing has changed.
+        # Deletions only remove points, so the frontier stands while each point has a live document.
         if known is not None and (not part.dead or self.alive[known[1]].all()):
             return known[0]
         rows, tf = self.live_postings(part, place)
@@ -136,7 +137,7 @@ class Corpus:
         return frontier
 
     def document_frequencies(self) -> Ints:
-        """df by term code, all terms."""
+        """(terms,) df by term code."""
         df = np.zeros(len(self.codes), np.int64)
         for part in self.parts:
             segment = part.segment
@@ -145,7 +146,7 @@ class Corpus:
         return df
 
     def source_frequencies(self) -> Ints:
-        """In how many sources each term code occurs; a pass over all postings."""
+        """(terms,) number of sources with each term code; a pass over all postings."""
         width = len(self.source_documents)
         pairs = [np.zeros(0, np.int64)]
         for part in self.parts:
@@ -156,22 +157,29 @@ class Corpus:
         held = distinct(np.concatenate(pairs))
         return np.bincount(held // max(width, 1), minlength=len(self.codes))
 
-    def holds(self, code: int, row: int) -> bool:
-        """Whether a live row has a term."""
-        if not (0 <= row < self.rows and self.alive[row]):
-            return False
-        asked = np.array([row], np.int32)
-        inside = [part for part in self.parts if part.segment.first <= row <= part.segment.last]
-        places = [(part, part.segment.place(code)) for part in inside]
-        return any(place >= 0 and part.lookup(place, part.segment.offsets_of(asked))[0] > 0 for part, place in places)
+    def term_counts(self, rows: Ints) -> dict[int, dict[int | None, int]]:
+        """Term code -> frequency, for each of some rows; a pass over the postings of their segments."""
+        counts: dict[int, dict[int | None, int]] = {row: {} for row in rows.tolist()}
+        wanted = np.zeros(self.rows, dtype=np.bool_)
+        wanted[rows] = True
+        for segment in (part.segment for part in self.parts):
+            if not wanted[segment.first : segment.last + 1].any():
+                continue
+            of_postings = segment.offsets.astype(np.int64) + segment.block
+            places = np.flatnonzero(wanted[of_postings])
+            codes = segment.terms[np.searchsorted(segment.starts, places, side="right") - 1]
+            found = zip(of_postings[places].tolist(), codes.tolist(), segment.tf[places].tolist(), strict=True)
+            for row, code, count in found:
+                counts[row][code] = count
+        return counts
 
 
-def appended(parts: Sequence[Part], new: Segment, alive: Mask) -> tuple[Part, ...]:
-    """The parts with one more, merged from the end as far as it pays."""
-    kept, tail, size = list(parts), [Part(new)], new.size
+def appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[LiveSegment, ...]:
+    """The segments with a new one at the end, merged with the last ones as SMALL_SEGMENT and MERGE_RATIO say."""
+    kept, tail, size = list(parts), [LiveSegment(new)], new.size
     block = [part for part in kept if part.segment.block == kept[-1].segment.block]
-    if block and block[0].segment.block != new.block:  # the block before is whole: it takes part in no merge any more
-        return (*kept[: -len(block)], joined(block, alive), Part(new))
+    if block and block[0].segment.block != new.block:  # the last block is complete: merge it once, for good
+        return (*kept[: -len(block)], joined(block, alive), LiveSegment(new))
     while block and block[-1].segment.size <= max(SMALL_SEGMENT, MERGE_RATIO * size):
         tail.insert(0, block.pop())
         kept.pop()
@@ -179,15 +187,15 @@ def appended(parts: Sequence[Part], new: Segment, alive: Mask) -> tuple[Part, ..
     return (*kept, joined(tail, alive))
 
 
-def joined(parts: Sequence[Part], alive: Mask) -> Part:
-    """Several parts of one block, in row order, as one without dead rows."""
+def joined(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
+    """Several segments of one block, in row order, merged into one without dead rows."""
     if len(parts) == 1 and not parts[0].dead:
         return parts[0]
-    return Part(merge([part.segment for part in parts], alive))
+    return LiveSegment(merge([part.segment for part in parts], alive))
 
 
 def _frontier(tf: Counts, lengths: Codes) -> tuple[Frontier, Ints]:
-    """The frontier, and for each of its points the place of a document that lies there."""
+    """The frontier, and for each of its points the index of a document at that point."""
     shortest = np.full(int(tf.max()) + 1, np.iinfo(np.int32).max, np.int32)
     np.minimum.at(shortest, tf, lengths)
     shortest_above = np.minimum.accumulate(shortest[::-1])[::-1]

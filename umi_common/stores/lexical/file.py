@@ -1,39 +1,54 @@
-"""The lexical index as one file: raw arrays behind a checksum, opened by memory map.
+"""The lexical index on disk: `lexical/<number>`, one file behind checksums, opened by memory map.
 
     prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, CRC-32 of these
-    body     header (JSON: the numbers, and each array's name, type, count and place), terms (UTF-8, one a line), arrays
+    body     header (JSON: analyzer, mark of the ledger, names of sources, and each array's name, type, count and
+             place), terms (UTF-8, one a line), arrays
 
-Version 1 had all postings in one segment with rows of four bytes; it is still read, and no longer written.
+A save writes the file whole under another name, renames it to the next number and then removes the older files. The
+mark holds the digest of the ledger's history, so a file of another store is not used. An unusable file costs time only:
+the index is then built from the ledger.
 
-Every byte is under a checksum. The content is canonical: terms sorted, dead rows and their terms gone; the same live
-rows give the same bytes whatever happened before. No pickle; nothing in the file is executed.
+The content is canonical: terms sorted, dead rows and their terms left out; the same live rows give the same bytes
+whatever writes came before. No pickle; nothing in the file is executed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import mmap
 import os
+import shutil
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import IndexUnavailable
-from umi_common.pool import NO_SOURCE
+from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.distinct import distinct
-from umi_common.stores.lexical.corpus import Corpus, Part
-from umi_common.stores.lexical.segment import BLOCK_ROWS, Segment, recoded, running
+from umi_common.stores.failpoints import failpoint
+from umi_common.stores.ledger.file import sync_directory
+from umi_common.stores.ledger.history import Mark
+from umi_common.stores.lexical.corpus import Corpus, LiveSegment
+from umi_common.stores.lexical.segment import Mask, Segment, recoded
 from umi_common.stores.lexical.update import merged_parts
 from umi_common.stores.lexical.vocabulary import TermCodes
 
+log = logging.getLogger(__name__)
+
+FOLDER = "lexical"
+UNFINISHED = "new"
+DEAD_SHARE_MAX = 0.5
+"""Share of dead rows above which a saved index is not used, so that rows are numbered afresh."""
 MAGIC = b"UMIBM25\n"
-VERSION = 2
+VERSION = 3
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
 _SEGMENT_NUMBERS = ("first", "last", "documents")
@@ -43,56 +58,110 @@ _ROW_ARRAYS = ("alive", "lengths", "sources", "source_documents", "source_length
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-class _Content(NamedTuple):
-    """What a file says, whatever the writes that led to it."""
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """An index and the ledger state that it was made from."""
 
-    terms: list[str]
-    """By code, sorted."""
-    segments: list[list[int]]
-    """The numbers of each, one segment a block."""
-    arrays: Arrays
+    corpus: Corpus
+    mark: Mark
+    seqs: Ints
+    """(n,) ledger number of each row."""
+    sources: Sequence[str]
+    """Names by source code."""
+
+    @property
+    def alive(self) -> Mask:
+        """(n,) whether the index holds the row."""
+        return self.corpus.alive
 
 
-def write(path: Path, corpus: Corpus, fingerprint: str) -> None:
-    """Write beside `path`, sync, and move over it: at any moment the old file or the new one is there, whole.
+def write(directory: Path, saved: Saved, fingerprint: str) -> None:
+    """Write a file for the store in `directory`, then remove the older ones.
 
     Raises:
-        OSError: If the disk refuses; the old file stays.
+        OSError: If the disk refuses; the older files stay.
     """
-    body = _body(_canonical(corpus), fingerprint)
-    prefix = _prefix(len(body[0]), body)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
+    assert len(saved.seqs) == saved.corpus.rows, "each row of an index has a ledger number"
+    folder = directory / FOLDER
+    folder.mkdir(exist_ok=True)
+    target = folder / f"{max(_numbers(folder), default=0) + 1:08d}"
+    body = _body(saved, fingerprint)
+    unfinished = folder / UNFINISHED
     try:
         with unfinished.open("wb") as file:
-            file.write(prefix)
+            file.write(_prefix(body))
             file.writelines(body)
+            failpoint("snapshot.files")
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        failpoint("snapshot.publish")
+        unfinished.replace(target)
     except BaseException:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
+        _remove(unfinished)
         raise
-    _sync_folder(path.parent)
+    sync_directory(folder)
+    failpoint("snapshot.published")
+    for path in folder.iterdir():
+        if path != target:
+            _remove(path)
 
 
-def read(path: Path, fingerprint: str) -> Corpus:
-    """Open a file made by `write`; its pages are read as they are needed, once for the checksum.
+def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -> Saved | None:
+    """The newest usable file; None: the index must be built from the ledger.
+
+    Args:
+        directory: The store's.
+        fingerprint: Of the store's analyzer.
+        belongs: Whether the store's ledger descends from a mark.
+    """
+    folder = directory / FOLDER
+    for number in sorted(_numbers(folder), reverse=True):
+        try:
+            saved = read(folder / f"{number:08d}", fingerprint)
+        except IndexUnavailable as error:
+            log.warning("%s; building the lexical index from the ledger", error)
+            continue
+        usable = saved is not None and saved.alive.sum() >= (1 - DEAD_SHARE_MAX) * len(saved.alive)
+        if saved is not None and usable and belongs(saved.mark):
+            return saved
+    return None
+
+
+def drop(directory: Path) -> None:
+    """Remove every saved index of the store."""
+    shutil.rmtree(directory / FOLDER, ignore_errors=True)
+
+
+def read(path: Path, fingerprint: str) -> Saved | None:
+    """Open one file; None: it was made by another analyzer. Its bytes are read once now, for the checksum.
 
     Raises:
-        IndexUnavailable: If there is no such file, or it is damaged, cut short, of another version or analyzer.
+        IndexUnavailable: If there is no such file, or it is damaged, cut short or of another version.
     """
     try:
-        data = _mapped(path)
-        header, body = _checked(path, data)
-        if header["analyzer"] != fingerprint:
-            raise IndexUnavailable(f"{path} was made by another analyzer; rebuild the lexical index")
-        return _corpus(header, body)
+        header, body = _checked(_mapped(path))
+        return _saved(header, body) if header["analyzer"] == fingerprint else None
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
-        raise IndexUnavailable(f"{path} cannot be read ({error}); rebuild the lexical index") from error
+        raise IndexUnavailable(f"{path} cannot be read ({error})") from error
 
 
-def _canonical(corpus: Corpus) -> _Content:
+def _numbers(folder: Path) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return [int(path.name) for path in folder.iterdir() if path.name.isdigit() and path.is_file()]
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder if possible; Windows removes no file that another process has open."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
+    """(terms by code, sorted; the numbers of each segment, one segment a block; all arrays by name)."""
     names = list(corpus.codes)
     arrays: dict[str, npt.NDArray[Any]] = {"alive": corpus.alive}
     arrays["lengths"] = np.where(corpus.alive, corpus.lengths, 0).astype(np.int32)
@@ -111,37 +180,43 @@ def _canonical(corpus: Corpus) -> _Content:
         numbers.append([int(living[0]), int(living[-1]), segment.documents])
         segment = recoded(segment, codes)
         arrays.update({f"{name}.{place}": getattr(segment, name) for name in _SEGMENT_ARRAYS})
-    return _Content([names[code] for code in order], numbers, arrays)
+    return [names[code] for code in order], numbers, arrays
 
 
-def _body(content: _Content, fingerprint: str) -> list[bytes]:
-    """The header and then the blobs, each padded so that the next one starts aligned."""
-    terms, segments, arrays = content
+def _body(saved: Saved, fingerprint: str) -> list[bytes]:
+    """The header, the terms and the arrays, each followed by padding so that the next one starts aligned."""
+    terms, segments, arrays = _canonical(saved.corpus)
+    arrays = {**arrays, "seqs": saved.seqs}
     text = "\n".join(terms).encode()
     blobs: list[bytes] = [text, *(array.tobytes() for array in arrays.values())]
     places, end = [], 0
     for blob in blobs:
         places.append(end)
         end += _padded(len(blob))
-    table = {
-        name: [array.dtype.str, len(array), place]
-        for (name, array), place in zip(arrays.items(), places[1:], strict=True)
+    header = {
+        "analyzer": fingerprint,
+        "mark": list(saved.mark),
+        "source names": list(saved.sources),
+        "terms": [len(terms), len(text)],
+        "segments": segments,
+        "arrays": {
+            name: [array.dtype.str, len(array), place]
+            for (name, array), place in zip(arrays.items(), places[1:], strict=True)
+        },
     }
-    numbers = {"analyzer": fingerprint, "terms": [len(terms), len(text)], "segments": segments}
-    header = json.dumps({**numbers, "arrays": table}).encode()
-    header += b" " * (_padded(len(header)) - len(header))
-    padded: list[bytes] = [header]
+    first = json.dumps(header).encode()
+    padded: list[bytes] = [first + b" " * (_padded(len(first)) - len(first))]
     for blob in blobs:
         padded += [blob, bytes(_padded(len(blob)) - len(blob))]
     return padded
 
 
-def _prefix(header_length: int, body: list[bytes]) -> bytes:
+def _prefix(body: list[bytes]) -> bytes:
     check, length = 0, 0
     for piece in body:
         check = zlib.crc32(piece, check)
         length += len(piece)
-    prefix = _PREFIX.pack(MAGIC, VERSION, header_length, length, check, 0)
+    prefix = _PREFIX.pack(MAGIC, VERSION, len(body[0]), length, check, 0)
     return prefix[:-4] + struct.pack("<I", zlib.crc32(prefix[:-4]))
 
 
@@ -152,14 +227,19 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _checked(path: Path, data: memoryview) -> tuple[dict[str, Any], memoryview]:
+def _checked(data: memoryview) -> tuple[dict[str, Any], memoryview]:
+    """(header, terms and arrays)
+
+    Raises:
+        ValueError: If the bytes are not those that were written.
+    """
     magic, version, header_length, length, check, own_check = _PREFIX.unpack_from(data)
     if magic != MAGIC:
         raise ValueError("it is not a lexical index")
     if zlib.crc32(data[: _PREFIX.size - 4]) != own_check:
         raise ValueError("its first bytes fail their checksum")
-    if version not in (1, VERSION):
-        raise ValueError(f"it has format version {version}; this umi reads 1 to {VERSION}")
+    if version != VERSION:
+        raise ValueError(f"it has format version {version}; this umi reads {VERSION}")
     body = data[_PREFIX.size :]
     if len(body) != length:
         raise ValueError(f"it has {len(body)} bytes of content where {length} were written")
@@ -169,58 +249,26 @@ def _checked(path: Path, data: memoryview) -> tuple[dict[str, Any], memoryview]:
     return header, body[header_length:]
 
 
-def _corpus(header: dict[str, Any], body: memoryview) -> Corpus:
+def _saved(header: dict[str, Any], body: memoryview) -> Saved:
     arrays = {
         name: np.frombuffer(body, np.dtype(kind), count, at) for name, (kind, count, at) in header["arrays"].items()
     }
     count, size = header["terms"]
     names = bytes(body[:size]).decode().split("\n") if count else []
     rows: dict[str, Any] = {name: arrays[name] for name in _ROW_ARRAYS}
-    return Corpus(
+    parts = []
+    for place, numbers in enumerate(header["segments"]):
+        stored: dict[str, Any] = {name: arrays[f"{name}.{place}"] for name in _SEGMENT_ARRAYS}
+        parts.append(LiveSegment(Segment(**dict(zip(_SEGMENT_NUMBERS, numbers, strict=True)), **stored)))
+    corpus = Corpus(
         codes=TermCodes(zip(names, range(count), strict=True)),
-        parts=tuple(map(Part, _segments(header, arrays))),
+        parts=tuple(parts),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),
         **rows,
     )
-
-
-def _segments(header: dict[str, Any], arrays: Arrays) -> Iterator[Segment]:
-    for place, numbers in enumerate(header.get("segments", ())):
-        stored: dict[str, Any] = {name: arrays[f"{name}.{place}"] for name in _SEGMENT_ARRAYS}
-        yield Segment(**dict(zip(_SEGMENT_NUMBERS, numbers, strict=True)), **stored)
-    if "doc_rows" in arrays:
-        yield from _blocks_of_version_1(arrays)
-
-
-def _blocks_of_version_1(arrays: Arrays) -> Iterator[Segment]:
-    """The one segment of version 1, cut into those of today."""
-    terms, starts, rows, tf, doc_rows = (arrays[name] for name in ("terms", "starts", "rows", "tf", "doc_rows"))
-    for block in distinct(doc_rows // BLOCK_ROWS).tolist():
-        documents = doc_rows[doc_rows // BLOCK_ROWS == block]
-        mine = rows // BLOCK_ROWS == block
-        begins = running(mine)[starts]
-        held = np.flatnonzero(np.diff(begins))
-        yield Segment(
-            first=int(documents[0]),
-            last=int(documents[-1]),
-            documents=len(documents),
-            terms=terms[held],
-            starts=np.append(begins[held], begins[-1]),
-            offsets=(rows[mine] % BLOCK_ROWS).astype(np.uint16),
-            tf=tf[mine],
-        )
+    return Saved(corpus, Mark(*header["mark"]), arrays["seqs"], header["source names"])
 
 
 def _padded(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # Windows opens no folders
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

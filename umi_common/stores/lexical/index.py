@@ -1,34 +1,37 @@
 """The lexical index: BM25 over rows that come and go.
 
-Writers are serialised; readers take the present corpus and never wait. Scores are those of an index freshly built from
-the live rows, to the bit, whatever was added, removed, merged or loaded before.
+Writes are serialised by a lock. A reader takes the current snapshot and never waits. Scores equal those of an index
+freshly built from the live rows, to the bit, whatever was added, removed, merged or loaded before.
 """
 
 from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from umi_common.config import LexicalConfig
-from umi_common.errors import IndexUnavailable, InputError
+from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
-from umi_common.stores.lexical import file as postings_file
-from umi_common.stores.lexical import update as writing
+from umi_common.stores.ledger.history import Mark
+from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.check import differing
 from umi_common.stores.lexical.corpus import Corpus
-from umi_common.stores.lexical.engines import Engine, Moment, RowScores
-from umi_common.stores.lexical.lifecycle import IndexState, IndexStatus
+from umi_common.stores.lexical.scorer import RowScorer
 from umi_common.stores.lexical.segment import Mask
-from umi_common.stores.lexical.top_k import IdOf, Limits, Ranking, RanksOf
+from umi_common.stores.lexical.sources import SourceScorer
+from umi_common.stores.lexical.top_k import IdOf, LexicalHits, RanksOf, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 
-__all__ = ["IndexState", "IndexStatus", "LexicalScores", "PostingsIndex", "Ranking"]
+CONFIGS_KEPT = 4
+"""Configurations whose scorers one snapshot caches."""
+TEXTS_AT_ONCE = 5_000
+"""Texts that become one segment; bounds the memory of a large addition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,130 +47,122 @@ class LexicalScores:
     source: Floats
     """(V, n) BM25 of the row's whole source as one document, statistics over sources; 0 without a source."""
     source_bound: Floats
-    """(V,) likewise over sources."""
+    """(V,) the sum over the query's terms of the largest impact that any source has for the term."""
     length: Ints
     """(n,) terms in the row."""
 
 
-class PostingsIndex:
+class Snapshot:
+    """One corpus and its cached scorers, by configuration."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self._scorers: dict[LexicalConfig, SourceScorer] = {}
+
+    def scorer(self, config: LexicalConfig) -> SourceScorer:
+        """The scorer of sources under a configuration; that of rows is its `scorer`."""
+        known = self._scorers.get(config)
+        if known is None:
+            if len(self._scorers) >= CONFIGS_KEPT:
+                self._scorers.clear()
+            known = self._scorers.setdefault(config, SourceScorer(RowScorer(self.corpus, config)))
+        return known
+
+    def live(self, rows: Ints) -> Ints:
+        """Positions in `rows` of those that are alive, by rising row."""
+        order = rows.argsort()
+        rising = rows.take(order)
+        if len(rising) and (rising[0] < 0 or rising[-1] >= self.corpus.rows):
+            start, stop = rising.searchsorted((0, self.corpus.rows))
+            order, rising = order[start:stop], rising[start:stop]
+        return order if self.corpus.documents == self.corpus.rows else order[self.corpus.alive.take(rising)]
+
+
+class LexicalIndex:
     """BM25 over rows 0..n-1, n growing; a row once removed is never used again.
 
     Args:
         analyzer: Makes terms of texts and of queries.
+        corpus: Content to start from; None: nothing.
     """
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: Analyzer, corpus: Corpus | None = None) -> None:
         self.analyzer = analyzer
-        self._start(Corpus.empty())
+        self._snapshot = Snapshot(Corpus.empty() if corpus is None else corpus)
+        self._vocabulary = Vocabulary(analyzer, self._snapshot.corpus.codes)
         self._writing = threading.Lock()
-        self._building = False
-        self._failure: str | None = None
-        self._touched = False
-
-    def _start(self, corpus: Corpus) -> None:
-        self._moment = Moment(corpus)
-        self._vocabulary = Vocabulary(self.analyzer, corpus.codes)
 
     def __len__(self) -> int:
         """Live rows."""
-        return self._moment.corpus.documents
+        return self._snapshot.corpus.documents
 
-    def view(self) -> PostingsIndex:
-        """This moment, for reading only: it shares postings that later writes to the index replace and never change."""
+    def view(self) -> LexicalIndex:
+        """The current content, for reading only; later writes to the index do not change it."""
         return copy.copy(self)
 
-    def status(self) -> IndexStatus:
-        """Where the index stands."""
-        docs = len(self)
-        if self._failure is not None:
-            return IndexStatus(IndexState.ERROR, reason=self._failure)
-        if self._building:
-            return IndexStatus(IndexState.BUILDING, docs)
-        if not self._touched:
-            return IndexStatus(IndexState.UNINITIALIZED)
-        return IndexStatus(IndexState.READY if docs else IndexState.EMPTY, docs)
-
     def begin(self, texts: Sequence[str]) -> None:
-        """Analyse now what `add` will bring next; harmless if it does not."""
+        """Analyse the texts that the next `update` is expected to add; without effect if it adds others."""
         with self._writing:
-            self._vocabulary.begin(texts)
+            self._vocabulary.begin(texts[:TEXTS_AT_ONCE])
 
-    def add(self, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]) -> None:
-        """Index texts[i] as rows[i] of source code sources[i] (-1: none); all of them or, on an error, none.
+    def update(
+        self,
+        rows: Sequence[int] = (),
+        texts: Sequence[str] = (),
+        sources: Sequence[int] = (),
+        *,
+        removed: Sequence[int] = (),
+    ) -> None:
+        """Remove rows, then index texts[i] as rows[i] of source code sources[i] (-1: none); all or, on an error, none.
 
         Args:
             rows: Rising, above every row added so far; gaps are allowed.
             texts: One per row; a text without terms counts as an empty document.
             sources: One per row, >= -1.
+            removed: Rows after whose removal scores are as if they had never been there; unknown rows are ignored.
 
         Raises:
             InputError: If the lengths differ or the rows do not rise.
         """
+        if not len(rows) == len(texts) == len(sources):
+            raise InputError(f"{len(rows)} rows, {len(texts)} texts and {len(sources)} sources; expected one of each")
         with self._writing:
-            documents = self._vocabulary.coded(texts)
-            self._moment = Moment(writing.added(self._moment.corpus, rows, documents, sources))
-            self._touched = True
+            corpus = self._snapshot.corpus
+            if len(removed):
+                corpus = update.removed(corpus, removed)
+            for start in range(0, len(rows), TEXTS_AT_ONCE):
+                some = slice(start, start + TEXTS_AT_ONCE)
+                corpus = update.added(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
+            self._snapshot = Snapshot(corpus)
 
-    def remove(self, rows: Sequence[int]) -> None:
-        """Forget rows; scores are then as if they had never been there. Unknown rows do not matter."""
-        with self._writing:
-            self._moment = Moment(writing.removed(self._moment.corpus, rows))
+    def save(self, directory: Path, mark: Mark, seqs: Ints, sources: Sequence[str]) -> None:
+        """Write the index to `directory`, in place of an older file; see `file`.
 
-    def rebuild(self, rows: Sequence[int], texts: Sequence[str], sources: Sequence[int]) -> None:
-        """Replace everything, as by `add` to a new index; searches answer from the old content until it is done.
-
-        Raises:
-            IndexUnavailable: If it failed; the index stays in ERROR until a rebuild succeeds.
-        """
-        with self._writing:
-            self._building = True
-            try:
-                empty = Corpus.empty()
-                documents = Vocabulary(self.analyzer, empty.codes).coded(texts)
-                corpus = writing.added(empty, rows, documents, sources)
-            except Exception as error:
-                self._failure = f"rebuild failed: {error}"
-                raise IndexUnavailable(self._failure) from error
-            else:
-                self._start(corpus)
-                self._failure, self._touched = None, True
-            finally:
-                self._building = False
-
-    def fail(self, reason: str) -> None:
-        """Declare the content unusable: searches raise until `rebuild` succeeds."""
-        self._failure = reason
-
-    def compact(self) -> None:
-        """Merge the segments of each block, drop what was removed, and give back what only building needs. May run
-        beside readers and writers.
-        """
-        before = self._moment.corpus
-        if not before.parts:
-            return
-        merged = writing.merged_parts(before)
-        with self._writing:
-            self._start(writing.compacted(before, self._moment.corpus, merged))
-
-    def save(self, path: str | Path) -> None:
-        """Write the index to one file, in place of an older one; see `postings_file`.
+        Args:
+            directory: The store's.
+            mark: The ledger state that the index was made from.
+            seqs: (n,) ledger number of each row.
+            sources: Names by source code.
 
         Raises:
             OSError: If the disk refuses; an older file stays as it was.
         """
-        postings_file.write(Path(path), self._readable().corpus, self.analyzer.fingerprint)
+        saved = file.Saved(self._snapshot.corpus, mark, seqs, sources)
+        file.write(directory, saved, self.analyzer.fingerprint)
 
     @classmethod
-    def load(cls, path: str | Path, analyzer: Analyzer) -> PostingsIndex:
-        """Open a saved index by memory map; rows go on where they stopped.
+    def load(
+        cls, directory: Path, analyzer: Analyzer, belongs: Callable[[Mark], bool]
+    ) -> tuple[LexicalIndex, file.Saved] | None:
+        """The newest saved index that is whole, of this analyzer and of this ledger; None: there is none.
 
-        Raises:
-            IndexUnavailable: If there is no such file, or it is damaged, cut short, of another version or analyzer.
+        Args:
+            directory: The store's.
+            analyzer: Must be the one that the index was made by.
+            belongs: Whether the store's ledger descends from a mark.
         """
-        index = cls(analyzer)
-        index._start(postings_file.read(Path(path), analyzer.fingerprint))
-        index._touched = True
-        return index
+        saved = file.newest(directory, analyzer.fingerprint, belongs)
+        return None if saved is None else (cls(analyzer, saved.corpus), saved)
 
     def search(
         self,
@@ -179,30 +174,29 @@ class PostingsIndex:
         weights: Floats | None = None,
         id_of: IdOf = str,
         ranks_of: RanksOf | None = None,
-    ) -> list[Ranking]:
+    ) -> list[LexicalHits]:
         """The best rows of each query, exactly.
 
         Args:
             queries: V texts.
-            k: Most rows in a ranking, >= 1.
-            config: Engine, variant and parameters.
-            allowed: By row, at least as long as the rows so far; False keeps a row out. None: all.
+            k: Most rows in a result, >= 1.
+            config: Variant and parameters.
+            allowed: By row, at least as long as the rows so far; False excludes a row. None: all.
             weights: By row, >= 0 and finite; each score is multiplied by its row's weight before ranking. None: 1.
             id_of: The id of a row; ties fall to the smaller id.
-            ranks_of: Told how many ids would be compared, gives (rows or more,) numbers in the order of the ids; or
-                None, where comparing is cheaper.
+            ranks_of: From how many ids would be compared to (rows or more,) numbers in the order of the ids, or to
+                None where comparing ids is cheaper.
 
         Returns:
-            V rankings, best first, scores > 0, at most k rows; fewer when fewer match.
+            For each query, rows best first, scores > 0, at most k rows; fewer when fewer match.
 
         Raises:
-            IndexUnavailable: If the index is in ERROR.
             InputError: If k < 1, or a mask or weights are too short.
         """
-        moment = self._readable()
-        limits = _limits(moment.corpus, k, allowed, weights, id_of, ranks_of)
-        engine = moment.engine(config)
-        return [engine.search(self.analyzer.terms(query), limits) for query in queries]
+        snapshot = self._snapshot
+        limits = _limits(snapshot.corpus, k, allowed, weights, id_of, ranks_of)
+        scorer = snapshot.scorer(config).scorer
+        return [top_k(scorer, scorer.query(self.analyzer.terms(query)), limits) for query in queries]
 
     def score(
         self,
@@ -210,7 +204,7 @@ class PostingsIndex:
         rows: Sequence[int] | Ints,
         *,
         config: LexicalConfig,
-        searched: Sequence[Ranking] | None = None,
+        searched: Sequence[LexicalHits] | None = None,
     ) -> LexicalScores:
         """BM25 of exactly these rows, in their order, and of their sources.
 
@@ -218,55 +212,45 @@ class PostingsIndex:
             queries: V texts.
             rows: n rows, in any order; those that are not alive score 0.
             config: As in `search`.
-            searched: What `search` gave for the same queries of this view, so that nothing is done twice.
-
-        Raises:
-            IndexUnavailable: If the index is in ERROR.
+            searched: Results of `search` for the same queries and content, which save computing some scores again.
         """
-        moment = self._readable()
-        engine = moment.engine(config)
-        asked = np.asarray(rows, np.int64)
-        order = moment.live(asked)
-        live = asked[order]
-        lexical, source = np.zeros((len(queries), len(asked))), np.zeros((len(queries), len(asked)))
-        length = np.zeros(len(asked), np.int64)
-        length[order] = moment.corpus.lengths[live]
-        known = [None] * len(queries) if searched is None else searched
-        scored = [self._score(engine, *pair, live) for pair in zip(queries, known, strict=True)]
-        for v, found in enumerate(scored):
-            lexical[v, order], source[v, order] = found.lexical, found.source
-        return LexicalScores(
-            lexical,
-            np.array([found.bound for found in scored]),
-            np.array([found.coverage for found in scored]),
-            source,
-            np.array([found.source_bound for found in scored]),
-            length,
-        )
-
-    def _score(self, engine: Engine, query: str, searched: Ranking | None, live: Ints) -> RowScores:
-        looked_up = searched is not None and searched.query is not None
-        return engine.score([] if looked_up else self.analyzer.terms(query), live, searched)
+        snapshot = self._snapshot
+        sources = snapshot.scorer(config)
+        scorer = sources.scorer
+        wanted = np.asarray(rows, np.int64)
+        order = snapshot.live(wanted)
+        live = wanted[order]
+        owners = snapshot.corpus.sources.take(live)
+        shape = (len(queries), len(wanted))
+        lexical, source = np.zeros(shape), np.zeros(shape)
+        bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
+        for v, text in enumerate(queries):
+            query = scorer.query(self.analyzer.terms(text)) if searched is None else searched[v].query
+            known = None if searched is None else searched[v].all_scores
+            lexical[v, order] = scorer.score(query, live) if known is None else known.take(live)
+            source[v, order], source_bound[v] = sources.score(query, owners)
+            bound[v], coverage[v] = scorer.bound(query), scorer.coverage(query)
+        length = np.zeros(len(wanted), np.int64)
+        length[order] = snapshot.corpus.lengths[live]
+        return LexicalScores(lexical, bound, coverage, source, source_bound, length)
 
     def lengths(self, count: int) -> Ints:
         """(count,) terms in each of the first rows; 0 where nothing was indexed."""
-        known = self._moment.corpus.lengths[:count]
+        known = self._snapshot.corpus.lengths[:count]
         return np.concatenate([known, np.zeros(count - len(known), known.dtype)]).astype(np.int64)
 
-    def terms_in(self, query: str, row: int) -> tuple[str, ...]:
-        """The query's distinct analysed terms that the row holds, in the order of the query."""
-        corpus = self._readable().corpus
-        codes = {term: corpus.codes.get(term) for term in self.analyzer.terms(query)}
-        return tuple(term for term, code in codes.items() if code is not None and corpus.holds(code, row))
-
     def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
-        """Positions in `rows`, rising, whose terms, frequencies or length are not those of the texts."""
-        return differing(self._readable().corpus, self.analyzer, rows, texts)
-
-    def _readable(self) -> Moment:
-        if self._failure is not None:
-            raise IndexUnavailable(f"the lexical index cannot answer: {self._failure}; rebuild it")
-        return self._moment
+        """Positions in `rows`, rising, whose terms, frequencies or length in the index are not those of the texts."""
+        corpus = self._snapshot.corpus
+        indexed = corpus.term_counts(rows[rows < corpus.rows])
+        wrong = []
+        for at, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
+            terms = Counter(self.analyzer.terms(text))
+            expected = {corpus.codes.get(term): count for term, count in terms.items()}
+            alive = row < corpus.rows and bool(corpus.alive[row])
+            if not alive or indexed[row] != expected or corpus.lengths[row] != terms.total():
+                wrong.append(at)
+        return wrong
 
 
 def _limits(
@@ -276,7 +260,7 @@ def _limits(
     weights: Floats | None,
     id_of: IdOf,
     ranks_of: RanksOf | None,
-) -> Limits:
+) -> SearchLimits:
     if k < 1:
         raise InputError(f"k is {k}; expected at least 1")
     for name, array in (("allowed", allowed), ("weights", weights)):
@@ -285,4 +269,4 @@ def _limits(
     mask = None if allowed is None else allowed[: corpus.rows]
     if corpus.documents < corpus.rows:
         mask = corpus.alive if mask is None else mask & corpus.alive
-    return Limits(k, mask, None if weights is None else weights[: corpus.rows], id_of, ranks_of)
+    return SearchLimits(k, mask, None if weights is None else weights[: corpus.rows], id_of, ranks_of)

@@ -1,7 +1,9 @@
-"""Terms of queries with their numbers: one corpus, one weighting, everything exact and worked out once.
+"""BM25 of documents: a query's terms in one corpus, what each is worth, and the score of given rows.
 
-A document's score is summed term by term in one canonical order (rarest first, then as in the query), whatever path
-computes it, so every path gives the same bits.
+A document's score is the sum over the query's terms in one canonical order: rarest first, then as in the query. Every
+code path sums in that order, so every path gives the same bits.
+
+After a write all terms are new, so new terms are computed together, in one pass over their postings.
 """
 
 from __future__ import annotations
@@ -18,30 +20,45 @@ import numpy as np
 from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints
 from umi_common.stores.lexical.bm25 import Weighting, mean_okapi_idf
-from umi_common.stores.lexical.corpus import Corpus, Part
-from umi_common.stores.lexical.terms import Impacts, Term, largest, new_terms, worked_out
-from umi_common.stores.lexical.totals import Totals
-from umi_common.stores.lexical.unpacked import Unpacked
+from umi_common.stores.lexical.corpus import Corpus, LiveSegment
 
 DIRECT = 4_096
-"""Documents of a term up to which its largest impact is taken from the list of all; above, from its frontiers."""
+"""Documents of a term up to which its largest impact is taken from all its postings; above, from its frontiers."""
 ENTRIES_KEPT = 2_000_000
-"""Array entries that one scorer remembers for terms, 16 bytes each; in a large corpus an eighth of its postings."""
+"""Array entries, 16 bytes each, that one scorer caches for terms; in a large corpus an eighth of its postings."""
 TERM_ENTRIES = 50
-"""What remembering a term costs by itself, in such entries."""
-UNPACKED_MAX = 1_000_000
-"""Postings of a corpus up to which all are unpacked as soon as a quarter has been asked for: 16 MB."""
+"""Size of a cached term without its arrays, in such entries."""
 DENSE_SHARE = 16
-"""A term in more than 1/16 of a part's rows is looked up in an array by row, a rarer one by binary search."""
+"""A term in more than 1/16 of a segment's rows is looked up in an array by row, a rarer one by binary search."""
 DENSE_BYTES_KEPT = 64_000_000
-"""Bytes of such arrays that one part remembers."""
+"""Bytes of such arrays that are cached for one segment."""
 
+Impacts = tuple[Ints, Floats]
+"""(rows rising, idf * gain of each); dead rows may be among them."""
 _DF = attrgetter("df")
+
+
+@dataclass(eq=False, slots=True)
+class Term:
+    """A term that some live document holds. Arrays are filled on demand and never changed afterwards."""
+
+    text: str
+    places: list[tuple[LiveSegment, int]] = field(default_factory=list)
+    """The segments that hold the term, each with the term's index in it."""
+    df: int = 0
+    """Live documents with the term."""
+    idf: float = 0.0
+    upper: float | None = None
+    """idf * its largest gain in any live document; 0 where the idf is negative. None: not computed yet."""
+    impacts: Impacts | None = None
+    """None: not computed yet, or too large to keep."""
+    lookups: int = 0
+    """Times that its frequency was looked up in given rows."""
 
 
 @dataclass(slots=True)
 class QueryTerms:
-    """A query's known terms in canonical order, and what it says about unknown ones."""
+    """A query's known terms in canonical order, and the number of unknown ones."""
 
     terms: Sequence[Term]
     """Rarest first."""
@@ -50,139 +67,136 @@ class QueryTerms:
     unknown: int
     """Distinct terms that no live document holds."""
     floor: float
-    """What every matching document gets on top of its gains; 0 but for Plus."""
+    """Added to the score of every matching document; 0 but for Plus."""
 
 
 @dataclass(eq=False)
-class Scorer:
-    """BM25 of one corpus under one configuration. Safe to share between threads: at worst two fill the same entry."""
+class RowScorer:
+    """BM25 of one corpus under one configuration. Thread-safe: at worst two threads compute the same cache entry."""
 
     corpus: Corpus
     config: LexicalConfig
     _terms: dict[str, Term] = field(default_factory=dict)
-    _unpacked: Unpacked | None = None
-    _read: int = 0
-    """Postings worked out so far."""
-    _kept: int = 0
-    _asked: int = 0
+    _entries: int = 0
+    """Array entries in `_terms`."""
+    _normed: int = 0
+    """Rows whose length normalisation was computed so far."""
 
     @cached_property
     def weighting(self) -> Weighting:
-        """Over documents."""
+        """The BM25 formula with the statistics of the live documents."""
         corpus = self.corpus
         average = corpus.total_length / corpus.documents if corpus.total_length else 1.0
         count = corpus.documents
         return Weighting(self.config, count, average, lambda: mean_okapi_idf(count, corpus.document_frequencies()))
 
     @cached_property
-    def _norms(self) -> Floats:
+    def _all_norms(self) -> Floats:
         return self.weighting.norms(self.corpus.lengths)
 
     def norms(self, rows: Ints) -> Floats:
-        """Length normalisation of rows; of all rows at once when as many have been asked for."""
-        if self._asked <= self.corpus.rows:
-            self._asked += len(rows)
+        """Length normalisation of rows; computed for all rows at once after as many have been asked for."""
+        if self._normed <= self.corpus.rows:
+            self._normed += len(rows)
             return self.weighting.norms(self.corpus.lengths.take(rows))
-        return self._norms.take(rows)
+        return self._all_norms.take(rows)
 
     def query(self, texts: Sequence[str]) -> QueryTerms:
-        """A query's analysed terms, looked up."""
+        """The analysed terms of a query, looked up in the corpus."""
         counted: dict[str, int] = dict.fromkeys(texts, 1)
         if len(counted) < len(texts):
             counted = Counter(texts)
-        terms = self._found(counted)
+        terms = self._known(counted)
         terms.sort(key=_DF)  # stable: equal df keeps the order of the query
         floor = self.weighting.floor
         if floor:
             floor *= sum(term.idf * counted[term.text] for term in terms)
         return QueryTerms(terms, [counted[term.text] for term in terms], len(counted) - len(terms), floor)
 
-    def _found(self, texts: Collection[str]) -> list[Term]:
-        """Those that some live document holds, in their order."""
+    def _known(self, texts: Collection[str]) -> list[Term]:
+        """The terms that some live document holds, in their order."""
         found = list(map(self._terms.get, texts))
         if None in found:
-            new, unpacked = [text for text, term in zip(texts, found, strict=True) if term is None], self._unpacked
-            terms = new_terms(self.corpus, self.weighting, new) if unpacked is None else unpacked.terms(new)
-            fresh = {term.text: term for term in terms}
-            self.remembers(TERM_ENTRIES * len(fresh))
+            new = [text for text, term in zip(texts, found, strict=True) if term is None]
+            fresh = {term.text: term for term in self._new_terms(new)}
+            self._reserve(TERM_ENTRIES * len(fresh))
             self._terms.update(fresh)
             found = [term or fresh.get(text) for text, term in zip(texts, found, strict=True)]
         return [term for term in found if term is not None]
 
-    def remembers(self, entries: int) -> bool:
-        """Whether arrays of so many entries may stay with their term. When the cache is full it starts over."""
-        if entries * 8 > self._kept_max:
+    def _new_terms(self, texts: Sequence[str]) -> list[Term]:
+        """The terms among distinct analysed texts that some live document holds, with their df and idf."""
+        code_of = self.corpus.codes.get
+        codes = {text: code for text in texts if (code := code_of(text)) is not None}
+        terms = [Term(text) for text in codes]
+        wanted = list(codes.values())
+        for part in self.corpus.parts:
+            for term, place in zip(terms, part.segment.places(wanted), strict=True):
+                if place >= 0 and (df := part.df(place)):
+                    term.df += df
+                    term.places.append((part, place))
+        found = [term for term in terms if term.df]
+        for term in found:
+            term.idf = self.weighting.idf(term.df)
+        return found
+
+    def _reserve(self, entries: int) -> bool:
+        """Count array entries as cached; a full cache is emptied. False: they are too many to be cached."""
+        if entries * 8 > self._entries_max:
             return False
-        if self._kept + entries > self._kept_max:
-            self._terms, self._kept = {}, 0
-        self._kept += entries
+        if self._entries + entries > self._entries_max:
+            self._terms, self._entries = {}, 0
+        self._entries += entries
         return True
 
     @cached_property
-    def _kept_max(self) -> int:
-        return max(ENTRIES_KEPT, self._postings // 8)
+    def _entries_max(self) -> int:
+        return max(ENTRIES_KEPT, sum(len(part.segment.offsets) for part in self.corpus.parts) // 8)
 
     def impacts(self, terms: Sequence[Term]) -> list[Impacts]:
-        """`Term.impacts` of each."""
-        known = [term.impacts for term in terms]
-        if None in known:
-            new = [term for term, impacts in zip(terms, known, strict=True) if impacts is None]
-            fresh = iter(self._worked_out(new))
-            known = [next(fresh) if impacts is None else impacts for impacts in known]
-        return known  # type: ignore[return-value]  # mypy does not see that none is None
-
-    def _worked_out(self, terms: Sequence[Term]) -> list[Impacts]:
-        postings = sum([term.df for term in terms])
-        found = worked_out(self.weighting, self.norms, terms)
-        if self.remembers(postings):
-            for term, impacts in zip(terms, found, strict=True):
-                term.impacts = impacts
-        self._read += postings
-        if self._unpacked is None and self.unpacks(4 * self._read):
-            self._unpacked = Unpacked(self.corpus, self.weighting, self._norms)
-        return found
-
-    def unpacks(self, spent: int) -> bool:
-        """Whether all postings may be unpacked: as many have been paid for, and there are not too many."""
-        return self._postings <= min(spent, UNPACKED_MAX)
-
-    @cached_property
-    def _postings(self) -> int:
-        return sum(len(part.segment.offsets) for part in self.corpus.parts)
-
-    @cached_property
-    def totals(self) -> Totals:
-        """For sums by row."""
-        return Totals(self.corpus.rows)
+        """`Term.impacts` of each term; missing ones are computed in one pass over all their postings."""
+        found = {id(term): term.impacts for term in terms}
+        new = [term for term in terms if term.impacts is None]
+        if new:
+            rows, tf, ends = all_postings(new)
+            worth, start = self.weighting.gains(tf, self.norms(rows)), 0
+            keep = self._reserve(len(rows))
+            for term, stop in zip(new, ends, strict=True):
+                own = worth[start:stop]
+                own *= term.idf
+                fresh = rows[start:stop], own
+                found[id(term)] = fresh
+                if keep:
+                    term.impacts = fresh
+                start = stop
+        return [impacts for term in terms if (impacts := found[id(term)]) is not None]
 
     def ceiling(self, term: Term) -> float:
-        """Not less than `upper`, and cheap."""
-        if term.upper is None and (ceiling := self.weighting.ceiling) < math.inf:
-            return max(0.0, term.idf * ceiling)
-        return self.upper(term)
-
-    def upper(self, term: Term) -> float:
-        """`Term.upper`."""
+        """Not less than `Term.upper`; needs no postings where the formula itself has a ceiling."""
         if term.upper is None:
-            self._work_out_uppers([term])
+            ceiling = self.weighting.ceiling
+            if ceiling < math.inf:
+                return max(0.0, term.idf * ceiling)
+            self._compute_uppers([term])
         return term.upper or 0.0
 
     def bound(self, query: QueryTerms) -> float:
         """The sum of the terms' largest impacts: no document scores more."""
-        self._work_out_uppers([term for term in query.terms if term.upper is None])
+        self._compute_uppers([term for term in query.terms if term.upper is None])
         pairs = zip(query.terms, query.repeats, strict=True)
         return query.floor + sum([repeats * (term.upper or 0.0) for term, repeats in pairs])
 
-    def _work_out_uppers(self, terms: Sequence[Term]) -> None:
-        few = [term for term in terms if term.df <= DIRECT]
-        for term, (rows, worth) in zip(few, self.impacts(few), strict=True):
+    def _compute_uppers(self, terms: Sequence[Term]) -> None:
+        """Set `upper` of each term."""
+        rare = [term for term in terms if term.df <= DIRECT]
+        for term, (rows, worth) in zip(rare, self.impacts(rare), strict=True):
             living = worth if len(rows) == term.df else worth[self.corpus.alive[rows]]
             term.upper = max(0.0, largest(living))
         for term in terms:
             if term.df > DIRECT:
                 term.upper = max(0.0, *[self._largest(term.idf, *place) for place in term.places])
 
-    def _largest(self, idf: float, part: Part, place: int) -> float:
+    def _largest(self, idf: float, part: LiveSegment, place: int) -> float:
         tf, lengths = self.corpus.frontier(part, place)
         return float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max())
 
@@ -195,14 +209,14 @@ class Scorer:
         return scores
 
     def add_looked_up(self, query: QueryTerms, start: int, rows: Ints, scores: Floats) -> None:
-        """Add what the terms from `start` on are worth in live rows, rising, to their scores."""
+        """Add the impacts of the terms from `start` on in live rows, rising, to the scores of these rows."""
         terms = query.terms[start:]
         for term, repeats, gains in zip(terms, query.repeats[start:], self.lookup(terms, rows), strict=True):
             gains *= term.idf
             scores += gains if repeats == 1 else repeats * gains
 
     def lookup(self, terms: Sequence[Term], rows: Ints) -> Floats:
-        """(T, n) gains of the terms in live rows, rising; 0 in those that do not hold one."""
+        """(T, n) gains of the terms in live rows, rising; 0 in a row that does not hold the term."""
         counts = np.zeros((len(terms), len(rows)), np.float64)
         edges = rows.searchsorted(self._edges).tolist()
         spans = dict(zip(self.corpus.parts, zip(edges[::2], edges[1::2], strict=True), strict=True))
@@ -214,19 +228,20 @@ class Scorer:
             for part, place in term.places:
                 if part in offsets:
                     if term.lookups > 1 and place not in part.dense:
-                        self._remember_dense(part, place)
+                        self._cache_dense(part, place)
                     start, stop = spans[part]
                     counted[start:stop] = part.lookup(place, offsets[part])
         return self.weighting.gains(counts, self.norms(rows))
 
     @cached_property
     def _edges(self) -> Ints:
-        """Of the parts one after the other, the first row and the one after the last."""
+        """First row and last row + 1 of each segment, one segment after the other."""
         spans = [(part.segment.first, part.segment.last + 1) for part in self.corpus.parts]
         return np.array(spans, np.int64).reshape(-1)
 
     @staticmethod
-    def _remember_dense(part: Part, place: int) -> None:
+    def _cache_dense(part: LiveSegment, place: int) -> None:
+        """Cache the frequencies of a common term as an array by row; a full cache is emptied."""
         offsets, tf = part.segment.stored(place)
         width = part.segment.last + 1 - part.segment.block
         if len(offsets) * DENSE_SHARE > width:
@@ -237,10 +252,31 @@ class Scorer:
             part.dense[place] = dense
 
     def coverage(self, query: QueryTerms) -> float:
-        """Share of the distinct terms' idf that the corpus knows, 0..1; 0 without terms."""
+        """Share of the idf of the query's distinct terms that the corpus knows, 0..1; 0 without terms."""
         if not query.unknown:
             return 1.0 if query.terms else 0.0
         # Lucene's idf for every variant: it is defined for df = 0 and never negative.
         lucene = Weighting(LexicalConfig(variant="lucene"), self.corpus.documents, 1.0, float)
         share = sum(lucene.idf(term.df) for term in query.terms)
         return share / (share + query.unknown * lucene.idf(0))
+
+
+def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
+    """(rows, tf, ends) of terms, one after the other, dead rows included; those of the i-th end at ends[i]."""
+    stored = [part.segment.stored(place) for term in terms for part, place in term.places]
+    rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
+    tf = np.concatenate([tf for _, tf in stored], dtype=np.float64)
+    ends, start, lists = [], 0, iter(stored)
+    for term in terms:
+        for part, _ in term.places:
+            stop = start + len(next(lists)[0])
+            if part.segment.block:
+                rows[start:stop] += part.segment.block
+            start = stop
+        ends.append(start)
+    return rows, tf, ends
+
+
+def largest(values: Floats) -> float:
+    """Maximum of at least one value; for the few values of most terms `argmax` takes a quarter of the time of `max`."""
+    return values.item(values.argmax())

@@ -1,38 +1,59 @@
-"""BM25 over whole sources: every source's live rows as one document, with statistics over sources."""
+"""BM25 over whole sources: the live rows of a source as one document, with statistics over sources."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from umi_common.pool import Floats, Ints
-from umi_common.stores.lexical.bm25 import Weighting, mean_okapi_idf
-from umi_common.stores.lexical.scorer import QueryTerms, Scorer
-from umi_common.stores.lexical.terms import SourceImpacts, Term, all_postings
-from umi_common.stores.lexical.unpacked import UnpackedSources, in_sources
+from umi_common.stores.distinct import beginnings
+from umi_common.stores.lexical.bm25 import Numbers, Weighting, mean_okapi_idf
+from umi_common.stores.lexical.scorer import (
+    ENTRIES_KEPT,
+    TERM_ENTRIES,
+    QueryTerms,
+    RowScorer,
+    Term,
+    all_postings,
+    largest,
+)
 
 SOURCES_ADDED_UP = 65_536
-"""Sources up to which adding up what all of them are worth is faster than looking up those asked for."""
-NEW_TERM = 1_000
-"""What working out a term by itself costs beside its postings, in postings unpacked."""
+"""Sources up to which summing over all of them is faster than looking up those asked for."""
+BINS = 4
+"""Possible (term, source) pairs per posting up to which one array with a bin for each is faster than sorting."""
+
+
+class SourceImpacts(NamedTuple):
+    """A term in whole sources."""
+
+    codes: Ints
+    """The sources that hold it, rising."""
+    worth: Floats
+    """idf * gain in each."""
+    idf: float
+    upper: float
+    """The largest worth, or 0."""
 
 
 @dataclass(eq=False)
 class SourceScorer:
-    """Like `Scorer`, a level up; rows without a source take no part."""
+    """Like `RowScorer`, over sources; rows without a source take no part. Thread-safe likewise."""
 
-    scorer: Scorer
-    _unpacked: UnpackedSources | None = None
-    _spent: int = 0
-    """On terms worked out one by one, in postings."""
+    scorer: RowScorer
+    _known: dict[str, SourceImpacts] = field(default_factory=dict)
+    """By term."""
+    _entries: int = 0
+    """Array entries in `_known`."""
 
     @cached_property
     def weighting(self) -> Weighting:
-        """Over the sources that have a live row."""
+        """The BM25 formula with the statistics of the sources that have a live row."""
         corpus = self.scorer.corpus
         count = int(np.count_nonzero(corpus.source_documents))
         total = int(corpus.source_lengths.sum())
@@ -41,14 +62,14 @@ class SourceScorer:
 
     @cached_property
     def norms(self) -> Floats:
-        """By source code."""
+        """Length normalisation by source code."""
         return self.weighting.norms(self.scorer.corpus.source_lengths)
 
     def score(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
         """(score of each source code asked for, the largest any source could reach); 0 for NO_SOURCE."""
         impacts = self._impacts(query.terms)
-        worth = _looked_up if len(self.norms) > SOURCES_ADDED_UP else _added_up
-        scores = worth(impacts, query.repeats, sources, len(self.norms))
+        summed = _looked_up if len(self.norms) > SOURCES_ADDED_UP else _added_up
+        scores = summed(impacts, query.repeats, sources, len(self.norms))
         pairs = list(zip(impacts, query.repeats, strict=True))
         bound = sum([repeats * found.upper for found, repeats in pairs])
         floor = self.weighting.floor
@@ -58,43 +79,48 @@ class SourceScorer:
         return scores, bound + floor
 
     def _impacts(self, terms: Sequence[Term]) -> list[SourceImpacts]:
-        """What each term is worth in the sources that hold it."""
-        new = [term for term in terms if term.of_sources is None]
-        if new:
-            if self._unpacked is None:
-                self._work_out(new)
-            else:
-                for term in new:
-                    term.of_sources = self._unpacked.of(term)
-        return [term.of_sources for term in terms if term.of_sources is not None]
+        """Impacts of each term in the sources that hold it."""
+        known = self._known
+        new = [term for term in terms if term.text not in known]
+        if not new:
+            return [known[term.text] for term in terms]
+        fresh = self._compute(new)
+        found = [known.get(term.text) or fresh[term.text] for term in terms]
+        entries = sum(TERM_ENTRIES + len(impacts.codes) for impacts in fresh.values())
+        if self._entries + entries > ENTRIES_KEPT:
+            self._known, self._entries = {}, 0
+        self._entries += entries
+        self._known.update(fresh)
+        return found
 
-    def _work_out(self, terms: Sequence[Term]) -> None:
-        """In one pass over all their postings."""
+    def _compute(self, terms: Sequence[Term]) -> dict[str, SourceImpacts]:
+        """Impacts by term, in one pass over all postings of the terms."""
         corpus, width = self.scorer.corpus, len(self.norms)
         rows, tf, ends = all_postings(terms)
         if corpus.documents < corpus.rows:
             tf *= corpus.alive.take(rows)
         sizes = [stop - start for start, stop in pairwise([0, *ends])]
-        starts, codes, counts = in_sources(sizes, corpus.sources.take(rows), tf, width)
+        starts, codes, counts = _summed_by_source(sizes, corpus.sources.take(rows), tf, width)
         gains = self.weighting.gains(counts, self.norms.take(codes))
+        found = {}
         for term, (start, stop) in zip(terms, pairwise(starts.tolist()), strict=True):
-            term.of_sources = SourceImpacts.of(self.weighting, codes[start:stop], gains[start:stop])
-            self.scorer.remembers(stop - start)
-        self._spent += ends[-1] + NEW_TERM * len(terms)
-        if self.scorer.unpacks(self._spent):
-            self._unpacked = UnpackedSources(corpus, self.weighting, self.norms)
+            idf = self.weighting.idf(stop - start) if stop > start else 0.0
+            worth = idf * gains[start:stop]
+            upper = max(0.0, largest(worth)) if stop > start else 0.0
+            found[term.text] = SourceImpacts(codes[start:stop], worth, idf, upper)
+        return found
 
 
 def _added_up(impacts: Sequence[SourceImpacts], repeats: Sequence[int], sources: Ints, count: int) -> Floats:
-    """What each of `sources` (NO_SOURCE among them) is worth, from sums over all `count` sources."""
-    every = np.zeros(count + 1, np.float64)  # the last is that of NO_SOURCE
+    """Score of each of `sources` (NO_SOURCE among them), taken from sums over all `count` sources."""
+    scores = np.zeros(count + 1, np.float64)  # the last is that of NO_SOURCE
     for found, times in zip(impacts, repeats, strict=True):
-        every[found.codes] += found.worth if times == 1 else times * found.worth
-    return every.take(sources)
+        scores[found.codes] += found.worth if times == 1 else times * found.worth
+    return scores.take(sources)
 
 
 def _looked_up(impacts: Sequence[SourceImpacts], repeats: Sequence[int], sources: Ints, _: int) -> Floats:
-    """The same for the sources asked for alone."""
+    """Score of each of `sources`, by binary search for these alone."""
     scores = np.zeros(len(sources), np.float64)
     for found, times in zip(impacts, repeats, strict=True):
         if len(found.codes):
@@ -103,3 +129,46 @@ def _looked_up(impacts: Sequence[SourceImpacts], repeats: Sequence[int], sources
             worth *= found.codes.take(at, mode="clip") == sources
             scores += worth
     return scores
+
+
+def _summed_by_source(sizes: Sequence[int], sources: Ints, tf: Floats, width: int) -> tuple[Ints, Ints, Numbers]:
+    """Sum the postings of each term by source.
+
+    Args:
+        sizes: (T,) postings of each term; the terms' postings follow one another.
+        sources: Source code of each posting's row; NO_SOURCE is left out.
+        tf: Of each posting; 0 is left out.
+        width: Larger than every source code.
+
+    Returns:
+        (starts, source codes, occurrences): those of term i are starts[i]:starts[i + 1], by rising code.
+    """
+    stride = width + 1  # each term's first bin is that of NO_SOURCE
+    bins = stride * len(sizes)
+    firsts = np.arange(len(sizes) + 1) * stride + 1
+    pairs = firsts[:-1].repeat(sizes)
+    pairs += sources
+    counts: Numbers
+    if bins <= BINS * len(pairs):
+        totals = np.bincount(pairs, tf, bins)
+        totals[::stride] = 0.0
+        held = totals.nonzero()[0]
+        counts = totals.take(held)
+    else:
+        held, counts = _summed_by_number(pairs, tf)
+        keep = (held % stride > 0) & (counts > 0.0)
+        if not keep.all():
+            held, counts = held[keep], counts[keep]
+    starts = held.searchsorted(firsts)
+    return starts, held - firsts[:-1].repeat(starts[1:] - starts[:-1]), counts
+
+
+def _summed_by_number(numbers: Ints, tf: Floats) -> tuple[Ints, Floats]:
+    """The distinct numbers, rising, and the sum of `tf` of each."""
+    if (numbers[1:] < numbers[:-1]).any():
+        order = numbers.argsort()
+        numbers, tf = numbers.take(order), tf.take(order)
+    begins = beginnings(numbers).nonzero()[0]
+    if not len(begins):
+        return numbers, np.zeros(0, np.float64)
+    return numbers.take(begins), np.add.reduceat(tf, begins, dtype=np.float64)

@@ -1,8 +1,8 @@
 """The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
 
-The postings of the rarest terms are added up first; the k-th best sum is a threshold that every answer must reach.
-The common terms that cannot reach it even together admit no rows: they are only looked up for the rows that the other
-terms admit. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+The postings of the rarest terms are summed first; the k-th best sum is a threshold that every answer must reach. The
+common terms that cannot reach it even together admit no rows: they are only looked up in the rows that the other terms
+admit. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 """
 
 from __future__ import annotations
@@ -14,45 +14,40 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.pool import Floats, Ints, Vectors
-from umi_common.stores.lexical.scorer import QueryTerms, Scorer
+from umi_common.pool import Floats, Ints
+from umi_common.stores.lexical.scorer import Impacts, QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.segment import Mask
-from umi_common.stores.lexical.terms import Impacts, Term
 
 IdOf = Callable[[int], str]
 RanksOf = Callable[[int], npt.NDArray[np.integer] | None]
 PRUNING_PAYS = 60_000
-"""Postings plus rows below which adding everything up is faster."""
+"""Postings plus rows below which summing all postings is faster."""
 READ_AT_ONCE = 8_192
-"""Postings of the rarest terms that are added up before the first threshold."""
+"""Postings of the rarest terms that are summed before the first threshold."""
 SORTED_AT_ONCE = 8
-"""Times k rows that are sorted as they are; of more, the k-th score is found first."""
+"""Up to so many times k, all rows are sorted; of more, only those that reach the k-th score."""
 _SLACK = 1.0 + 1e-12
-"""Bounds are sums too; rounding must never make one too small."""
+"""Bounds are sums too; this factor keeps rounding from making one too small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
-    """Rows best first and their scores, > 0; ties by the smaller id."""
+class LexicalHits:
+    """Rows, best first, and their scores, > 0; ties by the smaller id."""
 
     rows: Ints
     scores: Floats
-    query: QueryTerms | None = None
-    """What a lexical search has looked up of its query."""
-    every: Floats | None = None
-    """By row, unweighted, where the search has worked out the score of every living row; None: it has not."""
-    cosines: Floats | None = None
-    """Aligned with rows, before any weights, where the search was one by cosine; None: it was not."""
-    every_cosine: Vectors | None = None
-    """By row, where the search has worked them all out; None: it has not."""
+    query: QueryTerms
+    """The query's terms as the search has looked them up; `LexicalIndex.score` uses them again."""
+    all_scores: Floats | None = None
+    """Unweighted score of every row, where the search has computed all of them; None: it has not."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
 @dataclass(slots=True, eq=False)
-class Limits:
-    """What a search is held to beside its query."""
+class SearchLimits:
+    """How many rows a search returns, which rows it may return, and how it weighs and orders them."""
 
     k: int
     mask: Mask | None
@@ -61,20 +56,16 @@ class Limits:
     """By row, >= 0, times the score; None: 1."""
     id_of: IdOf
     ranks_of: RanksOf | None = None
-    """Told how many ids would be compared, gives a number for each row in the order of the ids, or None where comparing
-    is cheaper than making them. None: ids are always compared."""
+    """From how many ids would be compared to a number for each row in the order of the ids, or to None where comparing
+    ids is cheaper than making the numbers. None: ids are always compared."""
 
     @property
-    def heaviest(self) -> float:
-        """No weight is larger, nor a product with one for rounding."""
+    def largest_weight(self) -> float:
+        """An upper bound of the weights, with a margin for rounding."""
         return _SLACK if self.weights is None else _SLACK * float(self.weights.max(initial=0.0))
 
-    def ranks(self, compared: int) -> npt.NDArray[np.integer] | None:
-        """What `ranks_of` gives."""
-        return None if self.ranks_of is None else self.ranks_of(compared)
-
     def factors(self, rows: Ints) -> Floats | Mask | None:
-        """What the scores of rows are multiplied by: the weight, or 0 where the mask keeps one out; None: 1."""
+        """Factor of each row's score: its weight, or 0 where the mask excludes it; None: all are 1."""
         if self.mask is None:
             return None if self.weights is None else self.weights.take(rows)
         allowed = self.mask.take(rows)
@@ -85,42 +76,42 @@ class Limits:
         return _times(scores, self.factors(rows))
 
 
-def top_k(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
+def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """The best rows of a query by the cheapest of three ways that give the same bits."""
     terms = query.terms
     postings = sum([term.df for term in terms])
     if not postings:
-        return Ranking(np.zeros(0, np.int64), np.zeros(0), query)
+        return LexicalHits(np.zeros(0, np.int64), np.zeros(0), query)
     if limits.mask is not None and np.count_nonzero(limits.mask) * len(terms) * 2 < postings:
         rows = limits.mask.nonzero()[0]
-        return Ranking(*best(rows, limits.weighted(rows, scorer.score(query, rows)), limits), query)
+        return LexicalHits(*best(rows, limits.weighted(rows, scorer.score(query, rows)), limits), query)
     if postings + scorer.corpus.rows < PRUNING_PAYS or terms[-1].idf < 0.0:
         return exhaustive(scorer, query, limits)
     return pruned(scorer, query, limits)
 
 
-def exhaustive(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
+def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """Every posting of every term: the definition that the other ways must equal."""
     lists = _impacts(scorer, query, len(query.terms))
-    every = np.zeros(scorer.corpus.rows, np.float64)
+    scores = np.zeros(scorer.corpus.rows, np.float64)
     for rows, worth in lists:
-        np.add.at(every, rows, worth)
-    every = _lifted(every, query.floor)
+        np.add.at(scores, rows, worth)
+    scores = _lifted(scores, query.floor)
     sample = next((rows for rows, _ in lists if len(rows) >= limits.k), lists[0][0])
-    least = kth(limits.weighted(sample, every.take(sample)), limits.k)
-    rows = (every >= least / limits.heaviest if least > 0.0 else every > 0.0).nonzero()[0]
-    return Ranking(*best(rows, limits.weighted(rows, every.take(rows)), limits), query, every)
+    least = kth(limits.weighted(sample, scores.take(sample)), limits.k)
+    rows = (scores >= least / limits.largest_weight if least > 0.0 else scores > 0.0).nonzero()[0]
+    return LexicalHits(*best(rows, limits.weighted(rows, scores.take(rows)), limits), query, scores)
 
 
-def pruned(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
+def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
     """Only the postings that can matter. Needs every idf >= 0."""
-    terms, rest, heaviest = query.terms, _rest(scorer, query), limits.heaviest
+    terms, rest, largest_weight = query.terms, _rest(scorer, query), limits.largest_weight
     taken = _first(terms)
     while True:
-        rows, sums = scorer.totals.summed(_impacts(scorer, query, taken))
+        rows, sums = _summed(_impacts(scorer, query, taken), scorer.corpus.rows)
         factors = limits.factors(rows)
         least = kth(_times(_lifted(sums, query.floor), factors), limits.k) / _SLACK
-        more = next((i for i in range(taken, len(terms)) if rest[i] * heaviest < least), len(terms))
+        more = next((i for i in range(taken, len(terms)) if rest[i] * largest_weight < least), len(terms))
         if more == taken:
             break
         taken = more
@@ -131,11 +122,26 @@ def pruned(scorer: Scorer, query: QueryTerms, limits: Limits) -> Ranking:
         order = rows.argsort()
         rows, sums = rows[order], sums[order]
         scorer.add_looked_up(query, taken, rows, sums)
-    return Ranking(*best(rows, limits.weighted(rows, _lifted(sums, query.floor)), limits), query)
+    return LexicalHits(*best(rows, limits.weighted(rows, _lifted(sums, query.floor)), limits), query)
+
+
+def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
+    """The rows of all lists in their order, and each row's sum at its first place; at later ones 0.
+
+    Only places of these rows are read or written in the array of `count` sums.
+    """
+    totals = np.zeros(count, np.float64)
+    for rows, worth in lists:
+        np.add.at(totals, rows, worth)
+    sums = []
+    for rows, _ in lists:
+        sums.append(totals.take(rows))
+        totals[rows] = 0.0
+    return np.concatenate([rows for rows, _ in lists]), np.concatenate(sums)
 
 
 def _first(terms: Sequence[Term]) -> int:
-    """How many terms to add up before there is a threshold."""
+    """How many terms to sum before there is a threshold."""
     read = 0
     for taken, term in enumerate(terms):
         read += term.df
@@ -149,7 +155,7 @@ def _times(scores: Floats, factors: Floats | Mask | None) -> Floats:
 
 
 def _lifted(scores: Floats, floor: float) -> Floats:
-    """What matches gets the floor."""
+    """Scores with the floor added to those above 0."""
     return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
 
 
@@ -162,7 +168,7 @@ def kth(scores: Floats, k: int) -> float:
     return float(parted[place])
 
 
-def best(rows: Ints, scores: Floats, limits: Limits) -> tuple[Ints, Floats]:
+def best(rows: Ints, scores: Floats, limits: SearchLimits) -> tuple[Ints, Floats]:
     """The best k of distinct rows by scores > 0, best first."""
     k = limits.k
     if len(rows) > SORTED_AT_ONCE * k:
@@ -181,30 +187,30 @@ def best(rows: Ints, scores: Floats, limits: Limits) -> tuple[Ints, Floats]:
         first = np.count_nonzero(falling > falling[k - 1])
         ranked[first:k] = _smallest(ranked[first:], k - first, limits)
         reach = k
-    _settle(ranked[:reach], falling[:reach], equal[: reach - 1], limits)
+    _order_ties(ranked[:reach], falling[:reach], equal[: reach - 1], limits)
     return ranked[:k], falling[:k]
 
 
-def _settle(ranked: Ints, falling: Floats, equal: Mask, limits: Limits) -> None:
+def _order_ties(ranked: Ints, falling: Floats, equal: Mask, limits: SearchLimits) -> None:
     """Put rows ranked by falling scores in the order of their ids where a score equals the next."""
     tied = np.zeros(len(ranked), np.bool_)
     tied[1:] = equal
     tied[:-1] |= equal
     rows = ranked[tied]
-    ranked[tied] = rows.take(np.lexsort((_numbers(rows, limits), -falling[tied])))
+    ranked[tied] = rows.take(np.lexsort((_id_ranks(rows, limits), -falling[tied])))
 
 
-def _smallest(rows: Ints, room: int, limits: Limits) -> Ints:
+def _smallest(rows: Ints, room: int, limits: SearchLimits) -> Ints:
     """Of many rows those with the smallest ids, in any order."""
-    ranks = limits.ranks(len(rows))
+    ranks = None if limits.ranks_of is None else limits.ranks_of(len(rows))
     if ranks is None:
         return np.array(heapq.nsmallest(room, rows.tolist(), key=limits.id_of), np.int64)
     return rows[ranks.take(rows).argpartition(room - 1)[:room]]
 
 
-def _numbers(rows: Ints, limits: Limits) -> npt.NDArray[np.integer]:
+def _id_ranks(rows: Ints, limits: SearchLimits) -> npt.NDArray[np.integer]:
     """A number for each of a few rows, in the order of their ids."""
-    ranks = limits.ranks(len(rows))
+    ranks = None if limits.ranks_of is None else limits.ranks_of(len(rows))
     if ranks is not None:
         return ranks.take(rows)
     names = list(map(limits.id_of, rows.tolist()))
@@ -213,16 +219,16 @@ def _numbers(rows: Ints, limits: Limits) -> npt.NDArray[np.integer]:
     return numbers
 
 
-def _rest(scorer: Scorer, query: QueryTerms) -> list[float]:
-    """At i, what terms[i:] can add at most to a document, the floor included."""
+def _rest(scorer: RowScorer, query: QueryTerms) -> list[float]:
+    """At i, the most that terms[i:] can add to a document, the floor included."""
     rest = [query.floor]
     for term, repeats in zip(reversed(query.terms), reversed(query.repeats), strict=True):
         rest.append(rest[-1] + repeats * scorer.ceiling(term))
     return rest[::-1]
 
 
-def _impacts(scorer: Scorer, query: QueryTerms, count: int) -> list[Impacts]:
-    """Of the first terms, repeats counted."""
+def _impacts(scorer: RowScorer, query: QueryTerms, count: int) -> list[Impacts]:
+    """Impacts of the first `count` terms, each times how often the query has the term."""
     found = scorer.impacts(query.terms[:count])
     if len(query.terms) == sum(query.repeats):
         return found

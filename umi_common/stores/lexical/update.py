@@ -1,4 +1,4 @@
-"""The next corpus after an addition or a removal; the present one stays as it is for those who read it."""
+"""New corpora: one with documents added, one with rows removed. The old corpus does not change."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from umi_common.errors import InputError
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.distinct import distinct
 from umi_common.stores.growing import Growing
-from umi_common.stores.lexical.corpus import ByRow, Corpus, Part, appended, joined
+from umi_common.stores.lexical.corpus import ByRow, Corpus, LiveSegment, appended, joined
 from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, Mask, build, running
 from umi_common.stores.lexical.vocabulary import Coded
 
 DEAD_SHARE_MAX = 0.5
+"""Share of deleted documents above which a segment is rewritten without them."""
 ROWS_MAX = 2**31 - 1
+"""Largest row number + 1; rows are stored as int32."""
 
 
 def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequence[int]) -> Corpus:
-    """With rows[i] holding the i-th document, in source sources[i] (NO_SOURCE: none).
+    """The corpus with the i-th document as rows[i], in source sources[i] (NO_SOURCE: none).
 
     Args:
         documents: In the codes of `corpus.codes`.
@@ -59,7 +61,7 @@ def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequen
 
 
 def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
-    """Without these rows; rows that are not there do not matter."""
+    """The corpus without these rows; unknown rows are ignored."""
     asked = distinct(np.asarray(rows, np.int64))
     asked = asked[(asked >= 0) & (asked < corpus.rows)]
     gone = asked[corpus.alive[asked]].astype(np.int32)
@@ -80,28 +82,14 @@ def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
     return _with_sources(left, corpus.sources[gone], sizes, -1)
 
 
-def compacted(before: Corpus, now: Corpus, merged: Sequence[Part]) -> Corpus:
-    """`now` with the parts it has in common with `before` replaced by their merger.
-
-    Between the two, rows may have been added and removed. If parts of `before` have been merged away meanwhile, `now`
-    is already as good and comes back as it is.
-    """
-    count = len(before.parts)
-    old = [part.segment for part in before.parts]
-    if [part.segment for part in now.parts[:count]] != old:
-        return now
-    died = np.flatnonzero(before.alive & ~now.alive[: before.rows]).astype(np.int32)
-    return replace(now, parts=(*(part.without(died) for part in merged), *now.parts[count:]))
-
-
-def merged_parts(corpus: Corpus) -> list[Part]:
-    """The parts of each block as one without dead rows."""
+def merged_parts(corpus: Corpus) -> list[LiveSegment]:
+    """The segments of each block merged into one without dead rows."""
     blocks = groupby(corpus.parts, key=lambda part: part.segment.block)
     return [joined(list(parts), corpus.alive) for _, parts in blocks]
 
 
-def _after_loss(part: Part, alive: Mask) -> Part:
-    """A part that lost most of its documents is cleaned, so that dead postings never outnumber the living."""
+def _after_loss(part: LiveSegment, alive: Mask) -> LiveSegment:
+    """The segment, rewritten without dead rows if they are more than DEAD_SHARE_MAX of it."""
     return joined([part], alive) if part.dead > DEAD_SHARE_MAX * part.segment.documents else part
 
 
@@ -116,7 +104,7 @@ def _check_new(corpus: Corpus, rows: Ints) -> None:
 
 
 def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> ByRow:
-    """The arrays by row, longer by the new rows and by those left out between them, which are dead."""
+    """The arrays by row with the new rows and the gaps between them; rows in gaps are dead."""
     by_row = _by_row(corpus)
     places = rows - corpus.rows
     by_row.alive.extend(_spread(places, True, False))
@@ -126,7 +114,7 @@ def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> ByRow:
 
 
 def _by_row(corpus: Corpus) -> ByRow:
-    """Where the arrays by row can grow; copies, where a write that failed or another line of moments has gone on."""
+    """Arrays by row that can grow from this corpus; copied if another write has grown them further already."""
     if corpus.by_row is None:
         return ByRow(Growing.holding(corpus.alive), Growing.holding(corpus.lengths), Growing.holding(corpus.sources))
     alive, lengths, sources = corpus.by_row
@@ -134,13 +122,14 @@ def _by_row(corpus: Corpus) -> ByRow:
 
 
 def _spread(places: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
-    """Values at their places (rising), `missing` between them."""
+    """Array with the values at their places (rising) and `missing` elsewhere."""
     spread = np.full(int(places[-1]) + 1, missing, np.int64)
     spread[places] = values
     return spread
 
 
 def _with_sources(corpus: Corpus, owner: Ints, sizes: Codes, sign: int) -> Corpus:
+    """The corpus with documents of these sources and lengths counted (sign 1) or no longer counted (-1)."""
     owned = owner != NO_SOURCE
     if not owned.any():
         return corpus

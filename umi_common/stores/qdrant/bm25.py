@@ -168,10 +168,8 @@ def refuse_unknown(config: LexicalConfig) -> None:
     """Refuse what only the embedded store can score with.
 
     Raises:
-        ConfigError: If the variant is Okapi's or the engine is not umi's.
+        ConfigError: If the variant is Okapi's.
     """
-    if config.engine != "postings":
-        raise ConfigError(f"lexical.engine {config.engine!r} works on the embedded store only")
     if config.variant == "okapi":
         _no_mean()
 

@@ -14,7 +14,7 @@ from umi_common.pool import NOT_RANKED, Bools, Floats, Ints, Pool, Vectors, rank
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest, Strategy
 from umi_common.stores.background import background_of
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.dense.exact import decayed
+from umi_common.stores.dense.index import decayed
 from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.qdrant.bm25 import LexicalScores, Scorer
 from umi_common.stores.qdrant.neighbours import places_of, sources_of

@@ -171,7 +171,7 @@ class QdrantStore:
         Raises:
             SearchUnavailable: If the server fails: it is both arms.
             InvalidVector: If a probe's vector has not the collection's dimension.
-            ConfigError: If `lexical` is what Qdrant's statistics cannot serve: Okapi, or the rank_bm25 engine.
+            ConfigError: If `lexical` is what Qdrant's statistics cannot serve: Okapi.
         """
         request = RecallRequest.with_settings(
             self.config,

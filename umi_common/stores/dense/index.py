@@ -1,0 +1,202 @@
+"""Exact nearest neighbours by cosine: one pass over the stored vectors, or over their codes where there are many.
+
+Ties fall to the smaller id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+
+from umi_common.pool import Floats, Ints, Vectors
+from umi_common.stores.dense.cosines import cosines, cosines_at, kernel
+from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
+from umi_common.stores.rows.rows import Mask
+
+QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
+"""Rows from which the codes are read first: for one query, and for several, which share one pass over the floats. In a
+smaller matrix the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
+EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
+"""Score of a row that must not be found, and a score below those of all other rows."""
+FEW = 8
+"""If at most one in so many rows is allowed, their vectors are gathered first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseHits:
+    """Rows, best first, and their cosines after decay; ties by the smaller id."""
+
+    rows: Ints
+    scores: Floats
+    cosines: Floats
+    """Aligned with rows, before decay."""
+    all_cosines: Vectors | None = None
+    """Of every row, where the search has computed all of them exactly; None: it has not."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+
+
+def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
+    """Scores times weights; scores that are not above 0 stay, since a weight below 1 would raise them."""
+    return np.where(scores > 0, scores * weights, scores)
+
+
+def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
+    """V unit queries against all rows of the matrix: by their codes, if any, where that is faster."""
+    by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
+    if quantised is not None and by_codes and kernel() is not None:
+        return quantised.of(matrix).scan(queries)
+    return Scan(cosines(matrix, queries))
+
+
+def search(
+    matrix: Vectors,
+    queries: Vectors,
+    *,
+    k: int,
+    allowed: Mask | None,
+    weights: Floats | None,
+    ids: Sequence[str],
+    quantised: QuantisedRows | None = None,
+    scan: Scan | None = None,
+) -> list[DenseHits]:
+    """For each of V unit queries the best k rows by decayed cosine, best first.
+
+    Args:
+        matrix: (n, dim) unit rows.
+        queries: (V, dim) unit rows; a row of zeros finds nothing.
+        k: Most rows in a result.
+        allowed: (n,) rows that may be found, none of them zeros; None: all.
+        weights: (n,) in (0, 1]; None: 1.
+        ids: By row, for ties.
+        quantised: The codes of the matrix, used where it is large; None: never.
+        scan: `scan_of` these, where it was computed already.
+    """
+    if not len(matrix):
+        return [NO_HITS for _ in queries]
+    selection = _Selection(k, allowed, weights)
+    few, known = selection.few(), [None] * len(queries)
+    if few is not None:
+        found = [(few, scores) for scores in cosines_at(matrix, few, queries)]
+    else:
+        scan = scan or scan_of(matrix, queries, quantised)
+        found = _near_the_best(matrix, queries, scan, selection)
+        if scan.bounds is None:
+            known = list(scan.scores)
+    return [
+        _ranked(rows, scores, k=k, weights=weights, ids=ids, all_cosines=each) if query.any() else NO_HITS
+        for query, (rows, scores), each in zip(queries, found, known, strict=True)
+    ]
+
+
+def score(
+    matrix: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits], places: Sequence[Ints]
+) -> Floats:
+    """(V, n) cosines of V unit queries with n of the matrix's rows.
+
+    Args:
+        matrix: Unit rows, by row number.
+        queries: (V, dim) unit rows.
+        rows: n rows, in any order; all hits of `searched` are among them.
+        searched: Results of `search` for the same queries, whose cosines are used again.
+        places: For each result, where its rows stand in `rows`.
+    """
+    known = [hits.all_cosines for hits in searched if hits.all_cosines is not None]
+    if len(known) == len(queries):
+        return np.array([each.take(rows) for each in known], dtype=np.float64)
+    times = np.zeros(len(rows), dtype=np.int64)
+    for each in places:
+        times[each] += 1
+    scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
+    scores[:, left] = cosines_at(matrix, rows[left], queries)
+    for own, hits, each in zip(scores, searched, places, strict=True):
+        own[each] = hits.cosines
+    return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Selection:
+    """How many rows a search returns, which it may return, and their weights; see `search`."""
+
+    k: int
+    allowed: Mask | None
+    weights: Floats | None
+
+    def few(self) -> Ints | None:
+        """The allowed rows where they are so few that gathering their vectors is faster; None: they are not."""
+        if self.allowed is None or int(self.allowed.sum()) * FEW > len(self.allowed):
+            return None
+        return np.flatnonzero(self.allowed)
+
+    def best(self, scores: Floats | Vectors, bound: ErrorBound | None = None) -> Ints:
+        """Rows that may be among the best k by decayed score, rising, ties included.
+
+        Args:
+            scores: Of all rows.
+            bound: How far each score may lie from the cosine; None: it is the cosine.
+        """
+        decided = self._decided(scores)
+        if bound is None:
+            return np.flatnonzero(decided >= self._kth(decided))
+        # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection.
+        rows = np.flatnonzero(decided >= max(self._kth(decided) - 2 * bound.largest, LOWEST_ALLOWED))
+        some, errors = decided[rows], bound.at(rows)
+        return rows[some + errors >= self._kth(some - errors)]
+
+    def _kth(self, scores: Floats | Vectors) -> float:
+        """The k-th largest score of an allowed row; LOWEST_ALLOWED if there are fewer."""
+        if len(scores) <= self.k:
+            return LOWEST_ALLOWED
+        return max(float(np.partition(scores, len(scores) - self.k)[len(scores) - self.k]), LOWEST_ALLOWED)
+
+    def _decided(self, scores: Floats | Vectors) -> Floats | Vectors:
+        """Decayed scores, EXCLUDED where a row is not allowed."""
+        if self.weights is not None:
+            scores = decayed(scores, self.weights)
+        return scores if self.allowed is None else np.where(self.allowed, scores, EXCLUDED)
+
+
+def _near_the_best(matrix: Vectors, queries: Vectors, scan: Scan, selection: _Selection) -> list[tuple[Ints, Floats]]:
+    """For each query the rows that may be among the best k, and their cosines."""
+    found = []
+    for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
+        rows = selection.best(scores, bound)
+        exact = scores[rows].astype(np.float64) if bound is None else cosines_at(matrix, rows, query[None])[0]
+        found.append((rows, exact))
+    return found
+
+
+def _ranked(
+    rows: Ints,
+    scores: Floats,
+    *,
+    k: int,
+    weights: Floats | None,
+    ids: Sequence[str],
+    all_cosines: Vectors | None,
+) -> DenseHits:
+    """The best k of `rows` by their decayed cosines; ties to the smaller id."""
+    decided = scores if weights is None else decayed(scores, weights[rows])
+    order = np.argsort(-decided)
+    falling = decided[order]
+    for first, last in _runs(falling, k):
+        order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
+    best = order[:k]
+    return DenseHits(rows[best], falling[:k], scores[best], all_cosines)
+
+
+def _runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
+    """(first, last + 1) of each run of equal values that begins among the first k."""
+    equal = (falling[1:] == falling[:-1]).nonzero()[0]
+    if len(equal):
+        breaks = (np.diff(equal) > 1).nonzero()[0]
+        firsts = equal[np.append(0, breaks + 1)].tolist()
+        lasts = (equal[np.append(breaks, -1)] + 2).tolist()
+        yield from ((first, last) for first, last in zip(firsts, lasts, strict=True) if first < k)
