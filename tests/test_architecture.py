@@ -173,7 +173,6 @@ def test_importing_umi_is_quick_and_touches_nothing_heavy():
         "llama_index",
         "pandas",
         "matplotlib",
-        "dateparser",
     }
     assert not loaded & heavy
     assert min(float(run.stdout.split()[0]) for run in runs) < 0.5
