@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from umi_common.context.parts import AssembledContext
+from umi_common.context.budget import AssembledContext
 from umi_common.explain import sections
 from umi_common.explain.bars import losses
 from umi_common.explain.marking import QueryWords

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from umi_common.context.parts import AssembledContext, ContextPart
+from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
 from umi_common.explain.marking import QueryWords, excerpt, marked
