@@ -50,7 +50,6 @@ CROWDED = {
     "umi_common": 15,
     "umi_common/stores/qdrant": 17,
     "umi_common/stores/lexical": 22,
-    "umi_common/evaluation": 20,
 }
 """Folders that still hold more files than the 13 that are read at a glance."""
 STRANGERS = {"query", "ranking", "context", "stores"}
