@@ -50,7 +50,6 @@ bodies count."""
 CROWDED = {
     "umi_common": 15,
     "umi_common/stores/qdrant": 17,
-    "umi_common/evaluation": 20,
 }
 """Folders that still hold more files than the 13 that are read at a glance."""
 STRANGERS = {"query", "ranking", "context", "stores"}
@@ -173,7 +172,6 @@ def test_importing_umi_is_quick_and_touches_nothing_heavy():
         "llama_index",
         "pandas",
         "matplotlib",
-        "dateparser",
     }
     assert not loaded & heavy
     assert min(float(run.stdout.split()[0]) for run in runs) < 0.5

@@ -12,8 +12,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.parts import ContextPart
+from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget
 from umi_common.framework_records import PlaceKeys
 from umi_common.types import Hit
 from umi_langchain._convert import SCORE_KEY, to_chunks

@@ -12,8 +12,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.parts import ContextPart
+from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.tokens.approximate import approximate_tokens
-from umi_common.context.tokens.counter import counter_for
+from umi_common.context.tokens.counter import approximate_tokens, counter_for
 from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
 

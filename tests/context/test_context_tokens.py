@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from umi_common.context.tokens import encodings
-from umi_common.context.tokens.approximate import approximate_tokens
-from umi_common.context.tokens.counter import CACHE_SIZE, Counter, counter_for
+from umi_common.context.tokens.counter import CACHE_SIZE, Counter, approximate_tokens, counter_for
 from umi_common.errors import ConfigError
 
 ENGLISH = "Mira's cousin started in accounting at Acme; she might help with 3 mortgage papers before 12,500 is due."
@@ -20,7 +19,7 @@ ENGLISH = "Mira's cousin started in accounting at Acme; she might help with 3 mo
 def encoding():
     if counter_for("cl100k_base").approximate:
         pytest.skip("no file of cl100k_base on this machine")
-    return encodings.load_encoding("cl100k_base")
+    return encodings.load_encoding("cl100k_base", encodings.encoding_folders())
 
 
 class TestSpecs:

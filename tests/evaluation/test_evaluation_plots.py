@@ -11,8 +11,7 @@ from evaluation_toys import by_words, toy
 from umi_common import UmiConfig
 from umi_common.errors import ConfigError, InputError, MissingExtra
 from umi_common.evaluation import Answer, Between, Trial, Tuning, compare
-from umi_common.evaluation.plots import plot_latency, plot_llm_calls, plot_precision_recall
-from umi_common.evaluation.plots_ranking import plot_decay, plot_score_flow
+from umi_common.evaluation.plots import plot_decay, plot_latency, plot_llm_calls, plot_precision_recall, plot_score_flow
 from umi_common.types import Chunk, Hit, SearchResult, Signal
 
 PNG = b"\x89PNG"

@@ -6,9 +6,7 @@ from evaluation_toys import toy
 from umi_common import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.evaluation import Between, tune
-from umi_common.evaluation.settings import changed, write_toml
-from umi_common.evaluation.splits import split_by_group
-from umi_common.evaluation.tune import _candidates
+from umi_common.evaluation.tune import _candidates, changed, split_by_group, write_toml
 
 GROUPS = [toy(f"g{i}") for i in range(10)]
 

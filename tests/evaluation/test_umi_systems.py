@@ -11,7 +11,7 @@ from evaluation_toys import by_words, toy
 from umi_common import DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders import CallableEmbedder
 from umi_common.evaluation import Between, UmiSystem, arm, compare, tune
-from umi_common.evaluation.runs import run_key
+from umi_common.evaluation.compare import run_key
 from umi_common.evaluation.stores import Stores
 from umi_common.evaluation.systems import open_system
 from umi_common.sim import ScriptedLLM

@@ -1,6 +1,14 @@
-"""Evidence into a prompt: what fits a token budget, in a readable order, with its sources. Pure; no I/O.
+"""The context for a prompt: the best hits that fit a token budget, in reading order, with their sources. No I/O.
 
-    hits -> dedupe -> pack -> stitch -> format -> verified with the real token counter
+In: hits, a budget, a policy, a token counter. Out: an `AssembledContext`.
 
-`assemble` is the line; each file is one of its steps.
+    assemble   the pipeline: pack, render, count, take pieces back until every cap holds
+    budget     what the caller asks (budget, policy) and gets (context, parts, stats)
+    pieces     hits and their neighbours as candidates with a value
+    pack       chooses pieces greedily by estimated tokens
+    dedupe     finds pieces that repeat a chosen one
+    stitch     joins chosen pieces of one source and puts the parts in order
+    trim       where to cut a text that is too long
+    format     parts to text: plain, XML, JSON, the caller's template
+    tokens/    how many tokens a text has
 """

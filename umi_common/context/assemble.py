@@ -1,7 +1,7 @@
-"""Hits to a context that fits: deterministic, no I/O, never over a cap under the counter it is given.
+"""Hits to a context that fits its budget: deterministic, no I/O, never over a cap under the given counter.
 
-Greedy packing works with estimates; then the finished text is counted, and pieces are taken back, last ones first,
-until every cap holds. What is left over goes to one part that is cut to fit.
+Greedy packing works with estimates. Then the finished text is counted, and pieces are taken back, the last ones first,
+until every cap holds. Tokens that are left over go to one piece that is cut to fit.
 """
 
 from __future__ import annotations
@@ -10,22 +10,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from umi_common.context.account import stats_of
-from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
+from umi_common.context.budget import (
+    AssembledContext,
+    AssemblyPolicy,
+    ContextPart,
+    ContextStats,
+    Dropped,
+    SourceKey,
+    TokenBudget,
+)
 from umi_common.context.format import Format, format_of
-from umi_common.context.layout import lay_out
 from umi_common.context.pack import Packing
-from umi_common.context.parts import ContextPart, Dropped, SourceKey
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours
+from umi_common.context.stitch import lay_out
 from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
 
 TRIM_MIN = 24
-"""Tokens; less room than this is left empty rather than filled with the beginning of a chunk."""
+"""Tokens. Less room than this stays empty: the beginning of a chunk would be too short to help."""
 ROUNDS = 3
-"""How often room that the estimates overlooked is filled."""
+"""How often packing goes on when the finished text has fewer tokens than estimated."""
+REPEATS = ("same text", "near-duplicate")
 
 
 def assemble(
@@ -40,13 +47,13 @@ def assemble(
     """The best of the hits that fit the budget, as one text with its sources.
 
     Args:
-        hits: In any order; the score decides, ties fall to the better rank, then the smaller id.
+        hits: In any order; sorted by score falling, then rank rising, then id rising.
         budget: Caps in tokens: the whole text, the text of one source, the text of one chunk.
         policy: Order, format, neighbours, duplicates; None: `AssemblyPolicy()`.
-        counter: What counts tokens, as `counter_for` takes it; None: its default.
-        around: For a hit's id, the chunks beside it in its source, in order, itself included; they may join it as far
-            as `policy.neighbours` reaches.
-        vectors: (dim,) by chunk id, to tell near-duplicates; words tell where there is none.
+        counter: Any token counter that `counter_for` takes; None: its default.
+        around: By the id of a hit, consecutive chunks of its source that include the hit. At most `policy.neighbours`
+            of them on each side compete for the budget, too.
+        vectors: (dim,) by chunk id, for near-duplicates; chunks without a vector are compared by words.
 
     Returns:
         At least one part if there is a hit of a wanted kind; cut short if need be.
@@ -54,24 +61,24 @@ def assemble(
     Raises:
         BudgetError: If the budget cannot hold a part's frame and one character of any hit.
         InputError: If a score is not finite.
-        ConfigError: If the counter is none, or gives no whole numbers.
+        ConfigError: If `counter` is no token counter, or it does not return whole numbers.
     """
     policy = AssemblyPolicy() if policy is None else policy
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
-    press = _Press(budget, policy, counter_for(counter), format_of(policy))
-    packing = Packing(budget, policy, press.counter, press.format, vectors)
-    candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), policy, press.counter)
-    proof = _packed(packing, press, candidates)
-    if not proof.pieces and pieces:
-        proof = _forced(packing, press, candidates)
-    stats = stats_of(offered, proof.pieces, proof.parts, packing.refused, proof.tokens, budget, policy, press.counter)
-    return AssembledContext(proof.text, proof.parts, stats)
+    renderer = _Renderer(budget, policy, counter_for(counter), format_of(policy))
+    packing = Packing(budget, policy, renderer.counter, renderer.format, vectors)
+    candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), policy, renderer.counter)
+    rendered = _packed(packing, renderer, candidates)
+    if not rendered.pieces and pieces:
+        rendered = _forced(packing, renderer, candidates)
+    stats = _stats_of(offered, rendered, packing.refused, renderer)
+    return AssembledContext(rendered.text, rendered.parts, stats)
 
 
 @dataclass(frozen=True, slots=True)
-class _Proof:
-    """A finished text that was counted."""
+class _Rendered:
+    """A finished text and its tokens."""
 
     pieces: tuple[Piece, ...] = ()
     parts: tuple[ContextPart, ...] = ()
@@ -80,15 +87,15 @@ class _Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class _Press:
-    """Prints pieces and counts what came out."""
+class _Renderer:
+    """Renders pieces and checks the result against every cap."""
 
     budget: TokenBudget
     policy: AssemblyPolicy
     counter: Counter
     format: Format
 
-    def proof(self, pieces: Sequence[Piece]) -> _Proof | None:
+    def render(self, pieces: Sequence[Piece]) -> _Rendered | None:
         """The finished text of these pieces; None if it breaks a cap."""
         parts = lay_out(pieces, self.policy, self.counter)
         by_source: dict[SourceKey, int] = {}
@@ -100,17 +107,17 @@ class _Press:
             return None
         text = self.format.render(parts)
         tokens = self.counter.measure(text)
-        return _Proof(tuple(pieces), parts, text, tokens) if tokens <= self.budget.available else None
+        return _Rendered(tuple(pieces), parts, text, tokens) if tokens <= self.budget.available else None
 
-    def longest(self, pieces: Sequence[Piece]) -> _Proof:
-        """The proof of the longest beginning of `pieces` that holds every cap, by bisection."""
-        best = self.proof(pieces)
+    def longest_prefix(self, pieces: Sequence[Piece]) -> _Rendered:
+        """The longest prefix of `pieces` that holds every cap, by bisection."""
+        best = self.render(pieces)
         if best is not None:
             return best
-        best, fits, over = _Proof(), 0, len(pieces)
+        best, fits, over = _Rendered(), 0, len(pieces)
         while over - fits > 1:
             middle = (fits + over) // 2
-            found = self.proof(pieces[:middle])
+            found = self.render(pieces[:middle])
             if found is None:
                 over = middle
             else:
@@ -124,61 +131,61 @@ def _in_packing_order(pieces: Sequence[Piece], policy: AssemblyPolicy, counter: 
     return sorted(pieces, key=lambda piece: (-piece.value / max(1, counter.count(piece.chunk.text)), piece.place))
 
 
-def _packed(packing: Packing, press: _Press, candidates: Sequence[Piece]) -> _Proof:
-    """Kinds with tokens of their own first, then all, then one cut; again while the real count leaves room for more."""
-    for kind, share in press.budget.kinds.items():
+def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered:
+    """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room."""
+    for kind, share in renderer.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     packing.fill(candidates)
-    proof = _with_one_cut(packing, press, candidates) or press.longest(packing.chosen)
-    cut = len(proof.pieces) > len(packing.chosen)
+    rendered = _with_one_cut(packing, renderer, candidates) or renderer.longest_prefix(packing.chosen)
+    cut = len(rendered.pieces) > len(packing.chosen)
     for _ in range(ROUNDS):
-        if not _settled(packing, proof) or not packing.fill(candidates):
+        if not _settled(packing, rendered) or not packing.fill(candidates):
             break
-        proof = press.longest(packing.chosen)
-    return proof if cut else _with_one_cut(packing, press, candidates) or proof
+        rendered = renderer.longest_prefix(packing.chosen)
+    return rendered if cut else _with_one_cut(packing, renderer, candidates) or rendered
 
 
-def _settled(packing: Packing, proof: _Proof) -> bool:
-    """Make the packing say what the proof says; False if pieces had to be taken back."""
-    shown = {piece.chunk.id for piece in proof.pieces}
+def _settled(packing: Packing, rendered: _Rendered) -> bool:
+    """Update the packing to the rendered text; False if pieces had to be taken back."""
+    shown = {piece.chunk.id for piece in rendered.pieces}
     returned = [piece for piece in packing.chosen if piece.chunk.id not in shown]
     for piece in returned:
         packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, "total")
-    for piece in proof.pieces[len(packing.chosen) :]:
+    for piece in rendered.pieces[len(packing.chosen) :]:
         packing.take(piece)
-    packing.settle(proof.pieces, proof.parts, proof.tokens)
+    packing.settle(rendered.pieces, rendered.parts, rendered.tokens)
     return not returned
 
 
-def _with_one_cut(packing: Packing, press: _Press, candidates: Sequence[Piece]) -> _Proof | None:
-    """What is chosen and the best hit that had no room, cut to what is left, if that is worth reading and holds."""
+def _with_one_cut(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered | None:
+    """The chosen pieces and the best hit without room, cut to the room left; None if that is too short or too long."""
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
         if piece.beside is not None or refused is None or refused.reason not in ("total", "source"):
             continue
         room = packing.room(piece)
-        if room >= TRIM_MIN and packing.says(piece) is None:
-            cut = piece.cut(cut_to_fit(piece.chunk.text, room, press.counter.measure))
-            return press.proof([*packing.chosen, cut]) if cut.text.strip() else None
+        if room >= TRIM_MIN and packing.repetition(piece) is None:
+            cut = piece.cut(cut_to_fit(piece.chunk.text, room, renderer.counter.measure))
+            return renderer.render([*packing.chosen, cut]) if cut.text.strip() else None
     return None
 
 
-def _forced(packing: Packing, press: _Press, candidates: Sequence[Piece]) -> _Proof:
-    """One piece, as much of the best as will go in; where not a character of it will, of the next."""
-    budget = press.budget
+def _forced(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered:
+    """One piece alone: as much as fits of the best hit of which at least one character fits."""
+    budget = renderer.budget
     for piece in candidates:
         for room in _shrinking(packing.room(piece)):
-            cut = piece.cut(cut_to_fit(piece.chunk.text, room, press.counter.measure))
-            found = press.proof([cut]) if cut.text.strip() else None
+            cut = piece.cut(cut_to_fit(piece.chunk.text, room, renderer.counter.measure))
+            found = renderer.render([cut]) if cut.text.strip() else None
             if found is not None:
                 return found
         text = piece.chunk.text
-        found = press.proof([piece.cut(len(text) - len(text.lstrip()) + 1)])
+        found = renderer.render([piece.cut(len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
         if found is not None:
             return found
     raise BudgetError(
         f"{budget.available} tokens (per source {budget.per_source_max}, per chunk {budget.per_chunk_max}) cannot hold "
-        f"a part's frame and one character of any hit, counted by {press.counter.name}; raise the budget, or set "
+        f"a part's frame and one character of any hit, counted by {renderer.counter.name}; raise the budget, or set "
         "citation='' and a shorter format"
     )
 
@@ -187,3 +194,52 @@ def _shrinking(room: int) -> Iterator[int]:
     while room >= 1:
         yield room
         room = room * 3 // 4
+
+
+def _stats_of(
+    offered: Sequence[Piece], rendered: _Rendered, refused: Mapping[str, Dropped], renderer: _Renderer
+) -> ContextStats:
+    """The statistics of an assembly; `offered` are the hits of every kind, best first."""
+    ids = {piece.chunk.id for piece in rendered.pieces}
+    dropped = tuple(_dropped(piece, refused, renderer.policy, ids) for piece in offered if piece.chunk.id not in ids)
+    repeated = {drop.id for drop in dropped if drop.reason in REPEATS}
+    overlaps = sum(len(piece.text) for piece in rendered.pieces) - sum(map(_covered, rendered.parts))
+    left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)
+    characters = sum(len(piece.chunk.text) for piece in offered)
+    return ContextStats(
+        tokens=rendered.tokens,
+        budget=renderer.budget.available,
+        sources=len({part.number for part in rendered.parts}),
+        duplication_ratio=min(1.0, (overlaps + left_out) / characters) if characters else 0.0,
+        coverage=_coverage(offered, ids),
+        dropped=dropped,
+        counter=renderer.counter.name,
+        approximate=renderer.counter.approximate,
+    )
+
+
+def _dropped(piece: Piece, refused: Mapping[str, Dropped], policy: AssemblyPolicy, shown: set[str]) -> Dropped:
+    id = piece.chunk.id
+    if policy.kinds is not None and piece.kind not in policy.kinds:
+        return Dropped(id, "kind")
+    reason = refused.get(id)
+    # A repetition of a piece that was taken back itself is no reason.
+    return reason if reason is not None and (reason.by is None or reason.by in shown) else Dropped(id, "total")
+
+
+def _covered(part: ContextPart) -> int:
+    """Characters of the part that belong to at least one chunk."""
+    covered, reach = 0, 0
+    for span in sorted(part.spans, key=lambda span: span.at):
+        end = span.at + span.end - span.start
+        covered += max(0, end - max(reach, span.at))
+        reach = max(reach, end)
+    return covered
+
+
+def _coverage(offered: Sequence[Piece], shown: set[str]) -> dict[str, tuple[int, int]]:
+    coverage: dict[str, tuple[int, int]] = {}
+    for piece in offered:
+        inside, all_of_kind = coverage.get(piece.kind, (0, 0))
+        coverage[piece.kind] = (inside + (piece.chunk.id in shown), all_of_kind + 1)
+    return dict(sorted(coverage.items()))

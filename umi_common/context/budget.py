@@ -1,35 +1,35 @@
-"""What a caller asks of a context: how many tokens it may have, and how it should read."""
+"""What a caller asks of a context (`TokenBudget`, `AssemblyPolicy`) and gets (`AssembledContext` and its fields)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from umi_common.context.parts import AssembledContext, ContextPart, ContextStats, Dropped, Span
 from umi_common.errors import BudgetError, ConfigError
 
-__all__ = ["AssembledContext", "AssemblyPolicy", "ContextPart", "ContextStats", "Dropped", "Span", "TokenBudget"]
+SourceKey = str | tuple[str]
+"""A source, or the id of a chunk without a source as a tuple of one."""
 
 NEIGHBOURS_MAX = 10
 FORMATS = ("plain", "xml", "json")
 PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
-"""What a template may name; each stands in braces, other braces are literal."""
+"""The names that a template may hold in braces; other braces are literal."""
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Caps in tokens, none of which a context ever exceeds under the counter it is assembled with.
+    """Caps in tokens. A context never exceeds one, counted by the counter that it is assembled with.
 
     Args:
         max_total: The whole text: parts, separators, headers, citations, and the `reserves` kept free beside it.
         per_source_max: All text of one source, counted part by part.
         per_chunk_max: The text of one chunk; a longer one is cut down to it.
         reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
-        kinds: Tokens that chunks of a kind get first, best first: {"code": 800}; what they leave is for all.
+        kinds: Tokens reserved for chunks of a kind: {"code": 800}. Chunks of every kind share the rest.
 
     Raises:
         ConfigError: If a number is not a whole number, or too small.
@@ -80,22 +80,22 @@ class AssemblyPolicy:
     Args:
         order: "score": best first. "source": sources by their best part, inside a source as it was written.
             "chronological": by event_time, undated last. "edges-first": the best at both ends, the weakest in the
-            middle, where long prompts are read least.
+            middle, to which LLMs pay the least attention in long prompts.
         format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
             objects. Any text that holds {text} is a template for one part (placeholders: `PLACEHOLDERS`).
-        pack: What goes in first. "score": the best evidence. "density": the most score for a token.
-        neighbours: Chunks to each side of a strong hit that may join it, 0..10.
+        pack: Which chunks are tried first. "score": the best score. "density": the most score per token.
+        neighbours: Chunks on each side of a strong hit that compete for the budget, too, 0..10.
         kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
-        duplicate_cosine: Chunks with vectors at least this alike count as one.
+        duplicate_cosine: Chunks whose vectors have at least this cosine count as one.
         duplicate_words: Chunks whose runs of three words overlap (Jaccard) at least this much, and that hold the same
             numbers, count as one; 1.0: only the same runs.
-        header: Comes before the parts (plain and templates).
-        separator: Stands between parts (plain and templates).
+        header: Text before the parts (plain and templates).
+        separator: Text between parts (plain and templates).
         citation: Template of a source's line at the end (plain and templates); "": no list.
-        sources_heading: Stands over that list.
-        joiner: Stands between chunks of one part that follow each other but do not overlap.
+        sources_heading: The line over that list.
+        joiner: Text between chunks of one part that follow each other but do not overlap.
         kind_key: Metadata key of a chunk's kind.
-        offset_keys: Metadata keys of a chunk's first character in its source, the first present one counts.
+        offset_keys: Metadata keys of a chunk's character offset in its source; the first one present counts.
 
     Raises:
         ConfigError: Names the field.
@@ -142,6 +142,114 @@ class AssemblyPolicy:
                 raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of them: ({names!r},)")
             if names is not None:
                 object.__setattr__(self, name, tuple(names))
+
+
+class Span(NamedTuple):
+    """Which characters of a chunk a part shows: `part.text[at : at + end - start] == chunk.text[start:end]`.
+
+    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners.
+    """
+
+    id: str
+    """Of the chunk."""
+    start: int
+    """Index of the first character shown, in the chunk's text."""
+    end: int
+    """One past the last."""
+    at: int
+    """Index of the first character shown, in the part's text."""
+    in_source: tuple[int, int] | None = None
+    """The same characters as [start, end) of the source, where the chunk knows its offset there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPart:
+    """A chunk, or chunks of one source that follow each other, as one text."""
+
+    ids: tuple[str, ...]
+    """Of its chunks, in the order of the source."""
+    source: str | None
+    spans: tuple[Span, ...]
+    """One for each id."""
+    kind: str
+    text: str
+    """The text as it stands in the source; the format may escape it and adds number and source."""
+    reason: str
+    """Why its best chunk was chosen: "rank 1, dense rank 2", "beside <id>"."""
+    score: float
+    """Of its best hit."""
+    arm: str
+    """The arms that ranked that hit, the best rank first, joined by "+"; "" where it has no signals."""
+    tokens: int
+    """Of `text`."""
+    number: int = 0
+    """The number of its source in citations, from 1."""
+    date: str = ""
+    """The day, or the first and last day, of its chunks; "" where they have no time."""
+    trimmed: bool = False
+    """Whether its last chunk was cut short."""
+
+    @property
+    def source_key(self) -> SourceKey:
+        """The unit that `per_source_max` applies to: the source, or the only chunk where there is none."""
+        return (self.ids[0],) if self.source is None else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A hit that is not in the context."""
+
+    id: str
+    reason: str
+    """"same text", "near-duplicate", "kind" (not asked for), or the cap that it exceeds: "total", "source", "chunk"."""
+    by: str | None = None
+    """The id of the chunk that it repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextStats:
+    """The statistics of one assembly."""
+
+    tokens: int
+    """Of the whole text."""
+    budget: int
+    """The most tokens allowed: max_total less the reserves."""
+    sources: int
+    """Number of different sources; each chunk without a source counts as one."""
+    duplication_ratio: float
+    """Characters left out because another chunk has them, as a share of the characters of all hits, 0..1."""
+    coverage: Mapping[str, tuple[int, int]]
+    """By kind: (hits shown, hits offered)."""
+    dropped: tuple[Dropped, ...]
+    """Best first."""
+    counter: str
+    """Name of the token counter."""
+    approximate: bool
+    """Whether the counter only estimates."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledContext:
+    """Evidence that fits its budget. `str(context)` is the text; iterating gives the parts."""
+
+    text: str
+    parts: tuple[ContextPart, ...]
+    """In the order in which they are shown."""
+    stats: ContextStats = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __iter__(self) -> Iterator[ContextPart]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @property
+    def ids(self) -> list[str]:
+        """Every chunk shown, part by part."""
+        return [id for part in self.parts for id in part.ids]
 
 
 def _check_tokens(name: str, value: object, *, least: int) -> None:

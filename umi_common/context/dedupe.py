@@ -1,6 +1,6 @@
-"""The same thing said twice is shown once: by text, by vectors, by words. The better one stays.
+"""Find chunks that repeat a better one: by text, by vectors, by words.
 
-Ranges of one source that overlap are no duplicates: `stitch` shows what they share once.
+Overlapping chunks of one source are no duplicates: `stitch` shows their common characters once.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from umi_common.context.pieces import Piece
 from umi_common.pool import Vectors
 
 RUN = 3
-"""Words."""
+"""Words in a run."""
 Runs = frozenset[tuple[str, ...]]
 
 
-class Seen:
-    """The pieces that are in, asked one by one whether they already say what a further piece says.
+class ChosenTexts:
+    """The texts and vectors of the chosen pieces, against which a further piece is compared.
 
     Args:
-        cosine: Vectors at least this alike: the same.
-        words: Texts whose runs of three words have at least this Jaccard similarity, and that hold the same words with
-            digits: the same.
+        cosine: Two vectors with at least this cosine count as the same.
+        words: Two texts count as the same whose runs of three words have at least this Jaccard similarity and whose
+            words with digits are the same.
         vectors: (dim,) by chunk id, of any length; chunks without one are compared by words.
     """
 
@@ -35,15 +35,15 @@ class Seen:
         self._texts: dict[str, str] = {}
         self._vectors: list[tuple[str, Vectors]] = []
         self._runs: list[tuple[str, Runs]] = []
-        self._made: dict[str, Runs] = {}
+        self._runs_by_id: dict[str, Runs] = {}
 
     def same_text(self, piece: Piece) -> str | None:
-        """The id of the piece with this very text, white space aside."""
+        """The id of the chosen piece with the same text, white space aside; None if there is none."""
         twin = self._texts.get(_plain(piece.chunk.text))
         return None if twin == piece.chunk.id else twin
 
     def alike(self, piece: Piece) -> str | None:
-        """The id of the first piece that says nearly this, in the order in which they were added."""
+        """The id of the first chosen piece that is a near-duplicate of this one; None if there is none."""
         vector = self._unit(piece.chunk.id)
         if vector is not None:
             for id, other in self._vectors:
@@ -57,7 +57,7 @@ class Seen:
         return None
 
     def add(self, piece: Piece) -> None:
-        """Remember a piece."""
+        """Add a chosen piece."""
         id, text = piece.chunk.id, piece.chunk.text
         self._texts.setdefault(_plain(text), id)
         self._runs.append((id, self._runs_of(piece)))
@@ -66,9 +66,9 @@ class Seen:
             self._vectors.append((id, vector))
 
     def _runs_of(self, piece: Piece) -> Runs:
-        made = self._made.get(piece.chunk.id)
+        made = self._runs_by_id.get(piece.chunk.id)
         if made is None:
-            made = self._made[piece.chunk.id] = _runs(piece.chunk.text)
+            made = self._runs_by_id[piece.chunk.id] = _runs(piece.chunk.text)
         return made
 
     def _unit(self, id: str) -> Vectors | None:
@@ -84,8 +84,8 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _runs(text: str) -> frozenset[tuple[str, ...]]:
-    """Its runs of three words. Not its words: long texts on one matter share nearly all of them."""
+def _runs(text: str) -> Runs:
+    """The runs of three words in a text. Single words would not do: long texts on one subject share nearly all."""
     words = text.lower().split()
     return frozenset(zip(words, words[1:], words[2:], strict=False)) if len(words) >= RUN else frozenset([tuple(words)])
 
@@ -96,6 +96,6 @@ def _alike(one: Runs, other: Runs, least: float) -> bool:
     common = len(one & other)
     if common < least * (len(one) + len(other) - common):
         return False
-    # "paid 300 on May 3" and "paid 400 on May 3" are two facts, however much else they share.
+    # "paid 300 on May 3" and "paid 400 on May 3" are two facts.
     differing = {word for run in one for word in run} ^ {word for run in other for word in run}
     return not any(any(map(str.isdigit, word)) for word in differing)

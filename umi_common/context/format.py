@@ -1,4 +1,4 @@
-"""Parts to text: numbered plain text with its sources, XML, JSON, or the caller's template."""
+"""Parts as text: numbered plain text with a list of sources, XML, JSON, or the caller's template."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
 
-from umi_common.context.budget import PLACEHOLDER, AssemblyPolicy
-from umi_common.context.parts import ContextPart
+from umi_common.context.budget import PLACEHOLDER, AssemblyPolicy, ContextPart
 
 PLAIN_PART = "[{number}] {text}"
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -17,19 +16,19 @@ NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class Format(Protocol):
-    """How parts are written down."""
+    """A way to write parts."""
 
     def render(self, parts: Sequence[ContextPart]) -> str:
         """The whole text; "" for no parts."""
 
     def evidence(self, text: str) -> str:
-        """A part's text as it stands in the rendered one."""
+        """A part's text as it stands in the rendered text: escaped where the format escapes."""
 
     def fixed(self) -> str:
-        """What stands there whatever the parts are, about: for estimates."""
+        """The text that does not depend on the parts, about; for estimates."""
 
     def written(self, part: ContextPart, *, first: bool) -> str:
-        """What one part adds, about; `first`: the first one of its source."""
+        """The text that one part adds, about; for estimates. `first`: it is the first part of its source."""
 
 
 def format_of(policy: AssemblyPolicy) -> Format:
@@ -42,12 +41,12 @@ def format_of(policy: AssemblyPolicy) -> Format:
 
 
 def label(part: ContextPart) -> str:
-    """The source on one line; the first chunk's id where there is no source."""
+    """The source in one line; the first chunk's id where there is no source."""
     return " ".join((part.ids[0] if part.source is None else part.source).split())
 
 
 class Plain:
-    """Template by template: header, parts, sources. A hostile text may imitate its marks; XML and JSON escape."""
+    """Header, parts, sources, each from a template. Nothing is escaped: a hostile text may imitate a citation."""
 
     def __init__(self, policy: AssemblyPolicy, template: str) -> None:
         self._policy = policy
@@ -86,7 +85,7 @@ class Plain:
 
 
 class Xml:
-    """One element a part; everything from a chunk is escaped, so no text can close its element."""
+    """One element per part. All values from chunks are escaped, so no text can close its element."""
 
     def render(self, parts: Sequence[ContextPart]) -> str:
         return (
@@ -112,7 +111,7 @@ class Xml:
 
 
 class Json:
-    """An array with one object a part, one a line."""
+    """An array with one object per part, one per line."""
 
     def render(self, parts: Sequence[ContextPart]) -> str:
         return "[\n" + ",\n".join(self._object(part, part.text) for part in parts) + "\n]" if parts else ""
@@ -136,7 +135,7 @@ class Json:
 
 
 def dates(parts: Sequence[ContextPart]) -> str:
-    """First and last day of some parts: "2023-05-08 to 2023-06-01", one day alone, or ""."""
+    """The first and last day of some parts: "2023-05-08 to 2023-06-01", one day alone, or ""."""
     days = sorted(day for part in parts for day in part.date.split(" to ") if day)
     return "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 

@@ -1,28 +1,33 @@
-"""Which pieces go in: greedy, best first; what does not fit is skipped and the next one tried.
+"""Choose pieces greedily, best first; a piece that does not fit is skipped and the next one tried.
 
-Costs are estimates from counts of single texts. `assemble` verifies the finished text with the real counter.
+Costs are estimates, summed from the tokens of single texts. `assemble` counts the finished text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.costs import Addition, Costs
-from umi_common.context.dedupe import Seen
+from umi_common.context.budget import AssemblyPolicy, ContextPart, Dropped, SourceKey, TokenBudget
+from umi_common.context.dedupe import ChosenTexts
 from umi_common.context.format import Format
-from umi_common.context.parts import ContextPart, Dropped, SourceKey
 from umi_common.context.pieces import Piece
+from umi_common.context.stitch import Stretch, in_source_order, near, part_of, seam
 from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import cut_to_fit
 
+PROBE = "x"
+"""A part's text while its frame is counted; not "", because tokenizers join the frame's last blank to a word."""
+NUMBER = 99
+"""A part's number while its frame is counted."""
+
 
 class Packing:
-    """The pieces chosen so far, and the room that is left under each cap.
+    """The pieces chosen so far, and the tokens left under each cap.
 
     Args:
-        vectors: (dim,) by chunk id, to tell near-duplicates; where there is none, words tell.
+        vectors: (dim,) by chunk id, for near-duplicates; chunks without a vector are compared by words.
     """
 
     def __init__(
@@ -37,32 +42,37 @@ class Packing:
         self.refused: dict[str, Dropped] = {}
         self._budget, self._counter = budget, counter
         self._costs = Costs(counter, written, policy.joiner)
-        self._seen = Seen(cosine=policy.duplicate_cosine, words=policy.duplicate_words, vectors=vectors)
+        self._texts = ChosenTexts(cosine=policy.duplicate_cosine, words=policy.duplicate_words, vectors=vectors)
         self._spent = counter.count(written.fixed())
         self._by_source: dict[SourceKey, list[Piece]] = {}
         self._spent_source: dict[SourceKey, int] = {}
         self._cuts: dict[str, int] = {}
 
     def fill(self, candidates: Iterable[Piece], *, share: int | None = None) -> int:
-        """Take the candidates that fit, in their order; `share`: stop short of so many further tokens. How many."""
+        """Choose the candidates that fit, in their order; returns how many.
+
+        Args:
+            candidates: A neighbour is skipped while its hit is not chosen.
+            share: At most so many further tokens; None: as many as the budget allows.
+        """
         before = len(self.chosen)
         limit = self._budget.available if share is None else min(self._budget.available, self._spent + share)
         ids = {piece.chunk.id for piece in self.chosen}
         for piece in candidates:
-            open_to_it = piece.chunk.id not in ids and (piece.beside is None or piece.beside in ids)
-            if open_to_it and self._consider(piece, limit):
+            allowed = piece.chunk.id not in ids and (piece.beside is None or piece.beside in ids)
+            if allowed and self._consider(piece, limit):
                 ids.add(piece.chunk.id)
         return len(self.chosen) - before
 
     def take(self, piece: Piece) -> None:
-        """Choose a piece whatever it costs; `settle` accounts for it."""
+        """Choose a piece without counting its tokens; `settle` counts them."""
         self.chosen.append(piece)
         self.refused.pop(piece.chunk.id, None)
         self._by_source.setdefault(piece.source, []).append(piece)
-        self._seen.add(piece)
+        self._texts.add(piece)
 
     def settle(self, chosen: Sequence[Piece], parts: Sequence[ContextPart], tokens: int) -> None:
-        """Replace the estimates by what the finished text of `chosen` really has."""
+        """Replace the chosen pieces and the estimates by those of a finished text."""
         self.chosen = list(chosen)
         self._spent = tokens
         self._spent_source = dict.fromkeys(self._spent_source, 0)
@@ -70,21 +80,21 @@ class Packing:
             self._spent_source[part.source_key] = self._spent_source.get(part.source_key, 0) + part.tokens
 
     def room(self, piece: Piece) -> int:
-        """Tokens of this piece's text that about fit: into the whole, its source and the cap of one chunk."""
+        """About how many tokens of this piece's text fit under all three caps."""
         first = piece.source not in self._by_source
         total = self._budget.available - self._spent - self._costs.frame(piece, first=first)
         return min(total, self._source_room(piece), self._budget.per_chunk_max)
 
-    def says(self, piece: Piece) -> Dropped | None:
-        """Why this piece need not be shown: a chosen one says the same."""
-        twin = self._seen.same_text(piece)
+    def repetition(self, piece: Piece) -> Dropped | None:
+        """Why this piece is left out, if it repeats a chosen one; else None."""
+        twin = self._texts.same_text(piece)
         if twin is not None:
             return Dropped(piece.chunk.id, "same text", twin)
-        twin = self._seen.alike(piece)
+        twin = self._texts.alike(piece)
         return None if twin is None else Dropped(piece.chunk.id, "near-duplicate", twin)
 
     def _consider(self, piece: Piece, limit: int) -> bool:
-        """Take the piece, or note why not; whether it was taken."""
+        """Choose the piece, or record why not; returns whether it was chosen."""
         total, source = limit - self._spent, self._source_room(piece)
         offer = self._offer(piece, total, source)
         if isinstance(offer, Dropped):
@@ -96,7 +106,7 @@ class Packing:
         return True
 
     def _offer(self, piece: Piece, total: int, source: int) -> Addition | Dropped:
-        """What taking the piece would cost, or why it is refused. Cheap bounds first: most of a long list end there."""
+        """The cost of the piece, or why it is refused. Cheap bounds come first: they refuse most of a long list."""
         id, cap, room = piece.chunk.id, self._budget.per_chunk_max, min(total, source)
         touching = self._by_source.get(piece.source, ())
         if room < cap and self._counter.surely_exceeds(self._costs.fresh(piece, touching).text, room):
@@ -109,7 +119,7 @@ class Packing:
             return Dropped(id, "source")
         if addition.tokens > total:
             return Dropped(id, "total")
-        twin = self.says(piece)
+        twin = self.repetition(piece)
         return addition if twin is None else twin
 
     def _source_room(self, piece: Piece) -> int:
@@ -123,3 +133,59 @@ class Packing:
         if end is None:
             end = self._cuts[piece.chunk.id] = cut_to_fit(text, cap, counter.measure)
         return piece.cut(end)
+
+
+class Fresh(NamedTuple):
+    """The characters of a piece that the chosen pieces do not show."""
+
+    text: str
+    """With the joiner before it, where it continues a part."""
+    joined: bool
+    """Whether it continues a part."""
+
+
+class Addition(NamedTuple):
+    """The tokens that a piece adds."""
+
+    piece: Piece
+    tokens: int
+    """To the whole text."""
+    tokens_of_text: int
+    """To the text of its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Estimated tokens under one counter and format."""
+
+    counter: Counter
+    format: Format
+    joiner: str
+
+    def addition(self, piece: Piece, touching: Iterable[Piece]) -> Addition:
+        """The tokens of a piece, given the chosen pieces of its source."""
+        chosen = list(touching)
+        text, joined = self.fresh(piece, chosen)
+        tokens = self.counter.count(self.format.evidence(text))
+        frame = 0 if joined else self.frame(piece, first=not chosen)
+        return Addition(piece, tokens + frame, self.counter.count(text))
+
+    def fresh(self, piece: Piece, touching: Iterable[Piece]) -> Fresh:
+        """The characters of a piece that the chosen pieces of its source do not show."""
+        text, joined = piece.text, False
+        for other in touching:
+            if not near(other, piece):
+                continue
+            earlier, later = in_source_order([other, piece])
+            found = seam(earlier, later, self.joiner)
+            if found is None:
+                continue
+            joined = True
+            shared = max(0, len(earlier.text) - found.at)
+            text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
+        return Fresh(text, joined)
+
+    def frame(self, piece: Piece, *, first: bool) -> int:
+        """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""
+        part = part_of(Stretch((piece,), PROBE, ()), self.counter, number=NUMBER)
+        return max(0, self.counter.count(self.format.written(part, first=first)) - part.tokens)

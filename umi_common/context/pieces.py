@@ -1,4 +1,4 @@
-"""Candidates for a context: chunks with what they are worth and how much of them is shown."""
+"""Candidates for a context: chunks with their value and the number of characters shown."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from umi_common.context.budget import AssemblyPolicy
-from umi_common.context.parts import SourceKey
+from umi_common.context.budget import AssemblyPolicy, SourceKey
 from umi_common.errors import InputError
 from umi_common.types import Chunk, Hit
 
 NEIGHBOUR_SHARE = 0.5
-"""A neighbour is worth this share of its hit, and this share again for every further step."""
+"""A neighbour's value is this share of its hit's, and this share again for every further step."""
 STRONG = 0.5
-"""Hits in the upper half of the scores bring their neighbours."""
+"""Smallest value (0..1) of a hit whose neighbours become candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +22,30 @@ class Piece:
 
     chunk: Chunk
     hit: Hit
-    """The hit that it is, or that brought it along."""
+    """The hit of this chunk, or the hit whose neighbour it is."""
     value: float
-    """0..1 within one assembly: 1 the best hit, 0 the last."""
+    """0..1: the score scaled so that the best hit has 1 and the last 0."""
     place: int
-    """From 0 in the order of preference; different for every piece of one assembly."""
+    """Position from 0 in the order of preference; unique in one assembly."""
     kind: str
     offset: int | None
-    """Of the chunk's first character in its source."""
+    """Index of the chunk's first character in its source; None: not known."""
     end: int = -1
     """One past the last character shown; -1: all of it."""
 
     @property
     def beside(self) -> str | None:
-        """The hit that brought it along; None: it is a hit itself."""
+        """The id of the hit whose neighbour it is; None: it is a hit itself."""
         return None if self.hit.chunk.id == self.chunk.id else self.hit.chunk.id
 
     @property
     def source(self) -> SourceKey:
-        """What a source's cap counts together; a chunk without a source is one by itself."""
+        """The unit that `per_source_max` applies to: the source, or the chunk where there is none."""
         return (self.chunk.id,) if self.chunk.source is None else self.chunk.source
 
     @property
     def text(self) -> str:
-        """What is shown of the chunk."""
+        """The characters of the chunk that are shown."""
         return self.chunk.text if self.end < 0 else self.chunk.text[: self.end]
 
     @property
@@ -59,7 +58,7 @@ class Piece:
 
 
 def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
-    """One piece a chunk, best first: score falling, then rank, then id rising; of an id given twice, the better.
+    """One piece per chunk: score falling, then rank rising, then id rising. Of an id given twice the better counts.
 
     Raises:
         InputError: If a score is NaN or infinite.
@@ -83,7 +82,7 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
 def with_neighbours(
     pieces: Sequence[Piece], around: Mapping[str, Sequence[Chunk]], policy: AssemblyPolicy
 ) -> list[Piece]:
-    """The pieces and, at the places that they are worth, the chunks beside the strong ones that are no hits themselves.
+    """The pieces and the neighbours of strong ones that are no hits themselves, best value first.
 
     value(neighbour) = max over strong hits h of value(h) * NEIGHBOUR_SHARE ** steps from h
     """
@@ -104,7 +103,7 @@ def with_neighbours(
 
 
 def _offer(best: dict[str, Piece], chunk: Chunk, beside: Piece, steps: int, policy: AssemblyPolicy) -> None:
-    """Put a neighbour among the best unless it is a hit, or worth more beside another hit."""
+    """Add a neighbour to `best` unless it is a hit, or has a higher value beside another hit."""
     value = beside.value * NEIGHBOUR_SHARE**steps
     known = best.get(chunk.id)
     if known is None or (known.beside is not None and known.value < value):
@@ -112,7 +111,7 @@ def _offer(best: dict[str, Piece], chunk: Chunk, beside: Piece, steps: int, poli
 
 
 def kind_of(chunk: Chunk, policy: AssemblyPolicy) -> str:
-    """Its metadata under the policy's key, where that is a string; else "text"."""
+    """The chunk's metadata under the policy's key, where that is a string; else "text"."""
     kind = chunk.metadata.get(policy.kind_key)
     return kind if isinstance(kind, str) and kind else "text"
 

@@ -1,47 +1,49 @@
-"""Chunks of one source that follow each other become one text, in which an overlap stands once.
+"""Chosen pieces as parts: chunks of one source that follow each other are joined, and parts put in reading order.
 
-Where chunks carry their character offset in the source, and the texts agree with it, the seam is exact. Otherwise
-chunks at consecutive positions are joined, and a verbatim overlap, as splitters make it, is found by comparing.
+An overlap of two chunks is shown once. Where chunks have their character offset in the source, and the texts agree with
+it, the join is exact. Otherwise chunks at consecutive positions are joined, and an overlap is found by comparing texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
-from umi_common.context.parts import SourceKey, Span
+from umi_common.context.budget import AssemblyPolicy, ContextPart, SourceKey, Span
 from umi_common.context.pieces import Piece
+from umi_common.context.tokens.counter import Counter
+from umi_common.types import Hit
 
 OVERLAP_MIN = 20
-"""Characters; a shorter coincidence between the end of a chunk and the start of the next is no splitter's overlap."""
+"""Characters. A shorter match between the end of a chunk and the start of the next is taken for coincidence."""
 OVERLAP_MAX = 4_000
-"""Characters; keeps comparing linear on hostile texts."""
+"""Characters. Limits the time of a comparison on hostile texts."""
 GAP_MAX = 2
-"""Characters, white space as a rule, that a splitter strips between two chunks."""
+"""Most characters (white space as a rule) that a splitter strips between two chunks."""
+NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Pieces that read as one text."""
+    """Pieces joined to one text."""
 
     pieces: tuple[Piece, ...]
     """In the order of the source."""
     text: str
     spans: tuple[Span, ...]
-    saved: int
-    """Characters that stand once instead of twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """How a piece continues another: its text begins at `at` in the other's text, or behind it after `joiner`."""
+    """Where a piece continues another one: at index `at` of the other's text, or after it and `joiner`."""
 
     at: int
     joiner: str = ""
 
 
 def near(one: Piece, other: Piece) -> bool:
-    """Whether two pieces of one source can touch: a quick look before `seam`."""
+    """Whether two pieces of one source may touch: a cheap test before `seam`."""
     if one.offset is not None and other.offset is not None:
         ends = min(one.offset + len(one.text), other.offset + len(other.text))
         return max(one.offset, other.offset) - ends <= GAP_MAX
@@ -63,7 +65,7 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         if gap > GAP_MAX:
             return None
         if gap > 0:
-            # As many characters as were stripped, so that offsets keep meaning the same places.
+            # As many characters as were stripped, so that offsets stay valid.
             return None if first.trimmed else Seam(at, " " if gap == 1 else "\n" * gap)
         if at >= 0 and _agree(text[at:], second.text):
             return Seam(at)
@@ -92,24 +94,23 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
 
 
 def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
-    """By character offset where all have one, else by position; a chunk before those that it contains."""
+    """Sorted by character offset where all have one, else by position; a chunk before the chunks that it contains."""
     if all(piece.offset is not None for piece in pieces):
         return sorted(pieces, key=lambda p: (p.offset or 0, -len(p.text), p.chunk.id))
     return sorted(pieces, key=lambda p: (p.chunk.position is None, p.chunk.position or 0, p.chunk.id))
 
 
 class _Run:
-    """A stretch in the making. `tail` is the piece that reaches to the end of the text."""
+    """Builds a stretch. `tail` is the piece that ends where the text ends."""
 
     def __init__(self, first: Piece) -> None:
         self.text = ""
         self.pieces: list[Piece] = []
         self.spans: list[Span] = []
-        self.saved = 0
         self._put(first, 0)
 
     def takes(self, piece: Piece, joiner: str) -> bool:
-        """Add the piece if it continues the tail; whether it did."""
+        """Add the piece if it continues the tail; returns whether it does."""
         found = seam(self.tail, piece, joiner)
         if found is None:
             return False
@@ -118,7 +119,7 @@ class _Run:
         return True
 
     def stretch(self) -> Stretch:
-        return Stretch(tuple(self.pieces), self.text, tuple(self.spans), self.saved)
+        return Stretch(tuple(self.pieces), self.text, tuple(self.spans))
 
     def _put(self, piece: Piece, at: int) -> None:
         shown = piece.text
@@ -126,19 +127,18 @@ class _Run:
         in_source = None if piece.offset is None else (piece.offset, piece.offset + len(shown))
         self.pieces.append(piece)
         self.spans.append(Span(piece.chunk.id, 0, len(shown), at, in_source))
-        self.saved += min(overlap, len(shown))
         if len(shown) >= overlap:
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at
 
 
 def _agree(tail: str, text: str) -> bool:
-    """Whether two texts are the same as far as both go."""
+    """Whether one of the texts begins with the other."""
     return text.startswith(tail) if len(tail) <= len(text) else tail.startswith(text)
 
 
 def _overlap(first: str, second: str) -> int:
-    """Length of the longest end of `first` that begins `second`; 0 below OVERLAP_MIN."""
+    """Length of the longest suffix of `first` that is a prefix of `second`; 0 below OVERLAP_MIN."""
     if len(second) < OVERLAP_MIN:
         return 0
     start = second[:OVERLAP_MIN]
@@ -148,3 +148,81 @@ def _overlap(first: str, second: str) -> int:
             return len(first) - at
         at = first.find(start, at + 1)
     return 0
+
+
+def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -> tuple[ContextPart, ...]:
+    """The parts of these pieces, in the policy's order; the order of `pieces` does not matter."""
+    stretches = stitched(sorted(pieces, key=lambda piece: piece.place), policy.joiner)
+    parts: list[ContextPart] = []
+    numbers: dict[SourceKey, int] = {}
+    for stretch in _ordered(stretches, policy.order):
+        number = numbers.setdefault(stretch.pieces[0].source, len(numbers) + 1)
+        parts.append(part_of(stretch, counter, number=number))
+    return tuple(parts)
+
+
+def part_of(stretch: Stretch, counter: Counter, *, number: int) -> ContextPart:
+    """A stretch as a part; reason, score and arm are those of its best hit."""
+    best = _best(stretch)
+    arms = _arms(best.hit)
+    return ContextPart(
+        ids=tuple(piece.chunk.id for piece in stretch.pieces),
+        source=best.chunk.source,
+        spans=stretch.spans,
+        kind=best.kind,
+        text=stretch.text,
+        reason=_reason(best, arms),
+        score=best.hit.score,
+        arm="+".join(arms),
+        tokens=counter.count(stretch.text),
+        number=number,
+        date=_days(stretch.pieces),
+        trimmed=any(piece.trimmed for piece in stretch.pieces),
+    )
+
+
+def _arms(hit: Hit) -> dict[str, int]:
+    """The hit's best rank in each arm that ranked it, the best arm first."""
+    ranks: dict[str, int] = {}
+    for signal in hit.signals:
+        if signal.rank is not None:
+            ranks[signal.arm] = min(signal.rank, ranks.get(signal.arm, signal.rank))
+    return dict(sorted(ranks.items(), key=lambda item: (item[1], item[0])))
+
+
+def _reason(piece: Piece, arms: dict[str, int]) -> str:
+    if piece.beside is not None:
+        return f"beside {piece.beside}"
+    return ", ".join([f"rank {piece.hit.rank}", *(f"{arm} rank {rank}" for arm, rank in arms.items())])
+
+
+def _best(stretch: Stretch) -> Piece:
+    return min(stretch.pieces, key=lambda piece: (piece.beside is not None, piece.place))
+
+
+def _place(stretch: Stretch) -> int:
+    return _best(stretch).place
+
+
+def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
+    """Stretches in reading order; they are given source by source, in the order of the source."""
+    if order == "source":
+        first: dict[SourceKey, int] = {}
+        for stretch in stretches:
+            source = stretch.pieces[0].source
+            first[source] = min(_place(stretch), first.get(source, _place(stretch)))
+        return sorted(stretches, key=lambda stretch: first[stretch.pieces[0].source])
+    if order == "chronological":
+        return sorted(stretches, key=_moment)
+    by_score = sorted(stretches, key=_place)
+    return by_score if order == "score" else [*by_score[0::2], *by_score[1::2][::-1]]
+
+
+def _moment(stretch: Stretch) -> tuple[datetime, str]:
+    moments = [piece.chunk.event_time for piece in stretch.pieces if piece.chunk.event_time is not None]
+    return (min(moments, default=NEVER), stretch.pieces[0].chunk.source or "")
+
+
+def _days(pieces: Sequence[Piece]) -> str:
+    days = sorted(p.chunk.event_time.date().isoformat() for p in pieces if p.chunk.event_time is not None)
+    return "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"

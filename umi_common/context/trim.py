@@ -1,4 +1,4 @@
-"""Where to cut a text so that its beginning fits: after a sentence, else a word, else a whole character."""
+"""Where to cut a text so that its beginning fits: after a sentence, else after a word, else after a character."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBES_MAX = 24
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """How many characters of `text` to keep so that `size(text[:n]) <= limit`; 0: not even one fits.
+    """The largest readable n with `size(text[:n]) <= limit`; 0 if not even one character fits.
 
     Args:
         text: Any length; only a beginning of the order of `limit` tokens is ever measured.
@@ -60,7 +60,7 @@ def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
 
 
 def _readable_end(text: str, most: int) -> int:
-    """The last good place to stop at or before `most`; `most` itself where there is none."""
+    """The end of the last sentence, word or character at or before `most`; `most` where there is none."""
     if most >= len(text):
         return len(text)
     least = most * LEAST_KEPT
@@ -81,7 +81,7 @@ def _readable_end(text: str, most: int) -> int:
 
 
 def _inside_character(text: str, at: int) -> bool:
-    """Whether a cut at `at` would separate a mark, a joined emoji or half a flag from what it belongs to."""
+    """Whether a cut at `at` would separate a mark, a joined emoji or half a flag from its character."""
     here, before = text[at], text[at - 1]
     if before == ZERO_WIDTH_JOINER or here == ZERO_WIDTH_JOINER or unicodedata.category(here).startswith("M"):
         return True

@@ -6,19 +6,30 @@
     print(comparison)
 
 Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
+
+    datasets      documents, queries and which document answers which query
+    beir          BEIR folders as datasets
+    haystacks     LongMemEval's layout as datasets; a folder of any known layout
+    stores        each dataset's store and vectors, built once; vectors from a file
+    systems       umi, and other retrievers, as functions from a query to ids
+    compare       runs every system over every dataset; keeps finished runs in a file
+    comparison    the results: rows, significance, failures, tables
+    metrics       relevance, diversity, duplication, latency
+    significance  confidence intervals and paired tests
+    tune          searches for the best settings; train and test split
+    plots         figures; _figure imports matplotlib
 """
 
 from umi_common.evaluation.beir import Keys, load_beir, load_conversations
-from umi_common.evaluation.collections import load_folder
 from umi_common.evaluation.compare import compare
 from umi_common.evaluation.comparison import Comparison, Failure, Row
 from umi_common.evaluation.datasets import Dataset, Query
-from umi_common.evaluation.haystacks import load_haystacks
+from umi_common.evaluation.haystacks import load_folder, load_haystacks
 from umi_common.evaluation.metrics import diversity, duplication, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
+from umi_common.evaluation.stores import PrecomputedEmbedder, load_vectors
 from umi_common.evaluation.systems import Answer, UmiSystem, arm
 from umi_common.evaluation.tune import Between, Trial, Tuning, tune
-from umi_common.evaluation.vectors import PrecomputedEmbedder, load_vectors
 
 __all__ = [
     "Answer",

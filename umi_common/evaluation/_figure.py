@@ -1,4 +1,4 @@
-"""A matplotlib figure that belongs to nobody's global state and shows itself in a notebook. Imports matplotlib."""
+"""A matplotlib figure without pyplot's global state that a notebook displays. Imports matplotlib."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
-"""Okabe and Ito's eight colours, told apart under every common colour blindness."""
+"""Okabe and Ito's eight colours, which differ under every common colour blindness."""
 MARKERS = "osD^vPX*"
 """A second cue beside colour."""
 
 
 class Chart(Figure):
-    """Drawn by Agg, so it needs neither a display nor pyplot."""
+    """A figure drawn by Agg, which needs neither a display nor pyplot."""
 
     def __init__(self, width: float, height: float) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(self)
 
     def saved(self, path: str | Path | None) -> Chart:
-        """Itself, written to `path` (PNG, SVG or PDF by its suffix) where one is given."""
+        """Write the figure to `path` (PNG, SVG or PDF by its suffix) where one is given; returns itself."""
         if path is not None:
             self.savefig(path, dpi=150)
         return self

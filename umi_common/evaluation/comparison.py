@@ -10,13 +10,33 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, MissingExtra
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.metrics import default_metrics, latency, score_rankings
-from umi_common.evaluation.runs import Run
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 
 PER_RUN = ("diversity", "duplication")
+ABSENT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one system answered on one dataset; every mapping is by query id."""
+
+    system: str
+    set: str
+    group: str
+    ids: Mapping[str, Sequence[str]]
+    """Best first."""
+    milliseconds: Mapping[str, float]
+    """Wall time of the call; the first one of a store includes whatever it loads lazily."""
+    llm_calls: Mapping[str, int | None]
+    arms: Mapping[str, Mapping[str, Mapping[str, int | None]]]
+    """Rank by arm of the relevant documents that came back, by query and document."""
+    diversity: Mapping[str, float]
+    duplication: Mapping[str, float]
+    degraded: Mapping[str, int]
+    """How many answers did without a part, by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +158,11 @@ class Comparison:
 
     def table(self, format: Literal["text", "markdown", "rich"] = "text", metrics: Sequence[str] = ()) -> Any:
         """A table a set: each metric's mean, latency p50 and LLM calls; text and markdown are strings."""
-        from umi_common.evaluation.report import draw_table
-
-        return draw_table(self, format, metrics or self.metrics)
+        return _drawn_table(self, format, metrics or self.metrics)
 
     def to_frame(self) -> Any:
         """One row a system and set as a pandas DataFrame; raises MissingExtra without pandas."""
-        from umi_common.evaluation.report import to_frame
-
-        return to_frame(self)
+        return _to_frame(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All rows as JSON, NaN as null; also written to `path` where one is given."""
@@ -209,3 +225,95 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_without_nan(item) for item in value]
     return value
+
+
+def _drawn_table(comparison: Comparison, format: str, metrics: Sequence[str]) -> Any:
+    """A table a set, systems down, metrics across.
+
+    Args:
+        comparison: What was measured.
+        format: "text" or "markdown" for a string, "rich" for something a rich console prints.
+        metrics: Which ones, in order.
+
+    Raises:
+        ConfigError: If the format is none of these or a metric was not measured.
+    """
+    drawers = {"text": _text, "markdown": _markdown, "rich": _rich}
+    if format not in drawers:
+        raise ConfigError(f"format {format!r}; expected one of {', '.join(drawers)}")
+    header = ["system", *metrics, "p50 ms", "LLM calls"]
+    tables = []
+    for name in comparison.sets:
+        rows = [row for row in comparison.rows if row.set == name]
+        tables.append((_title(comparison, rows[0]), header, [_cells(comparison, row, metrics) for row in rows]))
+    return drawers[format](tables)
+
+
+def _to_frame(comparison: Comparison) -> Any:
+    """One row a system and set: each metric's mean, low and high, latency in milliseconds, LLM calls."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtra("pandas", "eval") from error
+    records = []
+    for row in comparison.rows:
+        record: dict[str, Any] = {"set": row.set, "system": row.system}
+        for metric, estimate in row.metrics.items():
+            record |= {metric: estimate.mean, f"{metric} low": estimate.low, f"{metric} high": estimate.high}
+        records.append(
+            record | {f"{name} ms": spent for name, spent in row.latency.items()} | {"LLM calls": row.llm_calls}
+        )
+    return pandas.DataFrame.from_records(records)
+
+
+Table = tuple[str, list[str], list[list[str]]]
+
+
+def _title(comparison: Comparison, row: Row) -> str:
+    first = next(iter(row.metrics.values()))
+    groups = sum(name == row.set for name, _ in comparison.datasets)
+    return f"{row.set}: {first.queries} queries, {groups} group{'s' if groups > 1 else ''}"
+
+
+def _cells(comparison: Comparison, row: Row, metrics: Sequence[str]) -> list[str]:
+    values = [f"{comparison.value(row.system, metric, row.set):.3f}" for metric in metrics]
+    calls = ABSENT if row.llm_calls is None else f"{row.llm_calls:.2f}"
+    return [row.system, *values, f"{row.latency['p50']:.1f}", calls]
+
+
+def _text(tables: Sequence[Table]) -> str:
+    return "\n\n".join(f"{title}\n{_aligned([header, *rows])}" for title, header, rows in tables)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def _markdown(tables: Sequence[Table]) -> str:
+    blocks = []
+    for title, header, rows in tables:
+        lines = ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] + ["---:"] * (len(header) - 1), *rows)]
+        blocks.append(f"**{title}**\n\n" + "\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _rich(tables: Sequence[Table]) -> Any:
+    from rich.console import Group
+    from rich.table import Table as RichTable
+
+    drawn = []
+    for title, header, rows in tables:
+        table = RichTable(title=title)
+        for column, name in enumerate(header):
+            table.add_column(name, justify="right" if column else "left")
+        for row in rows:
+            table.add_row(*row)
+        drawn.append(table)
+    return Group(*drawn)

@@ -13,7 +13,7 @@ from typing import Any
 from umi_common.errors import DatasetError
 from umi_common.types import Chunk
 
-Place = tuple[str | None, int | None]
+SourcePosition = tuple[str | None, int | None]
 """Source and position."""
 
 
@@ -86,7 +86,7 @@ class Dataset:
                 number and lengths of the sources stay. By default a document stays in its source.
         """
         rng, placed = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
-        hands: dict[str | None, list[Place]] = defaultdict(list)
+        hands: dict[str | None, list[SourcePosition]] = defaultdict(list)
         for chunk in placed:
             hands[None if across_sources else chunk.source].append((chunk.source, chunk.position))
         for hand in hands.values():
@@ -109,5 +109,5 @@ def _refuse_twins(ids: Iterable[str], what: str) -> None:
         raise DatasetError(f"{what} {twins[0]!r} occurs twice ({len(twins)} such ids); ids must be unique in a dataset")
 
 
-def _moved(chunk: Chunk, place: Place | None) -> Chunk:
+def _moved(chunk: Chunk, place: SourcePosition | None) -> Chunk:
     return chunk if place is None else replace(chunk, source=place[0], position=place[1])

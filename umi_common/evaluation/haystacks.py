@@ -14,8 +14,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from umi_common.errors import DatasetError
-from umi_common.evaluation._reading import FIRST_LINE, Place, metadata_field, read_records
-from umi_common.evaluation.beir import QUERIES, Keys, chunk_of, query_of
+from umi_common.evaluation.beir import (
+    CORPUS,
+    FIRST_LINE,
+    QUERIES,
+    FileLine,
+    Keys,
+    chunk_of,
+    load_beir,
+    load_conversations,
+    metadata_field,
+    query_of,
+    read_records,
+)
 from umi_common.evaluation.datasets import Dataset
 from umi_common.types import Chunk
 
@@ -60,7 +71,7 @@ def load_haystacks(
     return datasets
 
 
-def _question(home: Path, set_name: str, place: Place, record: Record, granularity: Granularity) -> Dataset:
+def _question(home: Path, set_name: str, place: FileLine, record: Record, granularity: Granularity) -> Dataset:
     query = query_of(place, record, Keys())
     path = home / HAYSTACKS / f"{query.id}.json.gz"
     evidence = set(query.metadata.get("answer_session_ids", ()))
@@ -70,7 +81,7 @@ def _question(home: Path, set_name: str, place: Place, record: Record, granulari
     for document in documents:
         session = document["metadata"]["session"]
         orders[session] = orders.get(session, -1) + 1
-        chunks.append(chunk_of(Place(path, FIRST_LINE), document, Keys(), session, orders[session]))
+        chunks.append(chunk_of(FileLine(path, FIRST_LINE), document, Keys(), session, orders[session]))
     grades = {document["_id"]: 1 for document in documents if document["answers"]}
     return Dataset(set_name, query.id, tuple(chunks), (query,), {query.id: grades})
 
@@ -126,3 +137,21 @@ def _checked(sessions: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]
             if not isinstance(turn["role"], str) or not isinstance(turn["content"], str):
                 raise TypeError("role and content must be strings")
     return sessions
+
+
+def load_folder(folder: str | Path) -> list[Dataset]:
+    """What a folder holds: a BEIR collection, one haystack a question, or a BEIR folder a conversation.
+
+    Raises:
+        DatasetError: If it is none of these, or a file in it is malformed.
+    """
+    home = Path(folder)
+    if (home / CORPUS).exists():
+        return [load_beir(home)]
+    if (home / HAYSTACKS).is_dir():
+        return load_haystacks(home)
+    if any(home.glob(f"*/{CORPUS}")):
+        return load_conversations(home)
+    raise DatasetError(
+        f"{home} is no collection; expected {CORPUS} (BEIR), {HAYSTACKS}/ (LongMemEval) or folders with a {CORPUS} each"
+    )

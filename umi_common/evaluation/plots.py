@@ -1,6 +1,6 @@
-"""Comparisons and tunings as matplotlib figures; each also writes a file where a path is given. See `plots_ranking`.
+"""Comparisons, tunings, the scores of a result and decay as matplotlib figures; a path also writes a file.
 
-Colours are safe under colour blindness, nothing global is changed, no display is needed. Without matplotlib every
+Colours are safe under colour blindness, no global state is changed, no display is needed. Without matplotlib every
 function raises MissingExtra.
 """
 
@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, InputError, MissingExtra
 from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
+from umi_common.explain.reasons import arm_word, best_signals
+from umi_common.explain.texts import snippet
+from umi_common.ranking.decay import decay_factors, rate_of
+from umi_common.types import Hit, SearchResult
 
 if TYPE_CHECKING:
     from umi_common.evaluation.comparison import Comparison
@@ -22,17 +27,24 @@ if TYPE_CHECKING:
 
 PathOption = str | Path | None
 BAR_SHARE = 0.8
-"""Of the room of one set, the rest is air."""
+"""Share of a set's width on the axis that bars fill."""
+HITS_DRAWN = 6
+"""Most hits drawn, so that lines stay apart."""
+ID_CHARACTERS = 28
+NAME_GAP = 0.065
+"""Least distance of two names at the right, as a share of the height of the axes."""
+HALF_LIVES_SHOWN = 4
+HOURS_A_DAY = 24.0
 
 
 def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) -> Any:
-    """A bar a system and set: the mean of one metric with its 95 % interval."""
+    """One bar per system and set: the mean of one metric with its 95 % interval."""
     figure = figures()
     chart = figure.Chart(max(6.5, 2.7 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
     axes = chart.add_subplot()
     width = BAR_SHARE / len(comparison.systems)
     for place, system in enumerate(comparison.systems):
-        comparison.value(system, metric, comparison.sets[0])  # names the metrics there are, if this is none
+        comparison.value(system, metric, comparison.sets[0])  # raises ConfigError for an unknown metric
         found = [comparison.row(system, name).metrics[metric] for name in comparison.sets]
         spread = np.array([[e.mean - e.low for e in found], [e.high - e.mean for e in found]]).clip(min=0.0)
         where = np.arange(len(found)) - BAR_SHARE / 2 + (place + 0.5) * width
@@ -45,12 +57,12 @@ def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) ->
 
 
 def plot_precision_recall(comparison: Comparison, set: str | None = None, path: PathOption = None) -> Any:
-    """Precision against recall at every cut-off from 1 to the depth asked for, a line a system."""
+    """Precision against recall at every cut-off from 1 to the depth, one line per system."""
     figure = figures()
     chart = figure.Chart(6.5, 4.0)
     axes = chart.add_subplot()
     for place, system in enumerate(comparison.systems):
-        comparison.row(system, set)  # names the sets there are, if this is none
+        comparison.row(system, set)  # raises ConfigError for an unknown set
         recall, precision = (_curve(comparison, system, set, name) for name in ("recall", "precision"))
         axes.plot(recall, precision, marker=figure.marker(place), ms=4, label=system, color=figure.colour(place))
     axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
@@ -75,7 +87,7 @@ def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
 
 
 def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: PathOption = None) -> Any:
-    """Quality bought with LLM calls: one metric (recall at the largest k) against calls a query, a point a system."""
+    """One metric (recall at the largest k) against LLM calls per query, one point per system."""
     figure = figures()
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
     chart = figure.Chart(6.5, 4.0)
@@ -91,7 +103,7 @@ def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: Path
 
 
 def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
-    """The surface of a search: a map where two settings varied, else the score over each setting by itself."""
+    """The scores of a tuning: a heat map where two settings varied, else the score over each setting."""
     figure = figures()
     names = list(tuning.space)
     if not names:
@@ -152,7 +164,7 @@ def _latency(comparison: Comparison, system: str, share: int) -> float:
 
 
 def label(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
-    """Title, axes with units, and a legend where lines have names; `beside` the axes, where it hides nothing."""
+    """Set title and axis labels, and a legend where lines have names; `beside`: outside the axes."""
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
@@ -162,8 +174,84 @@ def label(axes: Any, title: str, across: str, up: str, *, beside: bool = False, 
 
 
 def figures() -> Any:
-    """The module that draws; raises MissingExtra without matplotlib."""
+    """The module `_figure`; raises MissingExtra without matplotlib."""
     try:
         return import_module("umi_common.evaluation._figure")
     except ImportError as error:
         raise MissingExtra("matplotlib", "eval") from error
+
+
+def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
+    """One line per hit: its score in each arm and after each stage, as a share of the best score there."""
+    hits = result.hits[:HITS_DRAWN]
+    if not hits:
+        raise InputError("this result has no hits; plot one that has")
+    figure = figures()
+    shares = {name: _shares(scores) for name, scores in _stations(hits).items()}
+    chart = figure.Chart(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
+    axes = chart.add_subplot()
+    ends = _apart([list(shares.values())[-1][at] for at in range(len(hits))])
+    for at, hit in enumerate(hits):
+        values = [share[at] for share in shares.values()]
+        axes.plot(list(shares), values, marker=figure.marker(at), ms=5, color=figure.colour(at), clip_on=False)
+        name = f"{hit.rank}  {snippet(hit.chunk.id, ID_CHARACTERS)}"
+        axes.annotate(
+            name,
+            (len(shares) - 1, values[-1]),
+            xytext=(len(shares) - 0.75, ends[at]),
+            fontsize="small",
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": figure.colour(at), "lw": 0.8},
+        )
+    axes.set_ylim(0.0, 1.05)
+    axes.spines[["top", "right"]].set_visible(False)
+    title = f"How the first {len(hits)} hits got their score"
+    label(axes, title, "arm, then stage", "share of the best of them (0..1)")
+    return chart.saved(path)
+
+
+def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: PathOption = None) -> Any:
+    """The decay factor by age in days, one line per half-life, down to the floor."""
+    if not half_lives_hours:
+        raise InputError("no half-life to plot; give hours, for example [24 * 7, 24 * 30]")
+    figure = figures()
+    chart = figure.Chart(6.0, 3.4)
+    axes = chart.add_subplot()
+    age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives_hours), 400)
+    for place, hours in enumerate(half_lives_hours):
+        factors = decay_factors(age, rate=rate_of(hours), floor=floor)
+        style = ("-", "--", ":", "-.")[place % 4]
+        name = f"half-life {hours / HOURS_A_DAY:g} days"
+        axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=figure.colour(place), label=name)
+    axes.axhline(floor, color="#555555", lw=0.8, linestyle=(0, (1, 3)), label=f"floor {floor:g}")
+    axes.set_ylim(0.0, 1.05)
+    label(axes, "What an age leaves of a score", "age (days)", "factor (0..1)")
+    return chart.saved(path)
+
+
+def _stations(hits: Sequence[Hit]) -> dict[str, list[float]]:
+    """The score of each hit by name: each arm at its best variation, then each stage in order."""
+    best = [best_signals(hit) for hit in hits]
+    arms = dict.fromkeys(arm for signals in best for arm in signals)
+    found = {arm_word(arm): [one[arm].score if arm in one else 0.0 for one in best] for arm in arms}
+    stages = dict.fromkeys(stage for hit in hits for stage in hit.stages)
+    return {**found, **{stage: [hit.stages.get(stage, 0.0) for hit in hits] for stage in stages}}
+
+
+def _shares(scores: Sequence[float]) -> list[float]:
+    """Each score as a share of the largest; a score below 0, as a cosine may be, counts as 0."""
+    top = max(scores)
+    return [max(0.0, score) / top if top > 0 else 0.0 for score in scores]
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Heights moved apart: in the same order, none below 0, at least `NAME_GAP` between two."""
+    placed, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
+    for above, below in pairwise(order):
+        placed[below] = min(placed[below], placed[above] - NAME_GAP)
+    least = 0.0
+    for at in reversed(order):
+        placed[at] = max(placed[at], least)
+        least = placed[at] + NAME_GAP
+    return placed

@@ -6,6 +6,7 @@ k1 and b, fusion weights, neighbour shares, decay, routing.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,6 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.evaluation.datasets import Dataset, by_set
 from umi_common.evaluation.metrics import check_metric, score_rankings
-from umi_common.evaluation.settings import changed, write_toml
-from umi_common.evaluation.splits import split_by_group
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import UmiSystem, open_system
 from umi_common.progress import progress_bar
@@ -196,3 +195,92 @@ def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Ite
 
 def _drawn(choices: Sequence[Any] | Between, rng: random.Random) -> Any:
     return rng.uniform(choices.low, choices.high) if isinstance(choices, Between) else rng.choice(list(choices))
+
+
+def changed(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
+    """The configuration with "stage.field" settings replaced.
+
+    Raises:
+        ConfigError: If a name is not of that form or unknown, or a value is out of range.
+    """
+    stages: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        stage, dot, field = name.partition(".")
+        if not dot or stage not in UmiConfig.model_fields:
+            raise ConfigError(
+                f"{name!r} is no setting; expected stage.field, stage one of {', '.join(UmiConfig.model_fields)}"
+            )
+        stages.setdefault(stage, {})[field] = value
+    return config.replaced(**stages)
+
+
+def write_toml(config: UmiConfig, path: Path, note: str) -> None:
+    """Every field that differs from its default, a table a stage, under a comment.
+
+    Raises:
+        ConfigError: If a field was set to None and its default is not: TOML has no null.
+    """
+    blocks = [f"# {note}"]
+    defaults = UmiConfig()
+    for stage in UmiConfig.model_fields:
+        values, usual = getattr(config, stage).model_dump(), getattr(defaults, stage).model_dump()
+        lines = [f"{field} = {_toml(stage, field, value)}" for field, value in values.items() if value != usual[field]]
+        if lines:
+            blocks.append("\n".join([f"[{stage}]", *lines]))
+    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+
+
+def _toml(stage: str, field: str, value: Any) -> str:
+    if value is None:
+        raise ConfigError(f"{stage}.{field} is None, which a TOML file cannot say; set it in code")
+    if isinstance(value, (frozenset, set)):
+        value = sorted(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml(stage, field, item) for item in value)}]"
+    if isinstance(value, str):  # a JSON string is a TOML basic string, but for DEL
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value) if isinstance(value, bool) else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Datasets to learn from, and others to be judged on."""
+
+    train: tuple[Dataset, ...]
+    test: tuple[Dataset, ...]
+
+
+def split_by_group(datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0) -> Split:
+    """Each set's groups dealt to train and test; a set of one group has its queries dealt instead.
+
+    Args:
+        datasets: Any number of sets.
+        test_share: Share of each set's groups (or queries) that go to test, between 0 and 1; at least one to each side.
+        seed: Same seed, same split.
+
+    Raises:
+        ConfigError: If the share is out of range or a set has only one group with only one query.
+    """
+    if not 0.0 < test_share < 1.0:
+        raise ConfigError(f"test_share {test_share}; expected a share between 0 and 1")
+    train, test = list[Dataset](), list[Dataset]()
+    for name, parts in by_set(datasets).items():
+        rng = random.Random(f"{seed}/{name}")  # a set's split does not depend on the sets beside it
+        if len(parts) > 1:
+            held = _sampled(range(len(parts)), test_share, rng)
+            train += [part for place, part in enumerate(parts) if place not in held]
+            test += [part for place, part in enumerate(parts) if place in held]
+            continue
+        (whole,) = parts
+        asked = whole.judged
+        if len(asked) < 2:
+            raise ConfigError(f"{name} has {len(asked)} judged queries in one group; splitting needs at least two")
+        held = _sampled(range(len(asked)), test_share, rng)
+        train.append(whole.with_queries([query.id for place, query in enumerate(asked) if place not in held]))
+        test.append(whole.with_queries([query.id for place, query in enumerate(asked) if place in held]))
+    return Split(tuple(train), tuple(test))
+
+
+def _sampled(places: Sequence[int], share: float, rng: random.Random) -> set[int]:
+    count = min(max(1, round(share * len(places))), len(places) - 1)
+    return set(rng.sample(places, count))

@@ -1,7 +1,18 @@
-"""One result for people: why each hit is there, as a line, a table, HTML for a notebook, a page, or a data frame."""
+"""Explanations of a search result: why each hit is there.
 
-from umi_common.explain.frame import to_frame
-from umi_common.explain.notebook import to_html
+In: a `SearchResult`. Out: text, HTML, a page, a data frame.
+
+    reasons    the arms and stages that gave a hit its rank, as data and words
+    marking    the query's words in a text
+    texts      texts made safe to show: controls visible, HTML escaped
+    terminal   as plain text
+    notebook   as an HTML fragment; as a data frame
+    page       as a standalone HTML page; page.css and page.js belong to it
+    bars       HTML that notebook and page share
+    flow       the picture of ranks on the page
+"""
+
+from umi_common.explain.notebook import to_frame, to_html
 from umi_common.explain.page import to_page
 from umi_common.explain.reasons import reasons
 from umi_common.explain.terminal import to_text

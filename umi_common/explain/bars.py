@@ -1,4 +1,4 @@
-"""What the notebook's table and the page share: bars of scores, the way of a hit, losses."""
+"""HTML that the notebook's table and the page share: bars of scores, ranks of a hit, losses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from umi_common.explain.texts import plain
 from umi_common.types import Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
-"""Okabe and Ito's, told apart under every colour blindness; the page sets lighter ones on dark ground."""
+"""Okabe and Ito's, which differ under every colour blindness; the page sets lighter ones on a dark ground."""
 OTHER_COLOUR = "var(--umi-other,#009e73)"
 
 
 def largest_scores(result: SearchResult) -> dict[str, float]:
-    """By arm, the largest raw score among the hits: what its bars are measured against."""
+    """The largest raw score of each arm among the hits: the full length of its bars."""
     largest: dict[str, float] = {}
     for hit in result:
         for arm, signal in best_signals(hit).items():
@@ -23,13 +23,13 @@ def largest_scores(result: SearchResult) -> dict[str, float]:
 
 
 def bar(share: float, colour: str) -> str:
-    """A bar of 0..1 of its box; what it shows is said beside it in words."""
+    """A bar that fills `share` (0..1) of its box. Hidden from screen readers: the value stands beside it."""
     width = 100 * max(0.0, min(1.0, share))
     return f"<span class='umi-bar' aria-hidden='true'><i style='width:{width:.0f}%;background:{colour}'></i></span>"
 
 
 def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
-    """One line an arm: its bar, the rank, the raw score."""
+    """One line per arm: its bar, the rank, the raw score."""
     lines = []
     for arm, signal in best_signals(hit).items():
         top = largest.get(arm, 0.0)
@@ -41,13 +41,13 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
     return "".join(lines)
 
 
-def way(steps: list[Step]) -> str:
-    """`words #3 → meaning – → fused #2 → final #1`."""
+def rank_path(steps: list[Step]) -> str:
+    """The ranks of a hit in one line: `words #3 → meaning – → fused #2 → final #1`."""
     return " → ".join(f"{plain(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
 
 
 def losses(result: SearchResult) -> str:
-    """What failed on the way; empty where nothing did."""
+    """The failed parts of the search; empty where nothing failed."""
     return "".join(
         f"<p class='umi-lost'>Without <b>{plain(loss.part)}</b>: {plain(loss.reason)}; {plain(loss.consequence)}</p>"
         for loss in result.degraded
@@ -55,7 +55,7 @@ def losses(result: SearchResult) -> str:
 
 
 def left_out(suppressed: Suppressed) -> str:
-    """One chunk that would have been a hit, and why it is not."""
+    """One chunk that was left out, and why."""
     by = f", in its place {plain(suppressed.by)}" if suppressed.by is not None else ""
     score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
     return f"<li><b>{plain(suppressed.id)}</b>{score}: {plain(suppressed.reason)}{by}</li>"

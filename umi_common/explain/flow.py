@@ -1,6 +1,7 @@
-"""The rank-flow picture: a line for each hit through its ranks in the arms and after the stages. Inline SVG.
+"""The rank-flow picture, as inline SVG: one line per hit through its ranks in the arms and after the stages.
 
-A rank among the shown hits has that row; deeper ranks follow below a rule, in order; "not in its list" comes last.
+A rank up to the number of shown hits has the row of that number. Deeper ranks follow below a rule, in order; the row of
+"not in its list" comes last.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from umi_common.explain.texts import plain, snippet
 from umi_common.types import Hit, SearchResult
 
 HITS_SHOWN = 20
-"""More lines than that are a tangle; the table holds the rest."""
+"""Most lines in the picture, so that they stay apart; the table holds all hits."""
 COLUMN, ROW = 92, 26
 LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12
 """Room in px: before the first column, above the first row, right of the last column, below the last row."""
@@ -44,7 +45,7 @@ def flow_picture(result: SearchResult) -> str:
 
 
 def flow_table(result: SearchResult) -> str:
-    """The same ranks in words, for readers of any kind."""
+    """The same ranks as a table, which screen readers can read, too."""
     ways = steps(result)
     if not ways:
         return ""

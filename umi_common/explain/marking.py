@@ -1,4 +1,4 @@
-"""The query's words in a text: those the store's analyzer equates with them, and those written the same."""
+"""Mark the query's words in a text: words with the same term in the store's analyzer, and words spelled the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from umi_common.types import SearchResult
 
 EXCERPT_CHARACTERS = 320
 LEAD_CHARACTERS = 60
-"""What an excerpt shows before the first word of the query."""
+"""Characters of an excerpt before the first word of the query."""
 FUNCTION_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -22,42 +22,42 @@ FUNCTION_WORDS = frozenset(
         "will with you your",
     )
 )
-"""Found everywhere in English; marking them hides the words that decide."""
+"""English words that occur in most texts. They are not marked, so that the other words stand out."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _PART = re.compile(r"[^\W_]+")
 
-Span = tuple[int, int]
+CharRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWords:
-    """What is marked: words of the query and its variations, without function words where others are left."""
+    """The words to mark: those of the query and its variations, without function words unless it has no others."""
 
     typed: frozenset[str]
-    """As they were written, in lower case."""
+    """As the query spells them, in lower case."""
     terms: frozenset[str]
-    """What the analyzer makes of them."""
+    """Their terms in the analyzer."""
     terms_of: Callable[[str], Sequence[str]]
 
     @classmethod
     def of(cls, result: SearchResult) -> QueryWords:
-        """Those of a result, by its own `terms_of`; where it has none, by lower case alone."""
+        """The words of a result's query; the terms come from `result.terms_of`, else from lower case."""
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
         typed, terms = frozenset(_lowered(text)), frozenset(terms_of(text))
         telling = terms.difference(terms_of(" ".join(FUNCTION_WORDS)))
         return cls(typed - FUNCTION_WORDS or typed, telling or terms, terms_of)
 
-    def spans(self, text: str) -> Iterator[Span]:
-        """Where they stand in `text`; rising, none overlapping."""
+    def spans(self, text: str) -> Iterator[CharRange]:
+        """[start, end) of each word to mark in `text`; rising, not overlapping."""
         for token in _TOKEN.finditer(text):
             for start, end in self._spans_in(token[0]):
                 yield token.start() + start, token.start() + end
 
-    def _spans_in(self, token: str) -> Iterator[Span]:
-        """In what stands between white space: its words, or the whole of it where only that is a term, as `C++` is."""
+    def _spans_in(self, token: str) -> Iterator[CharRange]:
+        """Ranges in a token between white space: its words, or all of it where only the token is a term, as `C++`."""
         found = self.terms.intersection(self.terms_of(token))
         words = list(_pieces(_WORD, token))
         spans = [span for start, end in words for span in self._spans_of(token[start:end], start, found)]
@@ -65,8 +65,8 @@ class QueryWords:
             spans = [(words[0][0], words[-1][1])]
         return iter(spans)
 
-    def _spans_of(self, word: str, start: int, found: frozenset[str]) -> list[Span]:
-        """Of a word: all of it, or those of its parts that hold a term, as in `wait_for`."""
+    def _spans_of(self, word: str, start: int, found: frozenset[str]) -> list[CharRange]:
+        """Ranges in a word: all of it, or the parts of it that are terms, as in `wait_for`."""
         whole = [(start, start + len(word))]
         if word.lower() in self.typed:
             return whole
@@ -83,15 +83,15 @@ def _lowered(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[Span]:
-    """Where the pattern matches; marks that combine with letters count as letters, which `re` knows nothing of."""
+def _pieces(pattern: re.Pattern[str], token: str) -> Iterator[CharRange]:
+    """Ranges of the pattern's matches. Combining marks count as letters, which `re` alone does not do."""
     if not token.isascii():
         token = "".join("x" if unicodedata.category(char)[0] == "M" else char for char in token)
     return (piece.span() for piece in pattern.finditer(token))
 
 
-def _stretches(word: str, terms: frozenset[str]) -> list[Span]:
-    """What the terms cover of a run without spaces, whose terms are parts of it: 東京 of 昨日東京で."""
+def _stretches(word: str, terms: frozenset[str]) -> list[CharRange]:
+    """Ranges that the terms cover in a word written without spaces: 東京 in 昨日東京で."""
     covered = bytearray(b" " * len(word))
     for term in terms:
         at = word.find(term)
@@ -108,7 +108,7 @@ def marked(
     around: tuple[str, str] = ("<mark>", "</mark>"),
     written: Callable[[str], str] = escape,
 ) -> str:
-    """The text with the query's words between the two of `around`; all of it as `written` writes it: escaped HTML."""
+    """The text, escaped by `written`, with each word of the query between the two strings of `around`."""
     shown = visible(text)
     pieces, at = [], 0
     for start, end in words.spans(shown):
@@ -118,7 +118,7 @@ def marked(
 
 
 def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
-    """At most `characters` of a text on one line, beginning a little before the query's first word."""
+    """At most `characters` of a text in one line, from shortly before the query's first word."""
     line = " ".join(text.split())
     if len(line) <= characters:
         return line

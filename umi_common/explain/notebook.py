@@ -1,10 +1,12 @@
-"""A result as the last line of a notebook's cell: a table that takes the notebook's own colours, light or dark."""
+"""A result in a notebook: an HTML table in the notebook's own colours, light or dark; a data frame."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out, losses, way
+from umi_common.errors import MissingExtra
+from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out, losses, rank_path
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, steps
 from umi_common.explain.texts import place, plain
@@ -20,6 +22,8 @@ STYLE = """
 .umi-bar i{display:block;height:100%;border-radius:2px}
 .umi mark{background:#f5c51866;color:inherit;border-radius:2px}
 .umi-lost{border-left:4px solid #d55e00;padding-left:.6rem;margin:.3rem 0}
+
+
 @media(max-width:40rem){
 .umi table{min-width:0}.umi thead{display:none}.umi-arm{white-space:normal}
 .umi tr{display:grid;grid-template-columns:2.2rem 1fr;border-bottom:1px solid #8885}
@@ -30,11 +34,10 @@ BAR_COLOUR = "currentColor"
 
 
 def to_html(result: SearchResult) -> str:
-    """A fragment without script: hits with a bar for each arm, their way, what was lost and left out. All escaped."""
+    """An HTML fragment without script: hits with bars and ranks, failed parts, chunks left out; texts escaped."""
     words, largest = QueryWords.of(result), largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
-    ways = steps(result)
-    rows = "".join(_row(hit, way, top, largest, words) for hit, way in zip(result, ways, strict=True))
+    rows = "".join(_row(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
     head = (
         "<tr><th scope='col'>#</th><th scope='col'>score</th><th scope='col'>arms</th><th scope='col'>chunk</th></tr>"
     )
@@ -48,7 +51,7 @@ def to_html(result: SearchResult) -> str:
     )
 
 
-def _row(hit: Hit, way_of_hit: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
+def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
     where = " · ".join(f"<bdi>{plain(fact)}</bdi>" for fact in place(hit.chunk))
     share = hit.score / top if top > 0 else 0.0
     return (
@@ -56,7 +59,7 @@ def _row(hit: Hit, way_of_hit: list[Step], top: float, largest: Mapping[str, flo
         f"<td>{arm_bars(hit, largest)}</td>"
         f"<td><b>{plain(hit.chunk.id)}</b> <span class='umi-why'>{where}</span>"
         f"<p dir='auto'>{marked(excerpt(hit.chunk.text, words), words)}</p>"
-        f"<div class='umi-why'>{way(way_of_hit)}</div></td></tr>"
+        f"<div class='umi-why'>{rank_path(path)}</div></td></tr>"
     )
 
 
@@ -65,3 +68,26 @@ def _left_out(result: SearchResult) -> str:
         return ""
     items = "".join(map(left_out, result.suppressed))
     return f"<details><summary>left out: {len(result.suppressed)}</summary><ul>{items}</ul></details>"
+
+
+def to_frame(result: SearchResult) -> Any:
+    """A pandas DataFrame, one row per hit: rank, id, score, source, event_time, arm ranks and scores, stages, text.
+
+    Raises:
+        MissingExtra: Without pandas.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtra("pandas", "notebooks") from error
+    rows = []
+    for hit in result:
+        row: dict[str, Any] = {"rank": hit.rank, "id": hit.chunk.id, "score": hit.score}
+        row.update(source=hit.chunk.source, event_time=hit.chunk.event_time)
+        for signal in hit.signals:
+            row[f"{signal.arm}_rank_{signal.variation}"] = signal.rank
+            row[f"{signal.arm}_score_{signal.variation}"] = signal.score
+        row.update({f"after_{name}": score for name, score in hit.stages.items()})
+        row["text"] = hit.chunk.text
+        rows.append(row)
+    return pandas.DataFrame(rows)

@@ -1,30 +1,40 @@
-"""The page about one result: it stands alone, asks no network, and runs only its own script."""
+"""The page about one result: one file that loads nothing and runs only its own script.
+
+Each section is a function from a result to HTML; empty where there is nothing to show.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from umi_common.context.parts import AssembledContext
-from umi_common.explain import sections
-from umi_common.explain.bars import losses
-from umi_common.explain.marking import QueryWords
-from umi_common.explain.texts import plain
-from umi_common.types import SearchResult
+from umi_common.context.budget import AssembledContext, ContextPart
+from umi_common.explain import bars
+from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
+from umi_common.explain.marking import QueryWords, excerpt, marked
+from umi_common.explain.reasons import MEASURES, Step, arm_word, decided, steps
+from umi_common.explain.texts import place, plain
+from umi_common.types import Hit, SearchResult, Signal
+
+EXCERPT_CHARACTERS = 600
+FOUND_DEPTH = 10
+"""A query counts as having found a hit that an arm ranks at most here; arms rank hundreds."""
+TIME_COLOUR = bars.OTHER_COLOUR
 
 
 def to_page(
     result: SearchResult, path: str | os.PathLike[str] | None = None, *, context: AssembledContext | None = None
 ) -> str:
-    """A standalone HTML page about a result; every text in it is escaped, and the policy it carries bars other scripts.
+    """A standalone HTML page about a result. Every text is escaped, and its content security policy bars other scripts.
 
     Args:
-        path: Also written there, as UTF-8.
-        context: What was packed from the result; shown with a bar of tokens for each part.
+        path: Where the page is also written, as UTF-8; None: nowhere.
+        context: The context assembled from the result, shown with a bar of tokens for each part; None: not shown.
     """
     style, script = _asset("page.css"), _asset("page.js")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -49,12 +59,186 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
         f"<header><p class='brand'>umi: why these hits</p><h1 dir='auto'>{plain(result.query)}</h1>"
-        f"<p class='facts'>{' · '.join(facts)}</p>{losses(result)}</header><main>"
-        f"{sections.hits(result, words)}{sections.flow(result)}{sections.searched(result)}{sections.times(result)}"
-        f"{sections.packed(context, words)}{sections.left_out(result)}</main>"
+        f"<p class='facts'>{' · '.join(facts)}</p>{bars.losses(result)}</header><main>"
+        f"{_hits_section(result, words)}{_flow_section(result)}{_searched_section(result)}{_times_section(result)}"
+        f"{_packed_section(context, words)}{_left_out_section(result)}</main>"
     )
 
 
 @lru_cache(maxsize=2)
 def _asset(name: str) -> str:
     return files("umi_common.explain").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hits_section(result: SearchResult, words: QueryWords) -> str:
+    """Every hit, and a box that filters them."""
+    largest = bars.largest_scores(result)
+    top = max((hit.score for hit in result), default=0.0)
+    items = "".join(_hit(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
+    found = f"<ol class='hits'>{items}</ol>" if items else "<p>No hits.</p>"
+    return (
+        "<section id='hits' aria-labelledby='hits-head' tabindex='-1'><h2 id='hits-head'>Hits</h2>"
+        "<form role='search'><label for='filter'>Filter</label>"
+        "<input id='filter' type='search' autocomplete='off' spellcheck='false' aria-describedby='keys'>"
+        f"<output id='shown' for='filter' aria-live='polite'>{len(result)} of {len(result)}</output></form>"
+        "<p id='keys' class='why'><kbd>/</kbd> filter, <kbd>Esc</kbd> clear, <kbd>j</kbd> <kbd>k</kbd> next and "
+        f"previous hit</p>{found}</section>"
+    )
+
+
+def _hit(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
+    chunk = hit.chunk
+    share = hit.score / top if top > 0 else 0.0
+    where = " · ".join(f"<bdi>{plain(fact)}</bdi>" for fact in place(chunk))
+    return (
+        f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
+        f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
+        f"<bdi>{plain(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
+        f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
+        f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
+        f"<p class='why'>{bars.rank_path(path)}</p>{_numbers(hit)}</article></li>"
+    )
+
+
+def _text(text: str, words: QueryWords) -> str:
+    if len(text) <= EXCERPT_CHARACTERS:
+        return f"<p class='text' dir='auto'>{marked(text, words)}</p>"
+    shown = f"<p class='text' dir='auto'>{marked(excerpt(text, words, EXCERPT_CHARACTERS), words)}</p>"
+    return (
+        f"{shown}<details class='whole'><summary>Whole text, {len(text):,} characters</summary>"
+        f"<p class='text' dir='auto'>{marked(text, words)}</p></details>"
+    )
+
+
+def _numbers(hit: Hit) -> str:
+    """Metadata, each arm's score and rank for each variation, and the score after each stage."""
+    metadata = "".join(
+        f"<tr><th scope='row'>{plain(key)}</th><td>{plain(str(value))}</td></tr>"
+        for key, value in hit.chunk.metadata.items()
+    )
+    signals = "".join(_signal(signal) for signal in hit.signals)
+    stages = "".join(
+        f"<tr><th scope='row'>after {plain(name)}</th><td>{score:.4f}</td></tr>" for name, score in hit.stages.items()
+    )
+    if not metadata + signals + stages:
+        return ""
+    tables = _table("Scores", signals + stages) + _table("Metadata", metadata)
+    return f"<details><summary>All numbers</summary>{tables}</details>"
+
+
+def _signal(signal: Signal) -> str:
+    asked = "the query" if signal.variation == 0 else f"variation {signal.variation}"
+    rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
+    measure = MEASURES.get(signal.arm, "score")
+    return (
+        f"<tr><th scope='row'>{plain(arm_word(signal.arm))}, {asked}</th>"
+        f"<td>{measure} {signal.score:.4f}, {rank}</td></tr>"
+    )
+
+
+def _table(caption: str, rows: str) -> str:
+    return f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def _flow_section(result: SearchResult) -> str:
+    """The picture of ranks and its table."""
+    picture = flow_picture(result)
+    if not picture:
+        return ""
+    some = f"<p class='why'>The first {HITS_SHOWN}; the table holds all.</p>" if len(result) > HITS_SHOWN else ""
+    return (
+        "<section aria-labelledby='flow-head'><h2 id='flow-head'>How each hit got its rank</h2>"
+        f"{some}<div class='scroll' tabindex='0' role='region' aria-label='Rank flow'>{picture}</div>"
+        "<details><summary>The ranks as a table</summary>"
+        f"<div class='scroll' tabindex='0' role='region' aria-label='Ranks'>{flow_table(result)}</div></details>"
+        "</section>"
+    )
+
+
+def _searched_section(result: SearchResult) -> str:
+    """The query and its variations, and which hits each of them found."""
+    texts = (result.query, *result.query_variations)
+    found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
+    rows = "".join(_searched(texts[at], at, found, result) for at in range(len(texts)))
+    heads = "".join(
+        f"<th scope='col'>{head}</th>" for head in ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
+    )
+    return (
+        "<section aria-labelledby='searched-head'><h2 id='searched-head'>What was searched, and what it found</h2>"
+        f"<div class='scroll' tabindex='0' role='region' aria-label='Searches'><table><thead><tr>{heads}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _finds(hit: Hit, variation: int) -> bool:
+    return any(
+        signal.variation == variation and signal.rank is not None and signal.rank <= FOUND_DEPTH
+        for signal in hit.signals
+    )
+
+
+def _searched(text: str, at: int, found: list[set[int]], result: SearchResult) -> str:
+    others: set[int] = set().union(*found[:at], *found[at + 1 :])
+    kind = "the query" if at == 0 else f"variation {at}"
+    return (
+        f"<tr><th scope='row'><span class='why'>{kind}</span><br><bdi>{plain(text)}</bdi></th>"
+        f"<td>{_links(sorted(found[at]))}</td><td>{_links(sorted(found[at] - others))}</td></tr>"
+    )
+
+
+def _links(ranks: Iterable[int]) -> str:
+    return ", ".join(f"<a href='#hit-{rank}'>#{rank}</a>" for rank in ranks) or "–"
+
+
+def _times_section(result: SearchResult) -> str:
+    """The time of each stage and what it decided."""
+    longest = max((stage.milliseconds for stage in result.trace), default=0.0)
+    rows = "".join(
+        f"<tr><th scope='row'>{plain(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
+        f"{bars.bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
+        f"<td>{plain(decided(stage))}</td></tr>"
+        for stage in result.trace
+    )
+    heads = "".join(f"<th scope='col'>{head}</th>" for head in ("stage", "time", "what it decided"))
+    return (
+        "<section aria-labelledby='times-head'><h2 id='times-head'>Where the time went</h2>"
+        f"<div class='scroll' tabindex='0' role='region' aria-label='Stages'><table><caption>"
+        f"{result.trace.milliseconds:.1f} ms in all</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+        "</table></div></section>"
+        if rows
+        else ""
+    )
+
+
+def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
+    """The context with a bar of tokens for each part."""
+    if context is None:
+        return ""
+    stats = context.stats
+    items = "".join(_part(part, stats.budget, words) for part in context)
+    dropped = "".join(f"<li><b>{plain(gone.id)}</b>: {plain(gone.reason)}</li>" for gone in stats.dropped)
+    rest = f"<details><summary>Not in it: {len(stats.dropped)}</summary><ul>{dropped}</ul></details>" if dropped else ""
+    about = "about " if stats.approximate else ""
+    return (
+        "<section aria-labelledby='packed-head'><h2 id='packed-head'>The context for the prompt</h2>"
+        f"<p class='facts'>{about}{stats.tokens} of {stats.budget} tokens, {stats.sources} sources, "
+        f"{len(context)} parts</p><ol class='parts'>{items}</ol>{rest}</section>"
+    )
+
+
+def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
+    name = plain(part.source if part.source is not None else part.ids[0])
+    cut = ", cut short" if part.trimmed else ""
+    return (
+        f"<li><div class='umi-arm'>{bars.bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
+        f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{plain(part.reason)}</span>"
+        f"{_text(part.text, words)}</li>"
+    )
+
+
+def _left_out_section(result: SearchResult) -> str:
+    """Chunks that were left out, and why."""
+    if not result.suppressed:
+        return ""
+    items = "".join(map(bars.left_out, result.suppressed))
+    return f"<section aria-labelledby='out-head'><h2 id='out-head'>Left out, and why</h2><ul>{items}</ul></section>"

@@ -1,4 +1,4 @@
-"""Why a hit is where it is: what each arm said of it, and where each stage moved it."""
+"""Why a hit has its rank: its rank and score in each arm, and its rank after each stage."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from umi_common.types import Hit, Signal, Stage
 
 ARM_WORDS = {"lexical": "words", "dense": "meaning"}
-"""What a reader who knows no IR calls the arms."""
+"""Plain names of the arms for readers who do not know retrieval."""
 MEASURES = {"lexical": "BM25", "dense": "cosine"}
 FINAL = "final"
 
 
 class Step(NamedTuple):
-    """One station on a hit's way, and its rank there."""
+    """A hit's rank in an arm or after a stage."""
 
     name: str
     rank: int | None
@@ -22,12 +22,12 @@ class Step(NamedTuple):
 
 
 def arm_word(arm: str) -> str:
-    """ "words" for lexical, "meaning" for dense, else its own name."""
+    """The plain name of an arm: "words" for lexical, "meaning" for dense, else its own name."""
     return ARM_WORDS.get(arm, arm)
 
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
-    """What each arm said of the hit where it ranked it best over the query variations; arms in their own order."""
+    """Each arm's signal for the query variation under which it ranked the hit best; arms in the hit's order."""
     best: dict[str, Signal] = {}
     for signal in hit.signals:
         known = best.get(signal.arm)
@@ -41,7 +41,7 @@ def _order(signal: Signal) -> tuple[float, float, int]:
 
 
 def reasons(hit: Hit) -> list[str]:
-    """Why a hit is where it is, strongest arm first: `["words #1 (BM25 9.31)", "meaning #4 (cosine 0.52)"]`."""
+    """Why a hit has its rank, the best arm first: `["words #1 (BM25 9.31)", "meaning #4 (cosine 0.52)"]`."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
     lines = []
     for signal in sorted(found, key=lambda s: (_order(s)[0], s.arm)):
@@ -53,14 +53,14 @@ def reasons(hit: Hit) -> list[str]:
 
 
 def _moves(hit: Hit) -> list[str]:
-    """Where a stage moved the hit: `neighbours #12 → #3`."""
+    """The stages that changed the hit's rank: `neighbours #12 → #3`."""
     names, ranks = list(hit.ranks), list(hit.ranks.values())
     pairs = zip(names[1:], ranks, ranks[1:], strict=False)
     return [f"{name} #{before} → #{after}" for name, before, after in pairs if before != after]
 
 
 def steps(hits: Iterable[Hit]) -> list[list[Step]]:
-    """The way of every hit through the same stations: each arm, each stage that ran, the final rank."""
+    """Each hit's ranks: in each arm, after each stage that ran, and the final one. The same columns for all hits."""
     hits = list(hits)
     arms = list(dict.fromkeys(signal.arm for hit in hits for signal in hit.signals))
     stages = list(dict.fromkeys(name for hit in hits for name in hit.ranks))

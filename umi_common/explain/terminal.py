@@ -1,4 +1,4 @@
-"""A result in a terminal: the plain twin of the notebook's table and, in full, of the page."""
+"""A result as plain text for a terminal: short like the notebook's table, or in full like the page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NO_EMPHASIS = ("", "")
 
 
 def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, full: bool = False) -> str:
-    """Hits with reasons, three lines a hit; nothing in a text can steer the terminal.
+    """Three lines per hit, with reasons. Control characters in texts are written out, so none reaches the terminal.
 
     Args:
-        emphasis: What stands before and after the query's words.
-        full: Also each hit's ranks from stage to stage, what was left out and why, and what each stage decided.
+        emphasis: The strings before and after each word of the query.
+        full: Also each hit's ranks after each stage, the chunks left out and why, and what each stage decided.
     """
     words = QueryWords.of(result)
     lines = [f"{len(result)} hits, {result.mode}, {result.trace.milliseconds:.1f} ms"]

@@ -1,4 +1,4 @@
-"""Texts of strangers on a screen: nothing in them acts, everything in them can be seen."""
+"""Untrusted texts made safe to show: control characters are written out, HTML is escaped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from umi_common.types import Chunk
 SNIPPET_CHARACTERS = 160
 SECTION_CHARACTERS = 60
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Terminal escapes, other controls, and what turns the direction of the text after it."""
+"""Terminal escapes, other control characters, and characters that change the direction of the text after them."""
 
 
 def visible(text: str) -> str:
@@ -19,17 +19,17 @@ def visible(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text as HTML; all of it escaped."""
+    """The text as escaped HTML, control characters written out."""
     return escape(visible(text))
 
 
 def one_line(text: str) -> str:
-    """The text on one line, nothing in it acting."""
+    """The text in one line, control characters written out."""
     return visible(" ".join(text.split()))
 
 
 def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
-    """The text on one line, cut at a word to at most `characters` and an ellipsis."""
+    """The text in one line, cut after a word to at most `characters` and an ellipsis."""
     line = " ".join(text.split())
     if len(line) <= characters:
         return line
@@ -38,7 +38,7 @@ def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
 
 
 def place(chunk: Chunk) -> list[str]:
-    """Where a chunk stands in the world: source and position where its id does not tell, page, section, time."""
+    """Facts about a chunk's origin: source and position unless its id begins with the source, page, section, time."""
     facts = []
     if chunk.source is not None and not _names(chunk.id, chunk.source):
         facts.append(chunk.source)

@@ -2,8 +2,7 @@
 
 In: a text. Out: a number >= 0.
 
-    counter       the counter for a model, an encoding, a tokenizer or a function
+    counter       the counter for a model, an encoding, a tokenizer or a function; an estimate where none is there
     tokenizers    tokenizers of models as counters
     encodings     tiktoken's encodings, where their files are cached
-    approximate   an estimate where no tokenizer can be had
 """

@@ -1,4 +1,4 @@
-"""Tokenizers of the field, told apart by what they offer: each becomes a function from a text to a number."""
+"""A tokenizer of any library as a function from a text to its number of tokens, recognised by its methods."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def tokens_by(spec: Any) -> Callable[[str], int]:
     )
 
 
-def named(spec: Any) -> str:
-    """A short name for the account: the object's own where it has one, else its type or function."""
+def name_of(spec: Any) -> str:
+    """A short name for `ContextStats.counter`: the object's own, else that of its type or function."""
     for attribute in ("name", "name_or_path", "__qualname__"):
         name = getattr(spec, attribute, None)
         if isinstance(name, str) and name:
@@ -45,7 +45,7 @@ def named(spec: Any) -> str:
 
 
 def _without_truncation(tokenizer: Any) -> Any:
-    """A copy of a `tokenizers.Tokenizer` that is set to cut or pad, because it would miscount; others as they are."""
+    """A copy that neither truncates nor pads, of a `tokenizers.Tokenizer` that does; any other tokenizer itself."""
     if getattr(tokenizer, "truncation", None) is None and getattr(tokenizer, "padding", None) is None:
         return tokenizer
     if not callable(getattr(tokenizer, "to_str", None)) or not callable(getattr(type(tokenizer), "from_str", None)):
@@ -57,7 +57,7 @@ def _without_truncation(tokenizer: Any) -> Any:
 
 
 def _number(tokens: Any) -> int:
-    """Itself if it is a whole number; the length of a list of tokens, of an Encoding, or of `input_ids`."""
+    """The number itself, or the length of a list of tokens, of an Encoding, or of `input_ids`."""
     if isinstance(tokens, dict) or hasattr(tokens, "input_ids"):
         tokens = tokens["input_ids"] if isinstance(tokens, dict) else tokens.input_ids
     if isinstance(tokens, Sized) and not isinstance(tokens, (str, bytes)):

@@ -5,7 +5,6 @@ In: a query and its history. Out: at most three strings, or what went wrong.
     rewrite   the call: prompt, deadline, retry, breaker, cache
     prompt    the template and what fills it
     reply     the reply as a checked list of strings
-    extract   the list inside whatever the reply wraps it in
     models    LangChain's, LlamaIndex's and plain functions as one protocol
     cache     replies in memory and on the disk
 """

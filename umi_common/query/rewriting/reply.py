@@ -1,11 +1,13 @@
-"""What an LLM wrote to a few short clean strings: strict JSON first, then what models really send.
+"""An LLM's reply to at most a few clean strings: JSON, nearly JSON, or numbered lines, whatever wraps it.
 
-The reply is untrusted text. It is capped before it is parsed, nothing in it is ever more than a string to search for,
-and every step is linear in its length. Which part of a reply holds the list is `extract.py`.
+The reply is untrusted text. Its length is checked before it is parsed, its strings are only ever searched for, every
+step is linear in its length (JSON is tried at most `STARTS_MAX` times), and nesting is limited before a recursive
+parser sees it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -13,7 +15,6 @@ from dataclasses import dataclass
 
 from umi_common.config import RewriteConfig
 from umi_common.errors import InputError
-from umi_common.query.rewriting.extract import quoted_items, strings_of
 
 REPLY_CHARS_MAX = 65_536
 """Three variations need a few hundred; a longer reply is not read at all."""
@@ -33,6 +34,21 @@ _QUOTING = " \t\r\n\"'*_>`"
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s)$")
 _JOINERS = "\u200c\u200d"
 """Zero-width, but part of the spelling in several scripts."""
+
+DEPTH_MAX = 8
+"""Deepest nesting that is handed to the JSON parser; a list of strings needs 2."""
+STARTS_MAX = 8
+"""Places in a reply at which a JSON value is looked for."""
+LINE_CHARS_MAX = 120
+"""Longest line that may be a variation where lines carry no bullet or number."""
+
+_MARK = re.compile(
+    r"\s{0,20}(?:[-*\u2022\u2013\u2014+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)]|\d{1,3}\s*-)\s{1,20}(?=\S)", re.I
+)
+_FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
+_SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
+_QUOTES = "\"'`"
+_STRING_ENDS = frozenset(",]}:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
         return Reply((), "reply repeats the prompt")
     if _is_refusal(answer):
         return Reply((), "refusal")
-    strings = strings_of(answer)
+    strings = _strings_of(answer)
     if strings is None:
         return Reply((), "no list of strings in the reply")
     if len(strings) > STRINGS_MAX:
@@ -88,7 +104,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:
-    seen = {_gist(query), *(_gist(example) for example in quoted_items(config.template))}
+    seen = {_gist(query), *(_gist(example) for example in _quoted_items(config.template))}
     chosen: list[str] = []
     for string in strings:
         variation = _clean(string)
@@ -143,3 +159,139 @@ def _without_echo(text: str, template: str) -> str:
         if len(fixed) >= 20 and fixed in text:
             return text.rpartition(fixed)[2]
     return text
+
+
+def _strings_of(reply: str) -> list[str] | None:
+    """The strings of the list in a reply, in order; None if it holds no list.
+
+    Tried in turn: the whole reply as a JSON array of strings; the answer without thinking and code fences, its first
+    JSON value that holds one list of strings; quoted items after a bracket (single or smart quotes, a trailing comma,
+    a list cut short); lines with bullets or numbers; two to ten short plain lines.
+    """
+    strict = _json_strings(_json(reply.strip()))
+    if strict is not None:
+        return strict
+    answer = _FENCE.sub("", _without_thinking(reply)).strip()
+    for text in dict.fromkeys((answer, answer.translate(_SMART_QUOTES))):
+        found = _first_json_list(text)
+        if found is None:
+            found = _quoted_items(text) or None
+        if found is not None:
+            return found
+    return _lines(answer)
+
+
+def _quoted_items(text: str) -> list[str]:
+    """The quoted items after the first bracket: `['a', "b", ` gives a and b."""
+    start = text.find("[")
+    items: list[str] = []
+    position = start + 1 if start >= 0 else len(text)
+    while position < len(text):
+        char = text[position]
+        if char == "]":
+            break
+        if char not in _QUOTES:
+            position += 1
+            continue
+        end = _closing(text, position)
+        if end is None:
+            break
+        items.append(text[position + 1 : end].replace("\\" + char, char))
+        position = end + 1
+    return items
+
+
+def _closing(text: str, opening: int) -> int | None:
+    """Where the quote at `opening` closes: before a comma or bracket, so that an apostrophe inside does not count."""
+    quote = text[opening]
+    position = text.find(quote, opening + 1)
+    while position >= 0:
+        rest = text[position + 1 : position + 20].lstrip()
+        if text[position - 1] != "\\" and (not rest or rest[0] in _STRING_ENDS):
+            return position
+        position = text.find(quote, position + 1)
+    return None
+
+
+def _without_thinking(reply: str) -> str:
+    """What follows the last </think>; nothing, where the thinking never ended."""
+    _, closed, answer = reply.rpartition("</think>")
+    if closed:
+        return answer
+    return answer.partition("<think>")[0]
+
+
+def _first_json_list(text: str) -> list[str] | None:
+    decoder = json.JSONDecoder(strict=False)  # models put line breaks into strings
+    position = 0
+    for _ in range(STARTS_MAX):
+        start = min((found for found in (text.find("[", position), text.find("{", position)) if found >= 0), default=-1)
+        if start < 0 or _depth(text[start:]) > DEPTH_MAX:
+            return None
+        try:
+            value, position = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            position = start + 1
+            continue
+        strings = _json_strings(value)
+        if strings is not None:
+            return strings
+    return None
+
+
+def _json(text: str) -> object:
+    if _depth(text) > DEPTH_MAX:
+        return None
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _json_strings(value: object) -> list[str] | None:
+    """The strings of a list, or of the one list in an object; a list of one-string objects counts as strings."""
+    if isinstance(value, dict):
+        lists = [item for item in value.values() if isinstance(item, list)]
+        value = lists[0] if len(lists) == 1 else None
+    if not isinstance(value, list):
+        return None
+    strings = [string for item in value for string in _string_of(item)]
+    return strings if strings or not value else None
+
+
+def _string_of(item: object) -> list[str]:
+    if isinstance(item, dict) and len(item) == 1:
+        item = next(iter(item.values()))
+    return [item] if isinstance(item, str) else []
+
+
+def _depth(text: str) -> int:
+    """Deepest run of open brackets; those inside strings count too, which only makes it more careful."""
+    depth = deepest = 0
+    for char in text:
+        if char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth -= 1
+    return deepest
+
+
+def _lines(answer: str) -> list[str] | None:
+    lines = [line for line in answer.splitlines() if line.strip()]
+    marked = [_unquoted(_MARK.sub("", line, count=1)) for line in lines if _MARK.match(line)]
+    if marked:
+        return marked
+    plain = [line.strip() for line in lines if not line.rstrip().endswith(":")]
+    if 2 <= len(plain) <= 10 and all(len(line) <= LINE_CHARS_MAX and line[-1] not in ".!" for line in plain):
+        return [_unquoted(line) for line in plain]
+    return None
+
+
+def _unquoted(line: str) -> str:
+    line = line.strip().translate(_SMART_QUOTES).rstrip(",")
+    for mark in ("**", '"', "'", "`"):
+        if len(line) > 2 * len(mark) and line.startswith(mark) and line.endswith(mark):
+            line = line[len(mark) : -len(mark)]
+    return line.strip()

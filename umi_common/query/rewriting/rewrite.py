@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,10 @@ from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.prompt import build_prompt
 from umi_common.query.rewriting.reply import read_reply
 from umi_common.runtime.breaker import Breaker
+from umi_common.runtime.calls import Body, Call, Failure
 from umi_common.runtime.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
+from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.workers import Threads
 from umi_common.types import Degradation
 
 __all__ = ["Rewrites", "Rewriting", "as_rewriter"]
@@ -43,16 +46,6 @@ class Rewrites:
     """For the trace: model, attempts, milliseconds, breaker state; no query text."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    prompt: str
-    seconds: float
-
-
-_Body = Generator[_Ask, str | Exception, Rewrites]
-"""Asks for a reply, is sent it or the exception that came instead."""
-
-
 class Rewriting:
     """A rewriter with its cache, its breaker and its deadline.
 
@@ -70,7 +63,7 @@ class Rewriting:
 
     breaker: Breaker
     _cache: RewriteCache
-    _threads: Bounded
+    _limiter: Bounded
 
     def __init__(
         self,
@@ -89,7 +82,8 @@ class Rewriting:
         same = previous if previous is not None and _kept_state(previous.config) == _kept_state(self.config) else None
         cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
         self._cache = cache
-        self._threads = Bounded() if same is None else same._threads
+        self._limiter = Bounded() if same is None else same._limiter
+        self._threads = Threads()
         breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
         self.breaker = breaker if same is None else same.breaker
 
@@ -103,44 +97,27 @@ class Rewriting:
         Returns:
             Variations, or none and what failed. Never raises for anything the LLM does.
         """
-        body = self._body(query, history)
-        try:
-            ask = next(body)
-            while True:
-                ask = body.send(self._fetch(ask))
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        finally:
-            body.close()
+        return drive(self._body(query, history), self._threads)
 
     async def avariations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
         """`variations` for an event loop, which it never blocks. Cancelling it cancels the LLM call."""
-        body = self._body(query, history)
-        try:
-            ask = next(body)
-            while True:
-                ask = body.send(await self._afetch(ask))
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        finally:
-            body.close()
+        return await adrive(self._body(query, history), self._threads)
 
-    def _fetch(self, ask: _Ask) -> str | Exception:
-        try:
-            return self._threads.call(lambda: self._llm.complete(ask.prompt), ask.seconds)
-        except Exception as error:  # noqa: BLE001 - whatever the LLM raises costs the variations only
-            return error
-
-    async def _afetch(self, ask: _Ask) -> str | Exception:
+    def _call(self, prompt: str, seconds: float) -> Call:
+        """The LLM's reply to the prompt within `seconds`."""
         acomplete: Callable[[str], Awaitable[str]] | None = getattr(self._llm, "acomplete", None)
-        try:
-            if acomplete is None:
-                return await self._threads.acall(lambda: self._llm.complete(ask.prompt), ask.seconds)
-            return await awaited(acomplete(ask.prompt), ask.seconds)
-        except Exception as error:  # noqa: BLE001 - as above; CancelledError is none and goes up
-            return error
 
-    def _body(self, query: str, history: Sequence[str] | None) -> _Body:
+        def complete() -> str:
+            return self._llm.complete(prompt)
+
+        async def without_blocking() -> str:
+            if acomplete is None:
+                return await self._limiter.acall(complete, seconds)
+            return await awaited(acomplete(prompt), seconds)
+
+        return Call(lambda: self._limiter.call(complete, seconds), without_blocking)
+
+    def _body(self, query: str, history: Sequence[str] | None) -> Body[Rewrites]:
         prompt = build_prompt(self.config.template, query, () if history is None else history)
         kept = self._cache.get(self._model, prompt)
         if kept is not None:
@@ -162,14 +139,14 @@ class Rewriting:
             self.breaker.failed()
         return rewrites
 
-    def _attempts(self, query: str, prompt: str, started: float) -> _Body:
+    def _attempts(self, query: str, prompt: str, started: float) -> Body[Rewrites]:
         fault, attempt = "", 0
         deadline = started + self.config.timeout_seconds
         while attempt <= self.config.retries and self._clock() < deadline:
             attempt += 1
-            outcome = yield _Ask(prompt, deadline - self._clock())
-            if isinstance(outcome, Exception):
-                fault = _named(outcome)
+            (outcome,) = yield (self._call(prompt, deadline - self._clock()),)
+            if isinstance(outcome, Failure):
+                fault = _named(outcome.error)
                 continue
             reply = read_reply(outcome, query=query, config=self.config)
             if reply.fault is None:

@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
-from umi_common.query.time.spans import Period
+from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
     DAY,
     IN,
@@ -28,18 +28,18 @@ from umi_common.query.time.vocabulary import (
 
 @rule(r"(?P<year>\d{4})-(?P<month>[01]\d)-(?P<day>[0-3]\d)")
 @rule(r"(?P<year>\d{4})/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)")
-def _iso_date(match: re.Match[str], now: datetime) -> Period:
+def _iso_date(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.day(now, int(match["year"]), int(match["month"]), int(match["day"]))
 
 
 @rule(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?!-\d)")
-def _iso_month(match: re.Match[str], now: datetime) -> Period:
+def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.month(now, int(match["year"]), int(match["month"]))
 
 
 @rule(rf"(?:the )?{DAY}\s{{0,3}}(?:of )?{MONTH}{OF_YEAR}?")
 @rule(rf"{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
-def _date(match: re.Match[str], now: datetime) -> Period | None:
+def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     month, number = month_number(match["month"]), int(match["day"])
     if match["year"] is not None:
         return spans.day(now, int(match["year"]), month, number)
@@ -58,12 +58,12 @@ def _date(match: re.Match[str], now: datetime) -> Period | None:
     rf"{MONTH} (?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s?(?:-|\u2013|to|through)\s?"
     rf"(?P<last>[0-3]?\d)(?:st|nd|rd|th)?{OF_YEAR}?"
 )
-def _dates(match: re.Match[str], now: datetime) -> Period:
+def _dates(match: re.Match[str], now: datetime) -> CalendarPeriod:
     month = month_number(match["month"])
 
-    def span(year: int) -> Period:
+    def span(year: int) -> CalendarPeriod:
         first, last = (spans.day(now, year, month, int(match[name])) for name in ("day", "last"))
-        return Period(first.start, last.end)
+        return CalendarPeriod(first.start, last.end)
 
     return span(int(match["year"])) if match["year"] else spans.latest(now, span)
 
@@ -71,7 +71,7 @@ def _dates(match: re.Match[str], now: datetime) -> Period:
 @rule(rf"(?:{PART}[\s-]{{1,3}}(?:of )?)?{MONTH}{OF_YEAR}")
 @rule(rf"{PART}(?:[\s-]{{1,3}}| of )(?P<year>){LONG_MONTH}")
 @rule(rf"(?:{IN}|as of )(?P<part>)(?P<year>){LONG_MONTH}")
-def _month(match: re.Match[str], now: datetime) -> Period:
+def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number = month_number(match["month"])
     if match["year"]:
         found = spans.month(now, int(match["year"]), number)
@@ -84,10 +84,10 @@ def _month(match: re.Match[str], now: datetime) -> Period:
     rf"(?:between|from) {LONG_MONTH} (?:and|to|until|till|through) "
     rf"(?P<last>{'|'.join(MONTHS)})(?:\s{{0,3}},?\s{{0,3}}{YEAR})?"
 )
-def _months(match: re.Match[str], now: datetime) -> Period:
+def _months(match: re.Match[str], now: datetime) -> CalendarPeriod:
     first, last = month_number(match["month"]), month_number(match["last"])
 
-    def span(year: int) -> Period:
+    def span(year: int) -> CalendarPeriod:
         """The months that begin in `year`; the last may lie in the next."""
         return spans.months(spans.day(now, year, first, 1).start or now, count=(last - first) % 12 + 1)
 
@@ -97,7 +97,7 @@ def _months(match: re.Match[str], now: datetime) -> Period:
 
 
 @rule(rf"{WHICH} {LONG_MONTH}")
-def _which_month(match: re.Match[str], now: datetime) -> Period:
+def _which_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number, which = month_number(match["month"]), WHICH_OFFSET[match["which"].lower()]
     this_year = spans.month(now, now.year, number)
     if which == 0:
@@ -108,10 +108,10 @@ def _which_month(match: re.Match[str], now: datetime) -> Period:
 
 
 @rule(rf"(?:the )?(?P<nth>{'|'.join(ORDINALS)}|last) week (?:of|in) {LONG_MONTH}{OF_YEAR}?")
-def _week_of_month(match: re.Match[str], now: datetime) -> Period:
+def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number, name = month_number(match["month"]), match["nth"].lower()
 
-    def span(year: int) -> Period:
+    def span(year: int) -> CalendarPeriod:
         whole = spans.month(now, year, number)
         if name == "last" and whole.end is not None:
             return spans.days(whole.end - timedelta(days=7), 7)
@@ -126,13 +126,13 @@ def _week_of_month(match: re.Match[str], now: datetime) -> Period:
     r"(?! (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b|%)"
 )
 @rule(rf"(?P<part>){YEAR}'s")
-def _year(match: re.Match[str], now: datetime) -> Period:
+def _year(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return part_of(spans.years(now, int(match["year"])), match["part"])
 
 
 @rule(r"(?:the|early|mid|late)[\s-]{1,3}(?:19|20)?'?(?P<decade>\d0)'?s")
 @rule(r"(?P<decade>(?:18|19|20)\d0)s")
-def _decade(match: re.Match[str], now: datetime) -> Period | None:
+def _decade(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     digits = re.sub(r"\D", "", match[0])
     if len(digits) == 4:
         return spans.years(now, int(digits), 10)
@@ -143,7 +143,7 @@ def _decade(match: re.Match[str], now: datetime) -> Period | None:
 @rule(rf"q(?P<quarter>[1-4])(?:\s{{0,3}}(?:of )?(?:fy\s?)?{YEAR})")
 @rule(rf"(?P<quarter>{'|'.join(ORDINALS[:4])}) quarter(?: of)?{OF_YEAR}")
 @rule(rf"{IN}q(?P<quarter>[1-4])(?P<year>)")
-def _quarter(match: re.Match[str], now: datetime) -> Period:
+def _quarter(match: re.Match[str], now: datetime) -> CalendarPeriod:
     name = match["quarter"].lower()
     number = int(name) if name.isdigit() else ORDINALS.index(name) + 1
     if match["year"]:
@@ -152,7 +152,7 @@ def _quarter(match: re.Match[str], now: datetime) -> Period:
 
 
 @rule(rf"(?:{WHICH} |(?P<loose>(?:in|during|over|since) the ))?{SEASON}(?: (?:of )?{YEAR})?")
-def _season(match: re.Match[str], now: datetime) -> Period | None:
+def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     name = match["season"].lower()
     if match["year"]:
         return spans.season(now, int(match["year"]), name)

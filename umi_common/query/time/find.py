@@ -1,6 +1,6 @@
 """The time a query means: "last week", "two Fridays ago", "in March 2023", against an injected now.
 
-    prefilter -> rules (dates.py, relative.py) -> ranges (ranges.py) -> dateparser -> kind
+    prefilter -> rules (dates.py, relative.py) -> ranges (ranges.py) -> numeric dates -> kind
 
 A phrase that scopes the record ("what did I say yesterday", "messages from March 2023") is explicit: it may filter.
 Every other is fuzzy, because people tell of Friday's events on Saturday: it may only boost. Of several periods the
@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from umi_common.query.time import dates, relative, spans
-from umi_common.query.time.ranges import Found, joined, operated
-from umi_common.query.time.scope import Kind, kind_of
+from umi_common.query.time.ranges import FoundPeriod, joined, operated
 from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS
 from umi_common.types import TimeRange, as_utc
 
 __all__ = ["When", "find_time"]
 
+TimeKind = Literal["explicit", "fuzzy"]
 RULE_MODULES = (dates, relative)
 """Importing them fills RULES."""
 
@@ -31,7 +33,7 @@ class When:
     """A period that the query names."""
 
     range: TimeRange
-    kind: Kind
+    kind: TimeKind
     """"explicit": the period scopes the record, so it may filter. "fuzzy": it is part of what is asked; boost only."""
     phrase: str
     """The words, as the query has them."""
@@ -43,6 +45,8 @@ class When:
 
 SCANNED_CHARS = 1_000
 """A longer query is a pasted text; only its beginning is read for a time."""
+PIVOT_YEAR = 69
+"""A two-digit year below it is of this century, else of the last, as in `strptime`."""
 _WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
@@ -56,6 +60,25 @@ _NUMERIC = re.compile(
     r"|\d{1,2}/\d{1,2}/(?:(?:19|20)\d\d|\d\d)"
     r"|\d{1,2}-\d{1,2}-(?:19|20)\d\d)(?![\w/-]|\.\d)"
 )
+
+_PREPOSITION = r"(?:in|on|at|of|from|during|since|before|after|until|till|between|by|over|for)"
+_RECORD = (
+    r"(?:messages?|chats?|conversations?|discussions?|notes?|e-?mails?|sessions?|entry|entries|logs?|documents?|files?"
+    r"|posts?|transcripts?|threads?|records?|memories|articles?|reports?|letters?|tweets?|commits?|comments?)"
+)
+_TOLD = (
+    r"(?:sa(?:y|id)|tell|told|mention(?:ed)?|discuss(?:ed)?|talk(?:ed)?|spoke|cha(?:t|tted)|ask(?:ed)?|wr(?:ite|ote|itten)"
+    r"|noted?|record(?:ed)?|log(?:ged)?|sent|send|posted?|dated|created|saved|published)"
+)
+_SCOPE_BEFORE = re.compile(
+    rf"\b(?:{_RECORD}|{_TOLD}(?:\s{{1,3}}(?:me|you|us|him|her|them|it|this|that|about|to|with|of)){{0,3}})"
+    rf"(?:\s{{1,3}}(?:{_PREPOSITION}|dated|sent|written|posted|recorded|created|we\s{{1,3}}had|i\s{{1,3}}had)){{0,2}}"
+    r"(?:\s{1,3}the)?\s{0,3}$",
+    re.I,
+)
+_SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
+SCOPE_CHARS = 80
+"""Characters before a period that are read for what it scopes."""
 
 
 def find_time(query: str, now: datetime) -> When | None:
@@ -82,7 +105,7 @@ def find_time(query: str, now: datetime) -> When | None:
     dated = _NAMES_YEAR.search(phrase) is not None
     return When(
         TimeRange(period.start, period.end),
-        kind_of(query, found.start, found.end, found.period),
+        _kind_of(query, found.start, found.end, found.period),
         phrase,
         (found.start, found.end),
         dated,
@@ -95,10 +118,10 @@ def _may_name_time(query: str) -> bool:
     return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words)
 
 
-def _chosen(query: str, now: datetime) -> Found | None:
+def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     """The period to go by: the first that names its year, else the first."""
     periods = list(_periods(query, now)) or list(_numeric_dates(query, now))
-    wholes: list[Found] = []
+    wholes: list[FoundPeriod] = []
     while periods:
         first, *periods = periods
         whole = joined(query, first, periods[0] if periods else None)
@@ -111,20 +134,22 @@ def _chosen(query: str, now: datetime) -> Found | None:
     return next(dated, wholes[0] if wholes else None)
 
 
-def _numeric_dates(query: str, now: datetime) -> Iterator[Found]:
-    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first), read by dateparser."""
+def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
+    """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first); the other order where only that is a date."""
     for match in _NUMERIC.finditer(query):
-        import dateparser  # a third of a second, and few queries need it
+        first, second, year = (int(number) for number in re.split(r"\D", match[0]))
+        if year < 100:
+            year += 2000 if year < PIVOT_YEAR else 1900
+        orders = [(first, second), (second, first)]
+        for month, number in reversed(orders) if "." in match[0] else orders:
+            with suppress(ValueError):
+                yield FoundPeriod(match.start(), match.end(), spans.day(now, year, month, number))
+                break
 
-        order = "DMY" if "." in match[0] else "MDY"
-        day = dateparser.parse(match[0], languages=["en"], settings={"DATE_ORDER": order, "STRICT_PARSING": True})
-        if day is not None:
-            yield Found(match.start(), match.end(), spans.day(now, day.year, day.month, day.day))
 
-
-def _periods(query: str, now: datetime) -> Iterator[Found]:
+def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
     """Periods from left to right; where two overlap, the one that ends later, then the longer."""
-    found: list[Found] = []
+    found: list[FoundPeriod] = []
     for rule in RULES:
         for match in rule.pattern.finditer(query):
             try:
@@ -132,7 +157,7 @@ def _periods(query: str, now: datetime) -> Iterator[Found]:
             except (ValueError, OverflowError):  # 31 February, the year 12000
                 continue
             if period is not None:
-                found.append(Found(match.start(), match.end(), period))
+                found.append(FoundPeriod(match.start(), match.end(), period))
     end = 0
     while remaining := [each for each in found if each.start >= end]:
         first = min(remaining, key=lambda each: (each.start, -each.end))
@@ -140,3 +165,15 @@ def _periods(query: str, now: datetime) -> Iterator[Found]:
         best = max(rivals, key=lambda each: (each.end, -each.start))
         yield best
         end = best.end
+
+
+def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> TimeKind:
+    """ "explicit" where the period, query[start:end], stands right beside the word for what was said or written then.
+
+    "What did I say yesterday" is explicit; "what did I say about the party yesterday" is not: the party may be meant.
+    """
+    if period.vague:
+        return "fuzzy"
+    before = _SCOPE_BEFORE.search(query, max(0, start - SCOPE_CHARS), start)
+    after = _SCOPE_AFTER.match(query, end)
+    return "explicit" if before is not None or after is not None else "fuzzy"

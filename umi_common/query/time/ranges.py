@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
-from umi_common.query.time.spans import Period
+from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, compiled, counted
 
 _BEFORE = compiled(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
@@ -20,15 +20,15 @@ _BESIDE = compiled(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPeriod:
     """A period and the words for it: query[start:end]."""
 
     start: int
     end: int
-    period: Period
+    period: CalendarPeriod
 
 
-def joined(query: str, first: Found, second: Found | None) -> Found:
+def joined(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
     """ "between A and B", "from A to B": one period from the start of A to the end of B."""
     opening = _operator(query, first)
     if second is None or opening is None or opening[0] not in {"between", "from"}:
@@ -40,14 +40,14 @@ def joined(query: str, first: Found, second: Found | None) -> Found:
         start = _in_the_year_before(start, end.end)
     if start.start is None or end.end is None or end.end <= start.start:
         return first
-    return Found(opening[1], second.end, Period(start.start, end.end))
+    return FoundPeriod(opening[1], second.end, CalendarPeriod(start.start, end.end))
 
 
-def _begins_with_join(query: str, first: Found, second: Found) -> bool:
+def _begins_with_join(query: str, first: FoundPeriod, second: FoundPeriod) -> bool:
     return not query[first.end : second.start].strip() and _JOIN.match(query, second.start) is not None
 
 
-def _in_the_year_before(period: Period, end: datetime) -> Period:
+def _in_the_year_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
     for year in (end.year, end.year - 1):
         moved = spans.in_year(period, year)
         if moved.start is not None and moved.start < end:
@@ -55,7 +55,7 @@ def _in_the_year_before(period: Period, end: datetime) -> Period:
     return period
 
 
-def operated(query: str, found: Found) -> Found:
+def operated(query: str, found: FoundPeriod) -> FoundPeriod:
     """ "since A", "before A", "the week before A": what the word in front makes of a period."""
     operator = _operator(query, found)
     if operator is None:
@@ -65,20 +65,20 @@ def operated(query: str, found: Found) -> Found:
     if word in {"before", "after"}:
         beside = _BESIDE.search(query, max(0, start - 40), start + len(word))
         if beside is not None:
-            return Found(beside.start(), found.end, _beside(beside, period))
+            return FoundPeriod(beside.start(), found.end, _beside(beside, period))
     if word in {"since", "from"} and period.start is not None and (word == "since" or _is_open(query, found)):
-        return Found(start, found.end, Period(period.start, None))
+        return FoundPeriod(start, found.end, CalendarPeriod(period.start, None))
     if word in {"before", "until", "till"}:
         edge = period.start if word == "before" else period.end
-        return Found(start, found.end, Period(None, edge))
+        return FoundPeriod(start, found.end, CalendarPeriod(None, edge))
     if word == "by":
-        return Found(start, found.end, Period(None, period.end))
+        return FoundPeriod(start, found.end, CalendarPeriod(None, period.end))
     if word == "after":
-        return Found(start, found.end, Period(period.end, None))
+        return FoundPeriod(start, found.end, CalendarPeriod(period.end, None))
     return found
 
 
-def _operator(query: str, found: Found) -> tuple[str, int] | None:
+def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
     """The word that governs a period, in front of it or as its own first word, and where it starts."""
     inside = _INSIDE.match(query, found.start, found.end)
     if inside is not None:
@@ -87,11 +87,11 @@ def _operator(query: str, found: Found) -> tuple[str, int] | None:
     return None if before is None else (before["word"].lower(), before.start())
 
 
-def _is_open(query: str, found: Found) -> bool:
+def _is_open(query: str, found: FoundPeriod) -> bool:
     return re.match(r" (?:on|onwards?|up)\b", query[found.end : found.end + 12], re.I) is not None
 
 
-def _beside(match: re.Match[str], period: Period) -> Period:
+def _beside(match: re.Match[str], period: CalendarPeriod) -> CalendarPeriod:
     """ "two weeks before A", "the Sunday before A": a period next to A."""
     before = match["side"].lower() == "before"
     edge = period.start if before else period.end
@@ -106,6 +106,6 @@ def _beside(match: re.Match[str], period: Period) -> Period:
         if unit == "weekend":
             return spans.days(spans.known(spans.weekday(edge, 5, sign).start), 2)
         other = spans.shifted(edge, unit, sign)
-        return Period(other, edge) if before else Period(edge, other)
+        return CalendarPeriod(other, edge) if before else CalendarPeriod(edge, other)
     (_, reach), unit = counted(match["count"]), match["unit"].lower()
     return spans.around(spans.shifted(edge, unit, sign * reach), unit)

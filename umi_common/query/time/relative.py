@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
-from umi_common.query.time.spans import Period
+from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
     COUNT,
     UNIT,
@@ -37,7 +37,7 @@ HOLIDAYS = {
 
 
 @rule(r"(?:the )?(?P<over>day (?:before yesterday|after tomorrow))")
-def _two_days_away(match: re.Match[str], now: datetime) -> Period:
+def _two_days_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.days(now + timedelta(days=-2 if "before" in match["over"].lower() else 2))
 
 
@@ -45,18 +45,18 @@ def _two_days_away(match: re.Match[str], now: datetime) -> Period:
     rf"(?<!usa\s)(?P<day>{'|'.join(DAYS_AWAY)})(?:'s)?"
     r"(?: (?:in the )?(?P<part>morning|afternoon|evening|night))?"
 )
-def _day_away(match: re.Match[str], now: datetime) -> Period:
+def _day_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return _hours(now + timedelta(days=DAYS_AWAY[match["day"].lower()]), match["part"])
 
 
 @rule(r"(?P<day>this|last) (?P<part>morning|afternoon|evening|night)|tonight")
-def _part_of_day(match: re.Match[str], now: datetime) -> Period:
+def _part_of_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
     last = match["day"] is not None and match["day"].lower() == "last"
     return _hours(now - timedelta(days=int(last)), match["part"] or "night")
 
 
 @rule(rf"(?:the )?{WHICH} (?P<unit>week|month|quarter|year|decade|hour)(?! (?:in|at) (?:a|review)\b|s)")
-def _unit_away(match: re.Match[str], now: datetime) -> Period:
+def _unit_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
     unit, offset = match["unit"].lower(), WHICH_OFFSET[match["which"].lower()]
     if unit == "week":
         return spans.week(now, offset)
@@ -66,7 +66,7 @@ def _unit_away(match: re.Match[str], now: datetime) -> Period:
 
 
 @rule(r"(?:the )?(?P<unit>week|month|year) (?P<side>before last|after next)")
-def _unit_two_away(match: re.Match[str], now: datetime) -> Period:
+def _unit_two_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
     offset = -2 if "last" in match["side"].lower() else 2
     unit = match["unit"].lower()
     if unit == "week":
@@ -75,7 +75,7 @@ def _unit_two_away(match: re.Match[str], now: datetime) -> Period:
 
 
 @rule(rf"(?:the |on )?(?:{WHICH}|over the|(?:at|on|during|since) the) weekend")
-def _weekend(match: re.Match[str], now: datetime) -> Period:
+def _weekend(match: re.Match[str], now: datetime) -> CalendarPeriod:
     which = (match["which"] or "over").lower()
     begun = now.weekday() >= 5
     if which in {"last", "previous"}:
@@ -86,7 +86,7 @@ def _weekend(match: re.Match[str], now: datetime) -> Period:
 
 
 @rule(rf"(?:on )?{WHICH} (?:week'?s )?{WEEKDAY}(?!s)")
-def _which_weekday(match: re.Match[str], now: datetime) -> Period:
+def _which_weekday(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number, which = WEEKDAYS.index(match["weekday"].lower()), WHICH_OFFSET[match["which"].lower()]
     if which == 0:
         return spans.days(spans.known(spans.week(now).start) + timedelta(days=number))
@@ -95,12 +95,12 @@ def _which_weekday(match: re.Match[str], now: datetime) -> Period:
 
 @rule(rf"(?:on|since|until|till|before|after|by) {WEEKDAY}(?!s| (?:night live|times))")
 @rule(rf"{WEEKDAY}'s")
-def _latest_weekday(match: re.Match[str], now: datetime) -> Period:
+def _latest_weekday(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.weekday(now, WEEKDAYS.index(match["weekday"].lower()), -1)
 
 
 @rule(rf"{COUNT} {WEEKDAY}s? ago")
-def _weekdays_ago(match: re.Match[str], now: datetime) -> Period | None:
+def _weekdays_ago(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     farthest, nearest = counted(match["count"])
     if farthest != nearest or not nearest:
         return None
@@ -108,12 +108,12 @@ def _weekdays_ago(match: re.Match[str], now: datetime) -> Period | None:
 
 
 @rule(rf"{COUNT} {UNIT} (?:ago|back|earlier)(?! (?:than|to|in|into)\b)")
-def _units_ago(match: re.Match[str], now: datetime) -> Period:
+def _units_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
     (farthest, nearest), unit = counted(match["count"]), match["unit"].lower()
     if farthest == nearest:
         span = spans.around(spans.shifted(now, unit, -nearest), unit)
         return span if unit == "day" else replace(span, vague=True)
-    return Period(spans.shifted(now, unit, -farthest), spans.shifted(now, unit, -nearest), vague=True)
+    return CalendarPeriod(spans.shifted(now, unit, -farthest), spans.shifted(now, unit, -nearest), vague=True)
 
 
 @rule(
@@ -121,32 +121,32 @@ def _units_ago(match: re.Match[str], now: datetime) -> Period:
     rf"(?P<which>last|past|previous|next|coming) (?:{COUNT} )?{UNIT}(?<=s)"
 )
 @rule(rf"(?P<which>last|past|previous|next) {COUNT} {UNIT}")
-def _running_units(match: re.Match[str], now: datetime) -> Period:
+def _running_units(match: re.Match[str], now: datetime) -> CalendarPeriod:
     reach = counted(match["count"] or "few")[0]
     if WHICH_OFFSET[match["which"].lower()] > 0:
-        return Period(now, spans.shifted(now, match["unit"].lower(), reach))
+        return CalendarPeriod(now, spans.shifted(now, match["unit"].lower(), reach))
     begin = spans.shifted(now, match["unit"].lower(), -reach)
     whole_days = match["unit"].lower() not in {"minute", "hour"}
-    return Period(spans.midnight(begin) if whole_days else begin, spans.days(now).end if whole_days else now)
+    return CalendarPeriod(spans.midnight(begin) if whole_days else begin, spans.days(now).end if whole_days else now)
 
 
 @rule(r"the other (?P<part>day|night|week|month)|earlier this (?P<unit>week|month|year)")
-def _the_other_day(match: re.Match[str], now: datetime) -> Period:
+def _the_other_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
     if match["unit"]:
         whole = spans.around(now, match["unit"].lower()) if match["unit"].lower() != "week" else spans.week(now)
-        return Period(whole.start, spans.days(now).end)
+        return CalendarPeriod(whole.start, spans.days(now).end)
     back = {"day": 7, "night": 7, "week": 28, "month": 90}[match["part"].lower()]
-    return Period(spans.midnight(now - timedelta(days=back)), spans.midnight(now), vague=True)
+    return CalendarPeriod(spans.midnight(now - timedelta(days=back)), spans.midnight(now), vague=True)
 
 
 @rule(
     rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |(?=.{{7,20}}\s(?:19|20)\d\d\b))"
     rf"(?P<holiday>{'|'.join(HOLIDAYS)})(?: day)?(?: (?P<year>(?:19|20)\d\d)\b)?".replace("'", "'")
 )
-def _holiday(match: re.Match[str], now: datetime) -> Period:
+def _holiday(match: re.Match[str], now: datetime) -> CalendarPeriod:
     month, number, count = HOLIDAYS[match["holiday"].lower().replace("\u2019", "'")]
 
-    def span(year: int) -> Period:
+    def span(year: int) -> CalendarPeriod:
         whole = spans.days(spans.midnight(now).replace(year=year, month=month, day=number), count)
         if count == 7:
             return spans.weekday(spans.known(whole.end), 3, -1)
@@ -159,8 +159,8 @@ def _holiday(match: re.Match[str], now: datetime) -> Period:
     return span(spans.known(latest.start).year + 1) if coming else latest
 
 
-def _hours(day: datetime, part: str | None) -> Period:
+def _hours(day: datetime, part: str | None) -> CalendarPeriod:
     if part is None:
         return spans.days(day)
     first, last = (timedelta(hours=hour) for hour in HOURS[part.lower()])
-    return Period(spans.midnight(day) + first, spans.midnight(day) + last)
+    return CalendarPeriod(spans.midnight(day) + first, spans.midnight(day) + last)

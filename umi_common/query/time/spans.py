@@ -14,7 +14,7 @@ SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class CalendarPeriod:
     """[start, end) on the wall clock; None leaves a side open."""
 
     start: datetime | None
@@ -30,56 +30,56 @@ def midnight(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
-def days(first: datetime, count: int = 1, *, yearless: bool = False) -> Period:
+def days(first: datetime, count: int = 1, *, yearless: bool = False) -> CalendarPeriod:
     """`count` days from the day of `first` on."""
     start = midnight(first)
-    return Period(start, start + timedelta(days=count), yearless)
+    return CalendarPeriod(start, start + timedelta(days=count), yearless)
 
 
-def day(now: datetime, year: int, month: int, number: int) -> Period:
+def day(now: datetime, year: int, month: int, number: int) -> CalendarPeriod:
     """One date. Raises ValueError where there is none such."""
     return days(midnight(now).replace(year=year, month=month, day=number))
 
 
-def week(now: datetime, offset: int = 0) -> Period:
+def week(now: datetime, offset: int = 0) -> CalendarPeriod:
     """Monday to Sunday, `offset` weeks from now's."""
     monday = midnight(now) - timedelta(days=now.weekday() - 7 * offset)
     return days(monday, 7)
 
 
-def weekend(now: datetime, offset: int = 0) -> Period:
+def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
     """Saturday and Sunday of the week `offset` weeks from now's."""
     start = week(now, offset).start
     return days(known(start) + timedelta(days=5), 2)
 
 
-def months(now: datetime, offset: int = 0, count: int = 1) -> Period:
+def months(now: datetime, offset: int = 0, count: int = 1) -> CalendarPeriod:
     """`count` calendar months, the first `offset` months from now's."""
-    return Period(_month_start(now, offset), _month_start(now, offset + count))
+    return CalendarPeriod(_month_start(now, offset), _month_start(now, offset + count))
 
 
-def month(now: datetime, year: int, number: int) -> Period:
+def month(now: datetime, year: int, number: int) -> CalendarPeriod:
     """One month of one year; `number` 1..12."""
     return months(midnight(now).replace(year=year, month=number, day=1))
 
 
-def quarter(now: datetime, year: int, number: int) -> Period:
+def quarter(now: datetime, year: int, number: int) -> CalendarPeriod:
     """One quarter of one year; `number` 1..4."""
     return months(midnight(now).replace(year=year, month=3 * number - 2, day=1), count=3)
 
 
-def years(now: datetime, first: int, count: int = 1) -> Period:
+def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
     """`count` calendar years from `first` on."""
     start = midnight(now).replace(month=1, day=1, year=first)
-    return Period(start, start.replace(year=first + count))
+    return CalendarPeriod(start, start.replace(year=first + count))
 
 
-def season(now: datetime, year: int, name: str) -> Period:
+def season(now: datetime, year: int, name: str) -> CalendarPeriod:
     """The season that starts in `year`."""
     return months(midnight(now).replace(year=year, month=SEASONS[name], day=1), count=3)
 
 
-def weekday(now: datetime, number: int, offset: int) -> Period:
+def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
     """A weekday (Monday is 0): offset -1 is the last one before today, 1 the first after it."""
     ahead = (number - now.weekday()) % 7
     if offset > 0:
@@ -87,28 +87,28 @@ def weekday(now: datetime, number: int, offset: int) -> Period:
     return days(now - timedelta(days=((now.weekday() - number) % 7 or 7) + 7 * (-offset - 1)))
 
 
-def latest(now: datetime, span_of_year: Callable[[int], Period], back: int = 0) -> Period:
+def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod], back: int = 0) -> CalendarPeriod:
     """The latest yearly span that has begun by `now`, `back` years earlier; `span_of_year(year)` gives it."""
     found = span_of_year(now.year)
     shift = 0 if known(found.start) <= now else 1
     found = span_of_year(now.year - shift - back)
-    return Period(found.start, found.end, yearless=True)
+    return CalendarPeriod(found.start, found.end, yearless=True)
 
 
-def part(period: Period, first: float, last: float) -> Period:
+def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
     """The share [first, last) of a period, to whole days."""
     start, end = known(period.start), known(period.end)
     length = (end - start).days
-    return Period(
+    return CalendarPeriod(
         start + timedelta(days=round(length * first)), start + timedelta(days=round(length * last)), period.yearless
     )
 
 
-def in_year(period: Period, year: int) -> Period:
+def in_year(period: CalendarPeriod, year: int) -> CalendarPeriod:
     """The same span in another year."""
     start, end = known(period.start), known(period.end)
     shift = year - start.year
-    return Period(start.replace(year=year), end.replace(year=end.year + shift))
+    return CalendarPeriod(start.replace(year=year), end.replace(year=end.year + shift))
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
@@ -121,11 +121,11 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
     return moment.replace(year=first.year, month=first.month, day=min(moment.day, last_day))
 
 
-def around(moment: datetime, unit: str) -> Period:
+def around(moment: datetime, unit: str) -> CalendarPeriod:
     """What "N units ago" means: the hour, the day, the week around, the calendar month or year of the moment."""
     if unit in {"minute", "hour"}:
         half = timedelta(**{f"{unit}s": 1}) / 2
-        return Period(moment - half, moment + half)
+        return CalendarPeriod(moment - half, moment + half)
     if unit == "day":
         return days(moment)
     if unit == "week":

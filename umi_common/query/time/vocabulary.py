@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from umi_common.query.time import spans
-from umi_common.query.time.spans import Period
+from umi_common.query.time.spans import CalendarPeriod
 
 MONTHS = [
     "january",
@@ -67,7 +67,7 @@ PARTS = {
     "second half": (0.5, 1.0),
 }
 
-Resolve = Callable[["re.Match[str]", datetime], "Period | None"]
+Resolve = Callable[["re.Match[str]", datetime], "CalendarPeriod | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def rule(pattern: str) -> Callable[[Resolve], Resolve]:
     return register
 
 
-def part_of(period: Period, name: str | None) -> Period:
+def part_of(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
     return spans.part(period, *PARTS[" ".join(name.lower().split())]) if name else period
 
 
