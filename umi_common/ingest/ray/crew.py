@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from umi_common.errors import ConfigError
-from umi_common.ingest.parts import Part
+from umi_common.files.parts import FilePart
+from umi_common.files.readers.pdf import PdfProcess
+from umi_common.files.report import Problem
+from umi_common.files.work import PartOutcome, ingest_parts
 from umi_common.ingest.ray.remote_store import Lent, result
-from umi_common.ingest.report import Problem
-from umi_common.ingest.work import Outcome, ingest_parts
 from umi_common.protocols import Embedder
 
 BATCHES_AHEAD = 2
@@ -19,7 +20,7 @@ BATCHES_AHEAD = 2
 TRIES = 2
 """How often a part that was in a dead worker's hands is tried by itself before it is left out."""
 OpenEmbedder = Callable[[], Embedder]
-Out = dict[Any, tuple[Any, Sequence[Part]]]
+Out = dict[Any, tuple[Any, Sequence[FilePart]]]
 """Who works on what, by the reference of the answer."""
 
 
@@ -32,13 +33,14 @@ class _Worker:
         self._open_store, self._open_embedder = open_store, open_embedder
         self._store: Any = store
         self._embedder: Embedder | None = None
+        self._pdf = PdfProcess()
 
-    def ingest(self, parts: Sequence[Part]) -> list[Outcome]:
+    def ingest(self, parts: Sequence[FilePart]) -> list[PartOutcome]:
         if self._store is None:
             self._store = self._open_store()
         if self._embedder is None:
             self._embedder = self._open_embedder()
-        return ingest_parts(self._store, self._embedder, parts)
+        return ingest_parts(self._store, self._embedder, parts, self._pdf)
 
 
 class Crew:
@@ -49,7 +51,7 @@ class Crew:
         self._hands = [hire() for _ in range(count)]
         self._idle: list[Any] = []
         self._out: Out = {}
-        self._suspects: list[Part] = []
+        self._suspects: list[FilePart] = []
         """Parts that a worker had in hand when it died."""
 
     def check(self) -> None:
@@ -66,13 +68,13 @@ class Crew:
             except RayActorError as error:
                 raise ConfigError(f"a worker cannot start; is all that it needs importable there? {error}") from error
 
-    def outcomes(self, batches: Iterable[Sequence[Part]]) -> Iterator[list[Outcome]]:
+    def outcomes(self, batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
         """Of the batches as they come, of suspects at last."""
         yield from self._round(batches, BATCHES_AHEAD)
         for _ in range(TRIES):
             suspects, self._suspects = self._suspects, []
             yield from self._round(([part] for part in suspects), 1)  # alone in a worker: the blame is exact
-        yield [Outcome(part, problem=_deadly(part)) for part in self._suspects]
+        yield [PartOutcome(part, problem=_deadly(part)) for part in self._suspects]
 
     def dismiss(self) -> None:
         """End all workers now."""
@@ -81,7 +83,7 @@ class Crew:
         for hand in self._hands:
             ray.kill(hand)
 
-    def _round(self, batches: Iterable[Sequence[Part]], ahead: int) -> Iterator[list[Outcome]]:
+    def _round(self, batches: Iterable[Sequence[FilePart]], ahead: int) -> Iterator[list[PartOutcome]]:
         self._idle = self._hands * ahead
         for batch in batches:
             while not self._idle:
@@ -91,14 +93,14 @@ class Crew:
         while self._out:
             yield from self._next(ahead)
 
-    def _next(self, ahead: int) -> Iterator[list[Outcome]]:
+    def _next(self, ahead: int) -> Iterator[list[PartOutcome]]:
         """The next answer; nothing if its worker died instead."""
         import ray
 
         (ready, *_), _ = ray.wait(list(self._out), num_returns=1)
         hand, batch = self._out.pop(ready)
         try:
-            outcomes: list[Outcome] = result(ready)
+            outcomes: list[PartOutcome] = result(ready)
         except ray.exceptions.RayActorError:
             self._suspects += batch
             self._replace(hand, ahead)
@@ -131,6 +133,6 @@ def hired(count: int, open_store: Callable[[], Any], open_embedder: OpenEmbedder
         crew.dismiss()
 
 
-def _deadly(part: Part) -> Problem:
+def _deadly(part: FilePart) -> Problem:
     said = f"{part.path} was in hand each of {TRIES + 1} times that a worker died; look at its size and at Ray's logs"
     return Problem(part.source, "WorkerDied", said)

@@ -20,14 +20,14 @@ from typing import Any
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, MissingExtra
-from umi_common.files.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
+from umi_common.files.checkpoint import IngestCheckpoint
+from umi_common.files.parts import PART_BYTES
+from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
+from umi_common.files.report import Report
+from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots
-from umi_common.ingest.checkpoint import Checkpoint
-from umi_common.ingest.parts import PART_BYTES
 from umi_common.ingest.ray.crew import hired
 from umi_common.ingest.ray.remote_store import Lent, lent
-from umi_common.ingest.report import Report
-from umi_common.ingest.session import Session
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000
@@ -82,9 +82,9 @@ def ingest_on_ray(
     with _ray(workers) as ray, _sink(ray, open_store, model, each_writes=each_writes) as (store, shared):
         _check_carried(ray, "open_embedder", open_embedder)
         count = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
-        kept = Checkpoint(Path(checkpoint))
+        kept = IngestCheckpoint(Path(checkpoint))
         with (
-            Session(
+            IngestSession(
                 store,
                 kept,
                 model,

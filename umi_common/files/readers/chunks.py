@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.chat import message_pattern, messages
-from umi_common.files.manifest import FILE_KEY
-from umi_common.files.markup import HtmlText, markdown_headings
-from umi_common.files.passages import Passage, passages
-from umi_common.files.pdf import PdfPages, PdfProcess
-from umi_common.files.reading import ReadLimits, check_name, content_of, text_of
+from umi_common.files.readers.chat import message_pattern, messages
+from umi_common.files.readers.markup import HtmlText, markdown_headings
+from umi_common.files.readers.passages import Passage, passages
+from umi_common.files.readers.pdf import PdfPages, PdfProcess
+from umi_common.files.readers.reading import ReadLimits, check_name, content_of, file_errors, text_of
 from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
@@ -27,6 +26,8 @@ TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
 SKIPPED_LISTED = 100
 """Skipped records or pages of one file that are listed: enough to see what is wrong; a file can have millions."""
+FILE_KEY = "file"
+"""Metadata of every chunk from a file: the file's source name."""
 OFFSET_KEY = "start_index"
 """Metadata of a chunk: its first character in the file's text."""
 
@@ -85,15 +86,13 @@ def chunks_in(
         MissingExtra: For a PDF without pypdf.
     """
     ending = path.suffix.lower()
-    try:
+    with file_errors(path):
         if ending in RECORD_ENDINGS:
             return _records(path, text_of(path, content), name, first_line)
         if ending == ".pdf":
             return _pdf(path, pdf.read(path, content, limits), name)
         cut = READERS.get(ending, _plain_text)(path, content)
         return FileChunks([_chunk(name, *numbered) for numbered in enumerate(cut)])
-    except MemoryError as error:
-        raise FileUnreadable(f"{path} needs more memory than there is; leave it out") from error
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
@@ -105,11 +104,6 @@ def _chunk(name: str, position: int, passage: Passage) -> Chunk:
         position=position,
         event_time=passage.event_time,
     )
-
-
-def version_of(content: bytes) -> str:
-    """Changes with the content and with the rules of cutting it."""
-    return hashlib.sha256(b"%d:" % RULES_VERSION + content).hexdigest()[:16]
 
 
 def _id(name: str, position: int) -> str:
