@@ -14,7 +14,7 @@ from umi_common.filters import Filter
 from umi_common.framework_records import PlaceKeys, scores_by_rank
 from umi_common.search.extra_arms import Arm
 from umi_common.types import Chunk, TimeRange
-from umi_llamaindex._candidates import text_of
+from umi_llamaindex._candidates import node_text
 from umi_llamaindex._convert import to_chunks
 
 KEYS = PlaceKeys(None, "position", "timestamp")
@@ -52,5 +52,5 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
 
 def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredChunks:
     """The chunks of the first `k` nodes with text, scored by rank."""
-    nodes = list({item.node.node_id: item.node for item in reversed(items) if text_of(item).strip()}.values())[::-1]
+    nodes = list({item.node.node_id: item.node for item in reversed(items) if node_text(item).strip()}.values())[::-1]
     return scores_by_rank(to_chunks(nodes[:k], keys, Counter()), k)

@@ -48,7 +48,7 @@ def index(
             and its chunks are removed if it was indexed.
         max_file_bytes: Larger files are skipped without being read; so is a PDF whose text has more characters, and a
             JSONL file with a longer line. At least 1.
-        pdf_seconds: Longest time for one PDF, in seconds above 0, at most a day; a PDF that takes longer is skipped.
+        pdf_seconds: A PDF that takes longer for each begun megabyte is skipped; seconds above 0, at most a day.
         on_file: Called with (files done, files in all) after each file.
         stop: Called between files; True ends the run after what was begun.
 

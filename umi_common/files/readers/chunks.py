@@ -16,7 +16,7 @@ from umi_common.files.readers.chat import message_pattern, messages
 from umi_common.files.readers.markup import HtmlText, markdown_headings
 from umi_common.files.readers.passages import Passage, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
-from umi_common.files.readers.reading import ReadLimits, check_name, content_of, file_errors, text_of
+from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
 from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
@@ -88,7 +88,7 @@ def chunks_in(
     ending = path.suffix.lower()
     with file_errors(path):
         if ending in RECORD_ENDINGS:
-            return _records(path, text_of(path, content), name, first_line)
+            return _records(path, decoded_text(path, content), name, first_line)
         if ending == ".pdf":
             return _pdf(path, pdf.read(path, content, limits), name)
         cut = READERS.get(ending, _plain_text)(path, content)
@@ -112,20 +112,20 @@ def _id(name: str, position: int) -> str:
 
 
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
-    text = text_of(path, content)
+    text = decoded_text(path, content)
     pattern = message_pattern(text)
     return passages(text) if pattern is None else messages(text, pattern)
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
-    text = text_of(path, content)
+    text = decoded_text(path, content)
     return passages(text, markdown_headings(text))
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     page = HtmlText()
     try:
-        page.read(text_of(path, content))
+        page.read(decoded_text(path, content))
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}

@@ -157,7 +157,7 @@ def check_name(name: str, path: Path) -> None:
         raise FileUnreadable(f"{str(path)!a} has a name that is not UTF-8; rename it") from error
 
 
-def text_of(path: Path, content: bytes) -> str:
+def decoded_text(path: Path, content: bytes) -> str:
     """The text as Python's open() would read it: UTF-8 or UTF-16 by its mark, else Windows-1252; newlines are \\n.
 
     Raises:
