@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from umi_common.cli import app, main
 from umi_common.cli.maintenance import human_bytes
+from umi_common.errors import StoreError
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -223,6 +224,15 @@ def test_a_bad_file_is_told_the_rest_is_found_and_only_strict_ends_with_1(notes,
     assert len(json.loads(umi("search", "boiler", "--store", tmp_path / "store", "--json").stdout)["hits"]) > 0
 
 
+def chunks_in(where):
+    """Chunks that a store holds by now; 0 while it is being created."""
+    try:
+        with HybridStore.open(where, read_only=True) as store:
+            return len(store)
+    except StoreError:
+        return 0
+
+
 def test_ctrl_c_leaves_a_store_that_answers_and_goes_on_later(tmp_path):
     folder, where = tmp_path / "many", tmp_path / "store"
     folder.mkdir()
@@ -230,7 +240,7 @@ def test_ctrl_c_leaves_a_store_that_answers_and_goes_on_later(tmp_path):
         (folder / f"{number:04}.txt").write_text(f"Note {number}. " + f"The valve of boiler {number} leaks. " * 400)
     command = [sys.executable, "-m", "umi_common.cli", "index", str(folder), "--store", str(where)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (where / "umi.db-files.json").exists():  # the first write has begun
+    while chunks_in(where) == 0:
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -271,7 +281,7 @@ def test_ctrl_c_twice_ends_a_run_that_reads_a_slow_pdf(tmp_path):
     with subprocess.Popen(
         [*command, "--pdf-seconds", "600"], stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
-        while not (where / "umi.db-files.json").exists():
+        while chunks_in(where) == 0:
             assert process.poll() is None
             time.sleep(0.01)
         time.sleep(3)

@@ -1,19 +1,23 @@
-"""Many inputs at once: a run for each, as LangChain's own `batch` would open them, and one search for all."""
+"""Many inputs at once: one search for all, and a run for each input as LangChain's own `batch` opens them.
+
+`batch` and `abatch` are one coroutine. With LangChain's synchronous callbacks and `search_many` it never waits, so
+`batch` runs it to its end without an event loop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
-from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list
 
 from umi_common.errors import InputError
+from umi_common.protocols import OnStage
 from umi_common.search.request import checked_query
-from umi_common.types import SearchResult
 from umi_langchain._convert import to_scored_documents
 from umi_langchain._trace import astages, stages, tell_losses
 
@@ -21,69 +25,74 @@ if TYPE_CHECKING:
     from umi_langchain.retriever import UmiRetriever
 
 Configs = RunnableConfig | list[RunnableConfig] | None
-Answers = dict[int, "list[Document] | Exception"]
-"""By place of the input."""
 
 
-def batch(
-    retriever: UmiRetriever, inputs: Sequence[str], config: Configs, options: dict[str, Any], *, return_exceptions: bool
-) -> list[Any]:
+def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any) -> list[Any]:
     """See `UmiRetriever.batch`."""
-    runs = [
-        CallbackManager.configure(**_listeners(retriever, each)).on_retriever_start(
-            None, query, **_named(retriever, each)
-        )
-        for query, each in zip(inputs, get_config_list(config, len(inputs)), strict=True)
-    ]
-    answers, asked = _faults(inputs) if return_exceptions else {}, list[int]()
+    coroutine = _batch(retriever, inputs, config, CallbackManager, retriever.umi.search_many, _stages, **how)
     try:
-        asked = [place for place in range(len(inputs)) if place not in answers]
-        told = [stages(runs[place]) for place in asked]
-        queries = [inputs[place] for place in asked]
-        results = retriever.umi.search_many(queries, on_stages=told, **retriever.core_options(options))
-        answers |= _documents(retriever, asked, results)
-        for on_stage, result in zip(told, results, strict=True):
-            tell_losses(on_stage, result)
-    except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
-        answers |= dict.fromkeys(asked, error)
-    for place, run in enumerate(runs):
-        answer = answers[place]
-        if isinstance(answer, Exception):
-            run.on_retriever_error(answer)
-        else:
-            run.on_retriever_end(answer)
-    return _aligned(answers, return_exceptions)
+        coroutine.send(None)
+    except StopIteration as end:
+        answers: list[Any] = end.value
+        return answers
+    raise AssertionError("a synchronous callback or search returned an awaitable")
 
 
-async def abatch(
-    retriever: UmiRetriever, inputs: Sequence[str], config: Configs, options: dict[str, Any], *, return_exceptions: bool
-) -> list[Any]:
+def abatch(
+    retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any
+) -> Coroutine[Any, Any, list[Any]]:
     """See `UmiRetriever.abatch`."""
-    runs = [
-        await AsyncCallbackManager.configure(**_listeners(retriever, each)).on_retriever_start(
-            None, query, **_named(retriever, each)
+    return _batch(retriever, inputs, config, AsyncCallbackManager, retriever.umi.asearch_many, astages, **how)
+
+
+async def _batch(
+    retriever: UmiRetriever,
+    inputs: Sequence[str],
+    config: Configs,
+    manager: type[CallbackManager] | type[AsyncCallbackManager],
+    search_many: Callable[..., Any],
+    stages_of: Callable[[Any], AbstractAsyncContextManager[OnStage | None]],
+    *,
+    options: dict[str, Any],
+    return_exceptions: bool,
+) -> list[Any]:
+    """Documents of each input, or the exception that took their place."""
+    runs = []
+    for query, one in zip(inputs, get_config_list(config, len(inputs)), strict=True):
+        begun = manager.configure(**_listeners(retriever, one)).on_retriever_start(
+            None, query, name=one.get("run_name") or retriever.get_name(), run_id=one.get("run_id")
         )
-        for query, each in zip(inputs, get_config_list(config, len(inputs)), strict=True)
-    ]
-    answers, asked = _faults(inputs) if return_exceptions else {}, list[int]()
+        runs.append(await _value(begun))
+    answers: list[Any] = [_fault(query) if return_exceptions else None for query in inputs]
+    asked = [row for row, answer in enumerate(answers) if answer is None]
     try:
-        async with AsyncExitStack() as reports:
-            asked = [place for place in range(len(inputs)) if place not in answers]
-            told = [await reports.enter_async_context(astages(runs[place])) for place in asked]
-            queries = [inputs[place] for place in asked]
-            results = await retriever.umi.asearch_many(queries, on_stages=told, **retriever.core_options(options))
-            answers |= _documents(retriever, asked, results)
-            for on_stage, result in zip(told, results, strict=True):
+        async with AsyncExitStack() as open_stages:
+            told = [await open_stages.enter_async_context(stages_of(runs[row])) for row in asked]
+            core_options = retriever.core_options(options)
+            results = await _value(search_many([inputs[row] for row in asked], on_stages=told, **core_options))
+            for row, on_stage, result in zip(asked, told, results, strict=True):
                 tell_losses(on_stage, result)
+                answers[row] = to_scored_documents(result, retriever.keys)
     except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
-        answers |= dict.fromkeys(asked, error)
-    for place, run in enumerate(runs):
-        answer = answers[place]
-        if isinstance(answer, Exception):
-            await run.on_retriever_error(answer)
-        else:
-            await run.on_retriever_end(answer)
-    return _aligned(answers, return_exceptions)
+        for row in asked:
+            answers[row] = error
+    for run, answer in zip(runs, answers, strict=True):
+        failed = isinstance(answer, Exception)
+        await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
+    first = next((answer for answer in answers if isinstance(answer, Exception)), None)
+    if first is not None and not return_exceptions:
+        raise first
+    return answers
+
+
+async def _value(value: Any) -> Any:
+    """The value, awaited if it must be."""
+    return await value if isawaitable(value) else value
+
+
+@asynccontextmanager
+async def _stages(run: Any) -> AsyncIterator[OnStage | None]:
+    yield stages(run)
 
 
 def _listeners(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any]:
@@ -97,29 +106,10 @@ def _listeners(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any
     }
 
 
-def _named(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any]:
-    return {"name": config.get("run_name") or retriever.get_name(), "run_id": config.get("run_id")}
-
-
-def _faults(inputs: Sequence[str]) -> Answers:
-    """What is wrong with single inputs, so that the others are searched all the same."""
-    faults: Answers = {}
-    for place, query in enumerate(inputs):
-        try:
-            checked_query(query)
-        except InputError as error:
-            faults[place] = error
-    return faults
-
-
-def _documents(retriever: UmiRetriever, places: Sequence[int], results: Sequence[SearchResult]) -> Answers:
-    found = (to_scored_documents(result, retriever.keys) for result in results)
-    return dict(zip(places, found, strict=True))
-
-
-def _aligned(answers: Answers, return_exceptions: bool) -> list[Any]:
-    aligned = [answers[place] for place in sorted(answers)]
-    for answer in aligned:
-        if isinstance(answer, Exception) and not return_exceptions:
-            raise answer
-    return aligned
+def _fault(query: str) -> InputError | None:
+    """The error of an input that cannot be searched, so that the others are searched all the same."""
+    try:
+        checked_query(query)
+    except InputError as error:
+        return error
+    return None

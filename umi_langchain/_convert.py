@@ -125,7 +125,7 @@ def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys) -> list[Document]:
     return documents
 
 
-def text_of(message: BaseMessage) -> str:
+def message_text(message: BaseMessage) -> str:
     """What a message says, without tool calls and reasoning; "" if it says nothing."""
     if isinstance(message.content, str):
         return message.content.strip()
@@ -135,7 +135,7 @@ def text_of(message: BaseMessage) -> str:
 
 def as_turns(history: Sequence[str | BaseMessage]) -> list[str]:
     """A conversation as the core takes it: texts, a message with its role before it."""
-    return [turn if isinstance(turn, str) else f"{turn.type}: {text_of(turn)}" for turn in history]
+    return [turn if isinstance(turn, str) else f"{turn.type}: {message_text(turn)}" for turn in history]
 
 
 def _offset(metadata: Mapping[str, Any]) -> int | None:

@@ -8,20 +8,19 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.documents.compressor import BaseDocumentCompressor
 
-PLACE = "umi_place"
+from umi_common.framework_records import scores_by_order
+
+ROW_KEY = "umi_row"
 
 
 def reranker_of(model: Any) -> Any:
-    """Scores by place in what a compressor returns, what it drops last; anything else as it is, for the core."""
+    """A compressor as a scoring function: by the order it returns, documents it drops last. Other models unchanged."""
     if not isinstance(model, BaseDocumentCompressor):
         return model
 
     def rerank(query: str, texts: Sequence[str]) -> list[float]:
-        documents = [Document(page_content=text, metadata={PLACE: place}) for place, text in enumerate(texts)]
+        documents = [Document(page_content=text, metadata={ROW_KEY: row}) for row, text in enumerate(texts)]
         kept = model.compress_documents(documents, query)
-        scores = [0.0] * len(texts)
-        for rank, document in enumerate(kept):
-            scores[document.metadata[PLACE]] = float(len(texts) - rank)
-        return scores
+        return scores_by_order([document.metadata[ROW_KEY] for document in kept], len(texts))
 
     return rerank

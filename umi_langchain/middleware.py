@@ -19,7 +19,7 @@ from umi_common.filters import And, Comparison, Filter, Not, scope
 from umi_common.protocols import Clock, Store
 from umi_common.retriever import DualRetriever
 from umi_common.types import Chunk
-from umi_langchain._convert import text_of
+from umi_langchain._convert import message_text
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -125,7 +125,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         conditions = [own] if own is not None else []
         if seen:
             conditions.append(Not(Comparison(MESSAGE_KEY, "$in", seen)))
-        said = [text_of(message) for message in request.messages if isinstance(message, HumanMessage)]
+        said = [message_text(message) for message in request.messages if isinstance(message, HumanMessage)]
         return (said[-1][-QUESTION_CHARACTERS:] if said else ""), And(tuple(conditions))
 
     def _packing(self, where: Filter) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         spoken = [
             (place, message)
             for place, message in enumerate(messages)
-            if isinstance(message, (HumanMessage, AIMessage)) and message.id and text_of(message)
+            if isinstance(message, (HumanMessage, AIMessage)) and message.id and message_text(message)
         ]
         try:
             chunks = [_chunk(message, who, now, place) for place, message in spoken]
@@ -163,7 +163,7 @@ def _chunk(message: AnyMessage, who: Who, now: datetime, place: int) -> Chunk:
     return Chunk(
         # A hash, so that no choice of user, thread and message ids can run into another's.
         hashlib.sha256(json.dumps([*who, message.id]).encode()).hexdigest()[:32],
-        text_of(message),
+        message_text(message),
         metadata={"user": who.user, "session": who.thread, "role": role, MESSAGE_KEY: message.id},
         source=f"{quote(who.user, safe='')}/{quote(who.thread, safe='')}",
         # Rises over the whole conversation, even where its beginning has been summarised away.

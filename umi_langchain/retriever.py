@@ -217,7 +217,7 @@ class UmiRetriever(BaseRetriever):
             return_exceptions: Put what an input raises in its place, in place of raising the first.
             **options: As in `invoke`, for all alike.
         """
-        return _batch.batch(self, inputs, config, options, return_exceptions=return_exceptions)
+        return _batch.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     async def abatch(
         self,
@@ -228,7 +228,7 @@ class UmiRetriever(BaseRetriever):
         **options: Any,
     ) -> list[list[Document]]:
         """`batch` for an event loop."""
-        return await _batch.abatch(self, inputs, config, options, return_exceptions=return_exceptions)
+        return await _batch.abatch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]

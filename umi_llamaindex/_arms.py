@@ -11,27 +11,27 @@ from llama_index.core.schema import NodeWithScore
 
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.framework_records import PlaceKeys, scores_by_rank
 from umi_common.search.extra_arms import Arm
 from umi_common.types import Chunk, TimeRange
-from umi_llamaindex._candidates import text_of
+from umi_llamaindex._candidates import node_text
 from umi_llamaindex._convert import to_chunks
 
 KEYS = PlaceKeys(None, "position", "timestamp")
 
-Found = list[tuple[Chunk | str, float]]
+ScoredChunks = list[tuple[Chunk | str, float]]
 
 
 def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever as an arm of `UmiRetriever.from_store(arms=...)`, where its nodes count by rank.
 
-    Filters and periods are not passed on: what does not pass is left out afterwards. A node is known by its id.
+    Filters and time ranges are not passed on: nodes that do not pass are dropped afterwards.
 
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which comes back as it is.
-        name: Stands in reasons and losses; None: its class.
+        name: Names the arm in reasons and in `degraded`; None: its class.
         weight: >= 0, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55).
-        keys: Where source, position and time stand in the metadata of nodes that umi's store lacks.
+        keys: Metadata keys of source, position and time, for nodes that umi's store does not hold.
 
     Raises:
         ConfigError: If it is none of these, or name or weight are wrong.
@@ -41,17 +41,16 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
     if not isinstance(finder, BaseRetriever):
         raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.search.extra_arms.Arm")
 
-    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> Found:
-        return _ranked(finder.retrieve(query), k, keys)
+    def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        return _scored(finder.retrieve(query), k, keys)
 
-    async def asearch(query: str, k: int, where: Filter | None, window: TimeRange | None) -> Found:
-        return _ranked(await finder.aretrieve(query), k, keys)
+    async def asearch(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
+        return _scored(await finder.aretrieve(query), k, keys)
 
     return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
 
 
-def _ranked(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> Found:
-    """Chunks with 1 - (rank - 1) / k: scores of strangers have no common scale, ranks do (`docs/decisions.md`)."""
-    nodes = list({item.node.node_id: item.node for item in reversed(items) if text_of(item).strip()}.values())[::-1]
-    chunks = to_chunks(nodes[:k], keys, Counter())
-    return [(chunk, 1.0 - (rank - 1) / k) for rank, chunk in enumerate(chunks, start=1)]
+def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredChunks:
+    """The chunks of the first `k` nodes with text, scored by rank."""
+    nodes = list({item.node.node_id: item.node for item in reversed(items) if node_text(item).strip()}.values())[::-1]
+    return scores_by_rank(to_chunks(nodes[:k], keys, Counter()), k)

@@ -17,7 +17,7 @@ from umi_llamaindex._settings import embed_model_of
 logger = logging.getLogger(__name__)
 
 
-def text_of(item: NodeWithScore) -> str:
+def node_text(item: NodeWithScore) -> str:
     """The node's text alone."""
     return item.node.get_content(MetadataMode.NONE)
 
@@ -45,7 +45,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
         stored = None if store is None else store.vectors([item.node.node_id for item in items])
         if stored is not None and stored.any(axis=1).all():
             return stored
-        return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([text_of(item) for item in items]))
+        return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([node_text(item) for item in items]))
     except Exception as error:  # noqa: BLE001 - a model that fails must not take the answer down
         logger.warning("embedding %d nodes failed with %s; they count as unlike", len(items), type(error).__name__)
         return np.zeros((len(items), 1), dtype=np.float32)

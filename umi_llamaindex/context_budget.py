@@ -18,7 +18,7 @@ from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.framework_records import read_time
 from umi_common.types import Chunk, Hit
-from umi_llamaindex._candidates import positions_of, scores_of, text_of
+from umi_llamaindex._candidates import node_text, positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, to_node
 
 IDS_KEY = "umi_ids"
@@ -63,7 +63,7 @@ class UmiContextBudget(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        by_id = {item.node.node_id: item for item in reversed(nodes) if text_of(item).strip()}
+        by_id = {item.node.node_id: item for item in reversed(nodes) if node_text(item).strip()}
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:
             return []
@@ -116,7 +116,7 @@ class UmiContextBudget(BaseNodePostprocessor):
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         return Chunk(
             node.node_id,
-            text_of(item),
+            node_text(item),
             metadata=facts if start is None else {**facts, START: start},
             source=None if source is None else str(source),
             position=position,

@@ -26,7 +26,7 @@ from umi_common.ranking.duplicates import collapse
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.ranking.normalize import min_max
-from umi_llamaindex._candidates import positions_of, scores_of, text_of, vectors_of
+from umi_llamaindex._candidates import node_text, positions_of, scores_of, vectors_of
 from umi_llamaindex.query import UmiQuery
 
 
@@ -82,7 +82,7 @@ class UmiNeighbours(_Stage):
             scores,
             np.zeros(n, dtype=np.int64),
             positions_of(nodes, self.store),
-            np.array([len(text_of(item).split()) for item in nodes], dtype=np.int64),
+            np.array([len(node_text(item).split()) for item in nodes], dtype=np.int64),
             np.zeros(n),
             previous=self.previous,
             following=self.following,
@@ -134,7 +134,7 @@ class UmiNearDuplicates(_Stage):
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
         known: dict[str, int] = {}
-        texts = [" ".join(text_of(item).split()) for item in nodes]
+        texts = [" ".join(node_text(item).split()) for item in nodes]
         digests = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
         vectors = vectors_of(nodes, self.embed_model, self.store)
         kept, _ = collapse(_falling(scores), vectors, similarity=self.similarity, digests=digests)

@@ -59,7 +59,7 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
     return TimeRange(start, end)
 
 
-def words_of(bundle: QueryBundle) -> str:
+def query_text(bundle: QueryBundle) -> str:
     """What is asked, without the frame that a `RetrieverTool` puts around it."""
     framed = TOOL_INPUT.match(bundle.query_str)
     return (bundle.query_str if framed is None else framed[1]).strip()

@@ -29,7 +29,7 @@ from umi_llamaindex._convert import index_pages, to_chunks, to_scored_node
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.events import tell
-from umi_llamaindex.query import UmiQuery, Window, narrowed, words_of
+from umi_llamaindex.query import UmiQuery, Window, narrowed, query_text
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
@@ -191,7 +191,7 @@ class UmiRetriever(BaseRetriever):
     def search(self, query: str | QueryBundle) -> SearchResult:
         """What `retrieve` finds, as the core gives it: signals per arm, stages, what was suppressed and lost."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
-        return self.umi.search(words_of(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
+        return self.umi.search(query_text(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
 
     async def asearch(self, query: str | QueryBundle) -> SearchResult:
         """`search` for an event loop, which it never blocks."""
@@ -199,7 +199,7 @@ class UmiRetriever(BaseRetriever):
         vector = bundle.embedding
         if self._must_embed(bundle):
             vector = await asyncio.to_thread(self._query_vector, bundle)
-        return await self.umi.asearch(words_of(bundle), query_vector=vector, **self._options(bundle))
+        return await self.umi.asearch(query_text(bundle), query_vector=vector, **self._options(bundle))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         result = self.search(query_bundle)

@@ -1,4 +1,4 @@
-"""umi as a tool for agents: the model may ask and narrow, never widen.
+"""umi as a tool for agents: the model gives a query, and may narrow the retriever's filter and time range.
 
 LlamaIndex's own `RetrieverTool` and `QueryEngineTool` work with a `UmiRetriever` too; they take a query, nothing else.
 """
@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
-from llama_index.core.bridge.pydantic import BaseModel, Field, ValidationError, create_model
+from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import InputError
-from umi_common.framework_records import read_time
-from umi_common.types import SearchResult, TimeRange
+from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
+from umi_common.types import SearchResult
 from umi_llamaindex._convert import to_scored_node
 from umi_llamaindex.query import UmiQuery
 from umi_llamaindex.retriever import UmiRetriever
-
-DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
-NOTHING = "Nothing found. Ask in other words, or with fewer conditions."
 
 
 class UmiTool(AsyncBaseTool):
@@ -41,7 +37,7 @@ class UmiTool(AsyncBaseTool):
         return self._metadata
 
     def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
-        """Search; what the model asked wrongly comes back as an error it can read."""
+        """Search; wrong arguments are returned as an error message for the model."""
         asked = _arguments(args, kwargs)
         try:
             result = self._retriever.search(self._query(asked))
@@ -62,13 +58,12 @@ class UmiTool(AsyncBaseTool):
         schema = self._metadata.fn_schema
         assert schema is not None, "create_umi_tool gives one"
         fields = schema(**asked).model_dump()
-        start, end = (_moment(name, fields[name]) for name in ("start", "end"))
-        window = None if start is None and end is None else TimeRange(start, end)
+        window = tool_window(fields["start"], fields["end"])
         return UmiQuery(fields["query"], limit=fields["limit"], filters=fields["filter"] or None, time_range=window)
 
     def _output(self, asked: dict[str, Any], result: SearchResult) -> ToolOutput:
         nodes: list[NodeWithScore] = [to_scored_node(hit) for hit in result]
-        content = self._write(result) if nodes else NOTHING
+        content = self._write(result) if nodes else NOTHING_FOUND
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 
     def _refusal(self, asked: dict[str, Any], error: Exception) -> ToolOutput:
@@ -79,13 +74,13 @@ class UmiTool(AsyncBaseTool):
 def create_umi_tool(
     retriever: UmiRetriever,
     name: str = "search_memory",
-    description: str = DESCRIPTION,
+    description: str = TOOL_DESCRIPTION,
     *,
     limit_max: int = 20,
     budget: TokenBudget | None = None,
     policy: AssemblyPolicy | None = None,
 ) -> UmiTool:
-    """A tool with query, limit, filter and time range; a filter or period narrows the retriever's own.
+    """A tool with query, limit, filter and time range; a filter or time range narrows the retriever's own.
 
     Args:
         retriever: Searches; its `similarity_top_k` is the default limit.
@@ -96,24 +91,9 @@ def create_umi_tool(
         policy: Order and format of the content; None: `AssemblyPolicy()`.
     """
     budget = TokenBudget() if budget is None else budget
-    schema = _schema(retriever.similarity_top_k, limit_max)
+    schema = tool_schema("limit", retriever.similarity_top_k, limit_max)
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)
     return UmiTool(retriever, metadata, lambda result: assemble(result.hits, budget=budget, policy=policy).text)
-
-
-def _schema(limit: int, limit_max: int) -> type[BaseModel]:
-    when = "ISO date or time, for example 2024-05-01 or 2024-05-01T09:30:00+02:00"
-    return create_model(
-        "UmiSearch",
-        query=(str, Field(description="What to look for, in plain words.")),
-        limit=(int, Field(default=min(limit, limit_max), ge=1, le=limit_max, description="At most so many texts.")),
-        filter=(
-            dict[str, Any] | None,
-            Field(default=None, description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
-        ),
-        start=(str | None, Field(default=None, description=f"Only what happened then or later; {when}.")),
-        end=(str | None, Field(default=None, description=f"Only what happened before; {when}.")),
-    )
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -121,12 +101,3 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     named = dict(kwargs)
     lone = args[0] if args else named.pop("input", None)
     return named if lone is None else {"query": lone, **named}
-
-
-def _moment(name: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    moment = read_time(text)
-    if moment is None:
-        raise InputError(f"{name} {text!r:.40} is no ISO date or time; expected for example 2024-05-01")
-    return moment

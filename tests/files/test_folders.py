@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 
 import pytest
 
 from umi_common.errors import FileUnreadable
 from umi_common.files import index
-from umi_common.files.manifest import NAME
+from umi_common.files.run import CHECKPOINT
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
@@ -46,7 +46,7 @@ def test_a_folder_is_indexed_with_sources_as_seen_from_the_store(store, folder):
 
 def test_unchanged_files_are_not_even_read(store, folder, embedder, monkeypatch):
     index(store, [folder])
-    monkeypatch.setattr("umi_common.files.folders.version_of", None)  # would fail if a file were read
+    monkeypatch.setattr("umi_common.files.session.parts_of", None)  # would fail if a file were read
     report = index(store, [folder])
     assert (report.unchanged, report.indexed) == (2, 0)
     assert len(embedder.texts) == 2
@@ -91,22 +91,43 @@ def test_stopped_it_keeps_what_is_done_and_goes_on_from_there(store, folder, emb
     assert len(embedder.texts) == 2
 
 
-@pytest.mark.parametrize("damage", ["lost", "garbled", "behind"])
-def test_without_its_manifest_it_finds_out_again_what_is_there(store, folder, embedder, damage):
+@pytest.mark.parametrize("damage", ["lost", "garbled", "of another store"])
+def test_without_its_checkpoint_it_finds_out_again_what_is_there(store, folder, embedder, damage, tmp_path):
     (folder / "a.md").write_text("One. " * 300)
+    (folder / "gone.txt").write_text("Gone soon.")
     index(store, [folder])
-    path = store.path / NAME
-    kept = json.loads(path.read_text())
-    {
-        "lost": path.unlink,
-        "garbled": lambda: path.write_text("{"),
-        "behind": lambda: path.write_text(json.dumps({**kept, "settled": False})),
-    }[damage]()
+    path = store.path / CHECKPOINT
+    if damage == "of another store":
+        with HybridStore.open(tmp_path / "other", embedder=HashEmbedder(16)) as other:
+            (tmp_path / "elsewhere.txt").write_text("Elsewhere.")
+            index(other, [tmp_path / "elsewhere.txt"])
+        shutil.copy(tmp_path / "other" / CHECKPOINT, path)
+    else:
+        {"lost": path.unlink, "garbled": lambda: path.write_text("{" * 5_000)}[damage]()
     (folder / "a.md").write_text("Short now.")
+    (folder / "gone.txt").unlink()
     before = len(embedder.texts)
-    index(store, [folder])
-    assert store.ids() == ["docs/a.md#0", "docs/deep/b.txt#0"]
+    report = index(store, [folder])
+    if damage != "of another store":
+        assert report.removed == 1
+        assert store.ids() == ["docs/a.md#0", "docs/deep/b.txt#0"]
+    assert {"docs/a.md#0", "docs/deep/b.txt#0"} <= set(store.ids())
     assert len(embedder.texts) == before + 1
+
+
+def test_a_store_with_another_embedder_by_now_is_still_followed(tmp_path, folder):
+    with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(16)) as store:
+        index(store, [folder])
+    HybridStore.reindex(tmp_path / "store", embedder=HashEmbedder(8))
+    with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(8)) as store:
+        assert index(store, [folder]).unchanged == 2
+
+
+def test_a_store_that_was_emptied_is_filled_again(store, folder):
+    index(store, [folder])
+    store.delete(store.ids())
+    assert index(store, [folder]).indexed == 2
+    assert len(store) == 2
 
 
 def test_a_bad_file_is_reported_and_the_others_are_indexed(store, folder):

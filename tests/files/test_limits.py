@@ -15,7 +15,7 @@ from pdf_toys import SLOW, pdf, shown
 from umi_common.cli import indexing
 from umi_common.errors import ConfigError, FileUnreadable
 from umi_common.files import chunks_of, index
-from umi_common.files.reading import MAX_FILE_BYTES, PDF_SECONDS
+from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS
 from umi_common.ingest import ingest
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore

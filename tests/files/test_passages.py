@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.files.markup import HtmlText, markdown_headings
-from umi_common.files.passages import passages, spans
+from umi_common.files.readers.markup import HtmlText, markdown_headings
+from umi_common.files.readers.passages import passages, spans
 
 PAGE = """# Guide
 

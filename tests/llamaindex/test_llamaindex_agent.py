@@ -17,7 +17,7 @@ from umi_common.context.budget import TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_llamaindex import UmiQuery, UmiRetriever, create_umi_tool
-from umi_llamaindex.query import words_of
+from umi_llamaindex.query import query_text
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 # The agents' workflow machinery of llama-index-core 0.13 leaves coroutines and warnings of its own.
@@ -118,4 +118,4 @@ def test_the_tools_text_holds_its_budget(retriever):
     ],
 )
 def test_only_the_frame_of_a_retriever_tool_is_taken_off(given, words):
-    assert words_of(QueryBundle(given)) == words_of(UmiQuery(given)) == words
+    assert query_text(QueryBundle(given)) == query_text(UmiQuery(given)) == words

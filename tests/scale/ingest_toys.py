@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from umi_common.files import session as sessions
 from umi_common.ingest import ingest
-from umi_common.ingest import session as sessions
 from umi_common.protocols import Store
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -115,7 +115,7 @@ def opened_by_one_who_dies(path: Path, trace: Path) -> HybridStore:
 def main(store: str, folder: str, kill_after: str, address: str | None = None) -> None:
     """Ingest in small parts; die at once when so many batches are noted."""
     left = int(kill_after)
-    take = sessions.Session.take
+    take = sessions.IngestSession.take
 
     def take_and_die(self: Any, outcomes: Any) -> None:
         nonlocal left
@@ -124,7 +124,7 @@ def main(store: str, folder: str, kill_after: str, address: str | None = None) -
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sessions.Session.take = take_and_die
+    sessions.IngestSession.take = take_and_die
     if address is not None:
         on_ray(Path(store), folder, address)
         return

@@ -16,7 +16,7 @@ from ingest_toys import PART, Died, Dying, content, opened, write_records
 
 from umi_common import ingest as bulk
 from umi_common.errors import EmbedderError, FileUnreadable, StoreFull
-from umi_common.ingest import session as sessions
+from umi_common.files import session as sessions
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 

@@ -6,8 +6,8 @@ import pytest
 from ingest_toys import content, opened, write_records
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
+from umi_common.files.checkpoint import DonePart, IngestCheckpoint
 from umi_common.ingest import ingest
-from umi_common.ingest.checkpoint import Checkpoint, Done
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
@@ -21,11 +21,11 @@ def docs(tmp_path):
 
 
 def test_a_second_run_is_refused_while_the_first_holds_it(tmp_path):
-    first = Checkpoint(tmp_path / "c")
+    first = IngestCheckpoint(tmp_path / "c")
     with pytest.raises(StoreLocked, match="another run"):
-        Checkpoint(tmp_path / "c")
+        IngestCheckpoint(tmp_path / "c")
     first.close()
-    Checkpoint(tmp_path / "c").close()
+    IngestCheckpoint(tmp_path / "c").close()
 
 
 def test_a_file_that_is_something_else_is_left_alone(tmp_path, docs):
@@ -42,14 +42,14 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path, docs):
 
 
 def test_a_file_with_another_version_behind_it_says_so_until_it_is_settled(tmp_path):
-    kept = Checkpoint(None)
+    kept = IngestCheckpoint(None)
     kept.begin([("a", tmp_path, "v1")], others=False)
     kept.begin([("a", tmp_path, "v1")], others=False)
     assert not kept.file("a").others
     kept.begin([("a", tmp_path, "v2")], others=False)
     assert kept.file("a").others
-    kept.finish([Done("k1", "a", "w"), Done("k2", "a", None)])
-    kept.settle("a", ["k2"], "stamp")
+    kept.finish([DonePart("k1", "a", "w"), DonePart("k2", "a", None)])
+    kept.settle([("a", ["k2"], "stamp")])
     assert kept.file("a") == ("v2", False, True, "stamp")
     assert kept.done(["k1", "k2", "k3"]) == {"k2"}
     kept.close()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from umi_common.errors import FileUnreadable
 from umi_common.files import chunks_of
-from umi_common.files.pdf import PdfProcess
-from umi_common.ingest.parts import chunks_of_part, parts_of, version_of
+from umi_common.files.parts import chunks_of_part, parts_of, version_of
+from umi_common.files.readers.pdf import PdfProcess
 
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), max_size=30)
 NEWLINES = st.sampled_from(["\n", "\r\n", "\n\n", "\r"])

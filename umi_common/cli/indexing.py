@@ -27,7 +27,7 @@ INTERRUPTED = 130
 STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
 PDF_SECONDS = 10.0
-"""Both as in `umi_common.files.reading`, which takes long to import; a test compares them."""
+"""Both as in `umi_common.files.readers.reading`, which takes long to import; a test compares them."""
 PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
 
 
@@ -52,7 +52,7 @@ def index(
     Unchanged files cost nothing, changed ones are replaced, vanished ones removed. A file that cannot be read is
     skipped, and so is a bad line of JSONL or page of a PDF; each is listed. Ctrl-C stops in good order.
     """
-    from umi_common.files.folders import index as index_files
+    from umi_common.files import index as index_files
     from umi_common.files.walk import checked_roots
     from umi_common.stores.embedded.hybrid import HybridStore
 

@@ -1,12 +1,23 @@
-"""Files as chunks: read a folder, cut what is in it at headings, paragraphs and sentences, keep a store level with it.
+"""Files and folders into a store: new files are added, changed ones replaced, vanished ones removed.
 
-from umi_common.files import index
+    from umi_common.files import index
 
-report = index(store, ["docs"])        # unchanged files cost nothing the next time
+    report = index(store, ["docs"])        # unchanged files are not read the next time
+
+In: paths and a store. Out: chunks in the store, a `Report`, and a checkpoint that the next run continues from.
+
+    run          `index` and `ingest`: one process
+    session      one run: which parts are to be done, what their outcomes mean, what is removed
+    walk         the files below folders, without following links out of them
+    parts        a file cut into parts: whole, or ranges of its records
+    work         some parts read, embedded and written
+    checkpoint   which parts are in the store: a SQLite file
+    report       what a run did
+    readers/     one file as chunks, by its ending
 """
 
-from umi_common.files.chunks import chunks_of
-from umi_common.files.folders import index
+from umi_common.files.readers.chunks import chunks_of
 from umi_common.files.report import Report
+from umi_common.files.run import index
 
 __all__ = ["Report", "chunks_of", "index"]

@@ -1,4 +1,4 @@
-"""What `index` did, and what it skipped."""
+"""What a run did with the files, and what it skipped."""
 
 from __future__ import annotations
 
@@ -6,26 +6,59 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 
+class Problem(str):
+    """One line: which file, part, record or page was skipped, why, and what to do."""
+
+    source: str
+    """The file, as its chunks name it; "" for a problem of several files or of a folder."""
+    error: str
+    """Name of the class in `umi_common.errors`, or "WorkerDied"."""
+
+    def __new__(cls, source: str, error: str, message: str) -> Problem:
+        problem = super().__new__(cls, message)
+        problem.source, problem.error = source, error
+        return problem
+
+    @classmethod
+    def of(cls, source: str, error: Exception) -> Problem:
+        """The problem that an error describes."""
+        return cls(source, type(error).__name__, str(error))
+
+    @property
+    def message(self) -> str:
+        """The line itself."""
+        return str(self)
+
+    def __reduce__(self) -> tuple[type[Problem], tuple[str, str, str]]:
+        return Problem, (self.source, self.error, str(self))
+
+
 @dataclass(slots=True)
 class Report:
-    """What `index` did."""
+    """What `index`, `ingest` or `ingest_on_ray` did."""
 
     files: int = 0
-    """That the paths hold and umi can read."""
+    """Files below the paths that umi can read."""
     unchanged: int = 0
     indexed: int = 0
-    """New or changed, or with lines or pages that were skipped: those are tried again by every run."""
+    """New or changed files that were read to the end, including those with skipped records or pages."""
+    finished: int = 0
+    """Indexed files of which nothing was skipped. The others are tried again by every run."""
     removed: int = 0
-    """Gone from the disk, and so from the store."""
+    """Files removed from the store because they are gone from the disk."""
     chunks: int = 0
-    """Of the indexed files."""
+    """Chunks of the parts done in this run: written, or found in the store as they should be."""
+    stale: int = 0
+    """Chunks removed because their file no longer has them."""
+    parts_skipped: int = 0
+    """Parts finished by an earlier, interrupted run, or unchanged parts of a changed file."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Files of other kinds, by ending."""
-    problems: list[str] = field(default_factory=list)
-    """What was skipped, one line each: a file, a line of JSONL or a page of a PDF; why, what to do.
+    problems: list[Problem] = field(default_factory=list)
+    """What was skipped. The next run tries it again.
 
-    Of a file's lines and pages the first 100 are listed and the others counted. What the store held of a skipped file
-    stays, unless the file is gone or leads out of the folders.
+    Of a file's records and pages the first 100 are listed and the others counted. What the store held of a skipped file
+    stays, unless the file is gone or is a link out of the folders.
     """
     stopped: bool = False
-    """Whether it was asked to stop before the end; the same call goes on from there."""
+    """Whether `stop` ended the run early; the same call continues from there."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.chunks import ENDINGS
-from umi_common.files.reading import unreadable
-from umi_common.files.report import Report
+from umi_common.files.readers.chunks import ENDINGS
+from umi_common.files.readers.reading import unreadable
+from umi_common.files.report import Problem, Report
 
 FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
 """Beside every folder whose name begins with a dot."""
@@ -111,7 +111,7 @@ def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
     except OSError as error:
-        report.problems.append(str(unreadable(folder, error)))
+        report.problems.append(Problem.of("", unreadable(folder, error)))
         return []
 
 
@@ -143,6 +143,6 @@ def _stays(path: Path, roots: Sequence[Path], report: Report) -> bool:
     try:
         check_inside(path, roots)
     except FileUnreadable as error:
-        report.problems.append(str(error))
+        report.problems.append(Problem.of("", error))
         return False
     return True

@@ -1,15 +1,14 @@
-"""Bulk ingestion into any store: read, chunk, embed, upsert; interrupted anywhere, the same call goes on from there.
+"""Bulk ingestion into any store, in one process or on Ray; an interrupted run continues with the same call.
 
-from umi_common.ingest import ingest
+    from umi_common.ingest import ingest
 
-report = ingest(store, ["corpus"], checkpoint="corpus.checkpoint", show_progress=True)
+    report = ingest(store, ["corpus"], checkpoint="corpus.checkpoint", show_progress=True)
 
-`umi_common.files.index` follows the files of one project into a store beside them. This is for more: big files of
-records are cut into ranges, what is finished is kept in a checkpoint apart from the store, the store may be a server,
-and `umi_common.ingest.ray.run` does the same on many workers.
+`umi_common.files` does the work; `umi_common.files.index` is the same for an embedded store beside its files. `ray/`
+distributes it to many processes.
 """
 
-from umi_common.ingest.report import Problem, Report
-from umi_common.ingest.run import ingest
+from umi_common.files.report import Problem, Report
+from umi_common.files.run import ingest
 
 __all__ = ["Problem", "Report", "ingest"]

@@ -9,7 +9,7 @@ from typing import Any
 from umi_common.protocols import Store
 
 
-class Checkpoint:
+class MigrationCheckpoint:
     """How far a migration has got, in a small file.
 
     Args:

@@ -50,7 +50,7 @@ def pages(store: Store, page: int, after: str | None = None) -> Iterator[list[Ch
         after = chunks[-1].id
 
 
-def compare(source: Store, target: Store, page: int, samples: int, *, show_progress: bool) -> list[Chunk]:
+def compare_stores(source: Store, target: Store, page: int, samples: int, *, show_progress: bool) -> list[Chunk]:
     """Read both; chunks spread evenly over the source come back, to be searched for."""
     total, sampled, wrong, seen = len(source), [], [], 0
     every = max(total // max(samples, 1), 1)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from umi_common.errors import CopyDiffers, LedgerDamaged, ReindexRequired, StoreError
-from umi_common.migrate.checkpoint import Checkpoint
-from umi_common.migrate.comparison import agreement, compare, pages
+from umi_common.migrate.checkpoint import MigrationCheckpoint
+from umi_common.migrate.comparison import agreement, compare_stores, pages
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder, Store
 
@@ -67,13 +67,13 @@ def migrate(
         LedgerDamaged: If a store gives fewer chunks than it holds; verify() and repair() it, then repeat the call.
     """
     _refuse_other_vectors(source, target)
-    mark = Checkpoint(checkpoint, f"{source!r} -> {target!r}")
+    mark = MigrationCheckpoint(checkpoint, f"{source!r} -> {target!r}")
     after, before = mark.read(target)
     if after is None:
         _refuse_strangers(source, target, page)
     try:
         copied = _copy(source, target, mark, (after, before), page, show_progress)
-        sampled = compare(source, target, page, samples, show_progress=show_progress)
+        sampled = compare_stores(source, target, page, samples, show_progress=show_progress)
         alike = agreement(source, target, sampled)
     except (CopyDiffers, LedgerDamaged):
         mark.forget()  # pages before it may have lacked chunks: the next run looks at everything again
@@ -104,7 +104,12 @@ def _refuse_strangers(source: Store, target: Store, page: int) -> None:
 
 
 def _copy(
-    source: Store, target: Store, mark: Checkpoint, begun: tuple[str | None, int], page: int, show_progress: bool
+    source: Store,
+    target: Store,
+    mark: MigrationCheckpoint,
+    begun: tuple[str | None, int],
+    page: int,
+    show_progress: bool,
 ) -> int:
     """How many chunks went over now."""
     after, before = begun

@@ -1,6 +1,8 @@
-"""Bulk ingestion on Ray: workers read, chunk, embed and write; those that die are replaced.
+"""Bulk ingestion on Ray.
 
-run            the call
-crew           the workers
-remote_store   a store that one process holds and the workers write to
+In: paths, and functions that open a store and an embedder. Out: chunks in the store, and a `Report`.
+
+    run            `ingest_on_ray`
+    workers        processes that read, chunk, embed and write parts
+    remote_store   a store that one process holds open and the workers call
 """

@@ -1,4 +1,4 @@
-"""A store that one process of Ray holds and lends to the others: how a directory takes what many workers make."""
+"""A store that one process of Ray holds open and others call: many workers write to one directory through it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from umi_common.protocols import Embedder
 from umi_common.types import Chunk
 
 RETRIES = 3
-"""How often a call may take its process with it and is tried again in a new one."""
+"""How often Ray repeats a call whose process died, in a new process."""
 LOCKED_SECONDS = 10.0
-"""How long a writer waits for the one before it, whose driver was killed, to let go of the store."""
+"""Seconds a new writer waits for the store's lock: the writer of a killed driver may still hold it."""
 
 
 @contextmanager
-def lent(open_store: Callable[[], Any]) -> Iterator[Lent]:
-    """The store, open in a process of its own for the length of the block; Ray is connected."""
+def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
+    """The store, opened in a process of its own and closed when the block is left. Ray is connected."""
     import ray
 
     name = f"umi-writer-{uuid4().hex}"
     kind: Any = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=RETRIES)(_Writer)
     writer = kind.options(name=name).remote(open_store)
     try:
-        store = Lent(name)
+        store = RemoteStore(name)
         yield store
         store.close()
     finally:
@@ -37,7 +37,7 @@ def lent(open_store: Callable[[], Any]) -> Iterator[Lent]:
 
 
 def result(reference: Any) -> Any:
-    """What a call gave; what it raised, as it was raised there."""
+    """The result of a call; raises the error of the remote process as it is."""
     import ray
 
     try:
@@ -46,39 +46,39 @@ def result(reference: Any) -> Any:
         raise error.cause from None
 
 
-class Lent:
-    """A store that one actor holds, as others see it: calls go there and come back, errors as they were raised."""
+class RemoteStore:
+    """The part of a store's interface that ingestion uses; each call is made in the actor that holds the store."""
 
     def __init__(self, name: str) -> None:
-        self._name = name  # not the handle: Ray cannot restart an actor that was made with one
+        self._name = name  # not the handle: Ray cannot restart an actor whose arguments hold one
         self._handle: Any = None
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """See `protocols.Store`, as for all that follow."""
-        found: list[Chunk | None] = self._ask("get", list(ids))
+        """See `protocols.Store`; so for the other methods."""
+        found: list[Chunk | None] = self._call("get", list(ids))
         return found
 
     def add(self, chunks: Sequence[Chunk], *, vectors: Vectors) -> None:
-        self._ask("add", list(chunks), vectors=vectors)
+        self._call("add", list(chunks), vectors=vectors)
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Filter | None = None) -> int:
-        return int(self._ask("delete", ids, where=where))
+        return int(self._call("delete", ids, where=where))
 
     def scan(self, *, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
-        page: list[Chunk] = self._ask("scan", where=where, after=after, limit=limit)
+        page: list[Chunk] = self._call("scan", where=where, after=after, limit=limit)
         return page
 
     def __len__(self) -> int:
-        return int(self._ask("__len__"))
+        return int(self._call("__len__"))
 
     def embedder_name(self) -> str | None:
-        """Of the model the store was opened with; None: it has none."""
-        name: str | None = self._answer(self._writer().embedder_name.remote())
+        """Name of the model the store was opened with; None: it has no embedder."""
+        name: str | None = self._result(self._writer().embedder_name.remote())
         return name
 
     def close(self) -> None:
-        """Close the store in good order."""
-        self._ask("close")
+        """Close the store."""
+        self._call("close")
 
     def _writer(self) -> Any:
         import ray
@@ -88,22 +88,22 @@ class Lent:
         return self._handle
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Lent, (self._name,)
+        return RemoteStore, (self._name,)
 
-    def _ask(self, name: str, *args: Any, **named: Any) -> Any:
-        return self._answer(self._writer().call.remote(name, *args, **named))
+    def _call(self, name: str, *args: Any, **named: Any) -> Any:
+        return self._result(self._writer().call.remote(name, *args, **named))
 
-    def _answer(self, reference: Any) -> Any:
+    def _result(self, reference: Any) -> Any:
         from ray.exceptions import RayActorError
 
         try:
             return result(reference)
         except RayActorError as error:
-            raise StoreUnavailable(f"the process that writes cannot start, or died again and again: {error}") from error
+            raise StoreUnavailable(f"the writer process cannot start, or died {RETRIES + 1} times: {error}") from error
 
 
 class _Writer:
-    """The actor that holds a store. Opened at the first call, so that what is wrong with it has a caller to go to."""
+    """The actor that holds the store. The first call opens it, and so can raise its errors to the caller."""
 
     def __init__(self, open_store: Callable[[], Any]) -> None:
         self._open_store = open_store

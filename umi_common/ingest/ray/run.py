@@ -1,13 +1,14 @@
-"""Bulk ingestion on Ray: many workers read, chunk and embed; writes go to a server from each, or through one writer.
+"""Bulk ingestion on Ray: workers read, chunk and embed; each writes to a server, or one writer process does for all.
 
 from functools import partial
 from umi_common.ingest.ray.run import ingest_on_ray
 
 ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
 
-A worker that dies is replaced and what it had in hand repeated; a part that kills its worker again and again is
-reported and left out. If the driver dies, the same call goes on from the checkpoint. Actors, not Ray Data: the outcome
-of each batch has to reach the checkpoint when it is there, and 40 batches that do nothing took 1.7 s instead of 9.5.
+Ray restarts a worker that dies and repeats its batch; a part that ends its worker again and again is reported and left
+out. If the driver dies, the same call continues from the checkpoint. The workers are actors, not Ray Data tasks: each
+outcome must reach the checkpoint as soon as it is known, and 40 empty batches took 1.7 s with actors, 9.5 s with Ray
+Data.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from typing import Any
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, MissingExtra
-from umi_common.files.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
+from umi_common.files.checkpoint import IngestCheckpoint
+from umi_common.files.parts import PART_BYTES
+from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
+from umi_common.files.report import Report
+from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots
-from umi_common.ingest.checkpoint import Checkpoint
-from umi_common.ingest.parts import PART_BYTES
-from umi_common.ingest.ray.crew import hired
-from umi_common.ingest.ray.remote_store import Lent, lent
-from umi_common.ingest.report import Report
-from umi_common.ingest.session import Session
+from umi_common.ingest.ray.remote_store import RemoteStore, shared_store
+from umi_common.ingest.ray.workers import started_workers
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000
-"""Of the local Ray: a batch is some megabytes, and /dev/shm of a container often no more than this."""
+"""Bytes of the local Ray's object store. A batch has some megabytes; a container's /dev/shm is small."""
 
 
 def ingest_on_ray(
@@ -52,25 +53,25 @@ def ingest_on_ray(
 ) -> Report:
     """`umi_common.ingest.ingest` on the Ray that is connected, or else on a local one that ends with the call.
 
-    Each chunk is there exactly once, whatever was killed in between and repeated. On a cluster the files lie where
-    every node sees them under the same path.
+    Each chunk is stored exactly once, whatever was killed and repeated. On a cluster every node must see the
+    files under the same path.
 
     Args:
-        open_store: Called in the process that writes; Ray carries it there, so a `functools.partial` or a module's
-            function.
+        open_store: Called in the process that writes. Ray pickles it, so give a module's function or a
+            `functools.partial` of one.
         checkpoint: A file of the driver's machine; for one store only.
         open_embedder: Called in every worker; the default is the embedded model.
-        workers: Processes of one core each; None: one for each core that Ray has.
-        each_writes: True: every worker opens the store and writes to it, as a server (Qdrant) allows. False: one
-            process does, as a directory demands.
-        relative_to: Folder that sources, and so ids, are named from; None: they are whole paths.
+        workers: Number of processes of one core each; None: one for each core that Ray has.
+        each_writes: True: every worker opens the store and writes to it, for a server (Qdrant). False: one process
+            writes for all, for a store in a directory.
+        relative_to: Folder that sources, and so ids, are relative to; None: sources are whole paths.
         part_bytes, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: As for `ingest`.
 
     Raises:
         MissingExtra: Without Ray.
-        ConfigError: If there is no worker, if they cannot open what they need, or if the one writer's store was made
-            for another embedder.
-        StoreUnavailable: If the one writer cannot start, or dies on the same write again and again.
+        ConfigError: If `workers` is 0, if a worker cannot open its store or embedder, or if the writer's store has
+            another embedder.
+        StoreUnavailable: If the writer process cannot start, or dies on the same write again and again.
         UmiError: As `ingest` does.
     """
     if workers is not None and workers < 1:
@@ -80,11 +81,11 @@ def ingest_on_ray(
     base = None if relative_to is None else Path(relative_to).resolve()
     model = open_embedder().name
     with _ray(workers) as ray, _sink(ray, open_store, model, each_writes=each_writes) as (store, shared):
-        _check_carried(ray, "open_embedder", open_embedder)
+        _check_pickles(ray, "open_embedder", open_embedder)
         count = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
-        kept = Checkpoint(Path(checkpoint))
+        kept = IngestCheckpoint(Path(checkpoint))
         with (
-            Session(
+            IngestSession(
                 store,
                 kept,
                 model,
@@ -95,9 +96,9 @@ def ingest_on_ray(
                 follow_symlinks=follow_symlinks,
                 limits=limits,
             ) as session,
-            hired(count, open_store, open_embedder, shared) as crew,
+            started_workers(count, open_store, open_embedder, shared) as pool,
         ):
-            for outcomes in crew.outcomes(session.batches(stop)):
+            for outcomes in pool.outcomes(session.batches(stop)):
                 session.take(outcomes)
             return session.finish()
 
@@ -105,21 +106,21 @@ def ingest_on_ray(
 @contextmanager
 def _sink(
     ray: Any, open_store: Callable[[], Any], model: str, *, each_writes: bool
-) -> Iterator[tuple[Any, Lent | None]]:
-    """The store for the driver, and for the workers; None: they open their own. Closed in the end."""
-    _check_carried(ray, "open_store", open_store)
+) -> Iterator[tuple[Any, RemoteStore | None]]:
+    """The driver's store and the workers' store (None: each opens its own), closed when the block is left."""
+    _check_pickles(ray, "open_store", open_store)
     if each_writes:
         with closing(open_store()) as store:
             yield store, None
         return
-    with lent(open_store) as store:
+    with shared_store(open_store) as store:
         name = store.embedder_name()
         if name not in (None, model):
             raise ConfigError(f"open_embedder gives {model!r} and open_store a store of {name!r}; use one for both")
         yield store, store
 
 
-def _check_carried(ray: Any, name: str, factory: Callable[[], Any]) -> None:
+def _check_pickles(ray: Any, name: str, factory: Callable[[], Any]) -> None:
     try:
         ray.put(factory)
     except TypeError as error:
@@ -131,7 +132,7 @@ def _check_carried(ray: Any, name: str, factory: Callable[[], Any]) -> None:
 
 @contextmanager
 def _ray(workers: int | None) -> Iterator[Any]:
-    """Ray, connected: the caller's, or one of this machine for the length of the block, which reports to nobody."""
+    """Ray, connected: the caller's, or a local one for the length of the block, which sends no usage statistics."""
     try:
         import ray
     except ImportError as error:

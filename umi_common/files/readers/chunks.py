@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.chat import message_pattern, messages
-from umi_common.files.manifest import FILE_KEY
-from umi_common.files.markup import HtmlText, markdown_headings
-from umi_common.files.passages import Passage, passages
-from umi_common.files.pdf import PdfPages, PdfProcess
-from umi_common.files.reading import ReadLimits, check_name, content_of, text_of
+from umi_common.files.readers.chat import message_pattern, messages
+from umi_common.files.readers.markup import HtmlText, markdown_headings
+from umi_common.files.readers.passages import Passage, passages
+from umi_common.files.readers.pdf import PdfPages, PdfProcess
+from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
 from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
@@ -27,6 +26,8 @@ TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
 SKIPPED_LISTED = 100
 """Skipped records or pages of one file that are listed: enough to see what is wrong; a file can have millions."""
+FILE_KEY = "file"
+"""Metadata of every chunk from a file: the file's source name."""
 OFFSET_KEY = "start_index"
 """Metadata of a chunk: its first character in the file's text."""
 
@@ -85,15 +86,13 @@ def chunks_in(
         MissingExtra: For a PDF without pypdf.
     """
     ending = path.suffix.lower()
-    try:
+    with file_errors(path):
         if ending in RECORD_ENDINGS:
-            return _records(path, text_of(path, content), name, first_line)
+            return _records(path, decoded_text(path, content), name, first_line)
         if ending == ".pdf":
             return _pdf(path, pdf.read(path, content, limits), name)
         cut = READERS.get(ending, _plain_text)(path, content)
         return FileChunks([_chunk(name, *numbered) for numbered in enumerate(cut)])
-    except MemoryError as error:
-        raise FileUnreadable(f"{path} needs more memory than there is; leave it out") from error
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
@@ -107,31 +106,26 @@ def _chunk(name: str, position: int, passage: Passage) -> Chunk:
     )
 
 
-def version_of(content: bytes) -> str:
-    """Changes with the content and with the rules of cutting it."""
-    return hashlib.sha256(b"%d:" % RULES_VERSION + content).hexdigest()[:16]
-
-
 def _id(name: str, position: int) -> str:
     id = f"{name}#{position}"
     return id if len(id.encode()) <= ID_BYTES_MAX else f"{hashlib.sha256(name.encode()).hexdigest()}#{position}"
 
 
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
-    text = text_of(path, content)
+    text = decoded_text(path, content)
     pattern = message_pattern(text)
     return passages(text) if pattern is None else messages(text, pattern)
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
-    text = text_of(path, content)
+    text = decoded_text(path, content)
     return passages(text, markdown_headings(text))
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     page = HtmlText()
     try:
-        page.read(text_of(path, content))
+        page.read(decoded_text(path, content))
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}

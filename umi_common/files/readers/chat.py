@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import pairwise
 
-from umi_common.files.passages import PASSAGE_CHARACTERS, Passage, spans
+from umi_common.files.readers.passages import PASSAGE_CHARACTERS, Passage, spans
 from umi_common.framework_records import read_time
 
 _DATE = r"\d{4}-\d\d-\d\d|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"

@@ -1,4 +1,4 @@
-"""What is finished: a SQLite file apart from the store. Losing it costs time, never a chunk."""
+"""Which parts of files are in the store: a SQLite file apart from the store. Losing it costs time, never a chunk."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
+from umi_common.files.readers.chunks import FILE_KEY
 from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
@@ -28,11 +29,12 @@ CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WI
 CREATE INDEX parts_by_source ON parts (source);
 """
 KEYS_AT_ONCE = 500
+SCANNED_AT_ONCE = 1_000
 WITNESSES = 64
 """Chunks looked up to see that checkpoint and store belong together."""
 
 
-class Known(NamedTuple):
+class KnownFile(NamedTuple):
     """A file as far as it is known."""
 
     version: str
@@ -42,10 +44,10 @@ class Known(NamedTuple):
     settled: bool
     """Whether the store holds this version, whole, and nothing else of the file."""
     stamp: str
-    """Of the file as it was then; see `files.reading.stamp_of`."""
+    """Of the file as it was then; see `readers.reading.stamp_of`."""
 
 
-class Done(NamedTuple):
+class DonePart(NamedTuple):
     """A part that is in the store."""
 
     key: str
@@ -54,7 +56,7 @@ class Done(NamedTuple):
     """The id of one of its chunks; None: it has none."""
 
 
-class Checkpoint:
+class IngestCheckpoint:
     """One run's hold on the file; None: in memory, for a store that is. Commits are durable when they return.
 
     Raises:
@@ -101,19 +103,19 @@ class Checkpoint:
         with self._writing() as db:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
-    def file(self, source: str) -> Known | None:
+    def file(self, source: str) -> KnownFile | None:
         """None: never begun."""
         with self._errors():
             row = self._db.execute(
                 "SELECT version, others, settled, stamp FROM files WHERE source = ?", (source,)
             ).fetchone()
-        return None if row is None else Known(row[0], bool(row[1]), bool(row[2]), row[3])
+        return None if row is None else KnownFile(row[0], bool(row[1]), bool(row[2]), row[3])
 
     def begin(self, files: Iterable[tuple[str, Path, str]], *, others: bool) -> None:
         """Note, before the first write, that a version of a file is on its way: (source, path, version).
 
         Args:
-            others: What to take for true of files that were never begun; see `Known.others`.
+            others: What to take for true of files that were never begun; see `KnownFile.others`.
         """
         with self._writing() as db:
             db.executemany(
@@ -123,7 +125,7 @@ class Checkpoint:
                 [(source, os.fspath(path), version, others) for source, path, version in files],
             )
 
-    def finish(self, parts: Iterable[Done]) -> None:
+    def finish(self, parts: Iterable[DonePart]) -> None:
         """Note that these are in the store."""
         with self._writing() as db:
             db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
@@ -138,13 +140,16 @@ class Checkpoint:
                 found.update(key for (key,) in self._db.execute(f"SELECT key FROM parts WHERE key IN ({marks})", some))
         return found
 
-    def settle(self, source: str, keys: Iterable[str], stamp: str) -> None:
-        """Note that the store holds these parts of the file and nothing else of it."""
-        present = set(keys)
+    def settle(self, files: Sequence[tuple[str, Sequence[str], str]]) -> None:
+        """Record that the store holds these parts of each file and nothing else of it: (source, keys, stamp)."""
+        if not files:
+            return
         with self._writing() as db:
-            known = db.execute("SELECT key FROM parts WHERE source = ?", (source,)).fetchall()
-            db.executemany("DELETE FROM parts WHERE key = ?", [row for row in known if row[0] not in present])
-            db.execute("UPDATE files SET settled = 1, others = 0, stamp = ? WHERE source = ?", (stamp, source))
+            for source, keys, stamp in files:
+                present = set(keys)
+                known = db.execute("SELECT key FROM parts WHERE source = ?", (source,)).fetchall()
+                db.executemany("DELETE FROM parts WHERE key = ?", [row for row in known if row[0] not in present])
+                db.execute("UPDATE files SET settled = 1, others = 0, stamp = ? WHERE source = ?", (stamp, source))
 
     def forget(self, sources: Iterable[str]) -> None:
         """The store holds nothing of these files any more."""
@@ -190,8 +195,12 @@ class Checkpoint:
             raise as_umi_error(error, self._path, writing=True) from error
 
 
-def check_belongs(checkpoint: Checkpoint, store: Any, embedder: str) -> bool:
+def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base: Path | None, *, own: bool) -> bool:
     """Whether the store held chunks before the checkpoint's first run.
+
+    Args:
+        own: Whether the checkpoint is the store's own. A new one then begins with the files that the store's chunks
+            name, so that vanished files are noticed; and one that knows nothing of the store's chunks forgets all.
 
     Raises:
         ConfigError: If the checkpoint is of another store.
@@ -200,18 +209,35 @@ def check_belongs(checkpoint: Checkpoint, store: Any, embedder: str) -> bool:
     before = checkpoint.get("embedder")
     if before is None:
         others = len(store) > 0
+        if own and others:
+            checkpoint.begin([(file, Path(base or "/", file), "") for file in _files_in(store)], others=True)
         checkpoint.put("others", str(int(others)))
         checkpoint.put("embedder", embedder)
         return others
     if before != embedder:
-        raise ReindexRequired(
-            f"the checkpoint was made with embedder {before!r} and this is {embedder!r}; use that one, or begin a new "
-            "store and a new checkpoint"
-        )
+        if not own or store.embedder.name != embedder:
+            raise ReindexRequired(
+                f"the checkpoint was made with embedder {before!r} and this is {embedder!r}; use that one, or begin a "
+                "new store and a new checkpoint"
+            )
+        checkpoint.put("embedder", embedder)  # the store was reindexed
     witnesses = checkpoint.witnesses(WITNESSES)
     if witnesses and not any(store.get(witnesses)):
-        raise ConfigError(
-            f"checkpoint= says that chunks like {witnesses[0]!r} are in this store, and none of {len(witnesses)} is; "
-            "name the store it belongs to, or delete the checkpoint to begin anew"
-        )
+        if not own:
+            raise ConfigError(
+                f"checkpoint= says that chunks like {witnesses[0]!r} are in this store, and none of {len(witnesses)} "
+                "is; name the store it belongs to, or delete the checkpoint to begin anew"
+            )
+        checkpoint.forget([source for source, _ in checkpoint.paths()])
     return checkpoint.get("others") == "1"
+
+
+def _files_in(store: Any) -> list[str]:
+    """The files that the store's chunks were cut from."""
+    files: dict[str, None] = {}
+    after = None
+    while page := store.scan(after=after, limit=SCANNED_AT_ONCE):
+        named = (chunk.metadata.get(FILE_KEY) for chunk in page)
+        files.update((file, None) for file in named if isinstance(file, str))
+        after = page[-1].id
+    return list(files)

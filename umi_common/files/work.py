@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from umi_common.errors import EmbedderError, FileUnreadable, InputError, MissingExtra, UmiError
-from umi_common.files.chunks import FileChunks
-from umi_common.files.manifest import FILE_KEY
-from umi_common.files.pdf import PdfProcess
+from umi_common.errors import EmbedderError, FileUnreadable, InputError, MissingExtra
+from umi_common.files.parts import FilePart, chunks_of_part
+from umi_common.files.readers.chunks import FILE_KEY, FileChunks
+from umi_common.files.readers.pdf import PdfProcess
+from umi_common.files.report import Problem
 from umi_common.filters import Filter, parse_filter
-from umi_common.ingest.parts import Part, chunks_of_part
-from umi_common.ingest.report import Problem
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import embedded
@@ -21,7 +20,7 @@ from umi_common.types import Chunk
 SCANNED_AT_ONCE = 1_000
 
 
-class Sink(Protocol):
+class IngestStore(Protocol):
     """What ingestion asks of a store; see `protocols.Store`."""
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]: ...
@@ -36,10 +35,10 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PartOutcome:
     """What became of a part."""
 
-    part: Part
+    part: FilePart
     chunks: int = 0
     witness: str | None = None
     """The id of one of its chunks."""
@@ -53,7 +52,7 @@ class Outcome:
 class _Reading:
     """A part on its way."""
 
-    part: Part
+    part: FilePart
     found: FileChunks = field(default_factory=FileChunks)
     chunks: list[Chunk] = field(default_factory=list)
     """Those of `found` whose id no other chunk has."""
@@ -61,18 +60,17 @@ class _Reading:
     """Those that the store does not hold just so."""
     problem: Problem | None = None
 
-    def fails(self, error: UmiError) -> None:
-        self.problem = Problem(self.part.source, type(error).__name__, str(error))
-
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PartOutcome:
         if self.problem is not None:
-            return Outcome(self.part, problem=self.problem)
+            return PartOutcome(self.part, problem=self.problem)
         lines = self.found.listed(self.part.path)
         skipped = [Problem(self.part.source, FileUnreadable.__name__, line) for line in lines]
-        return Outcome(self.part, len(self.chunks), self.chunks[-1].id if self.chunks else None, skipped=skipped)
+        return PartOutcome(self.part, len(self.chunks), self.chunks[-1].id if self.chunks else None, skipped=skipped)
 
 
-def ingest_parts(store: Sink, embedder: Embedder, parts: Sequence[Part]) -> list[Outcome]:
+def ingest_parts(
+    store: IngestStore, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess
+) -> list[PartOutcome]:
     """Bring some parts into the store, in one write; the outcomes aligned with the parts.
 
     Chunks that the store holds just so are neither embedded nor written again. Records and pages that cannot be read
@@ -82,8 +80,7 @@ def ingest_parts(store: Sink, embedder: Embedder, parts: Sequence[Part]) -> list
     Raises:
         StoreError: As the store raises them. What was written before stays; the same call can be repeated.
     """
-    with PdfProcess() as pdf:
-        batch = [_read(part, pdf) for part in parts]
+    batch = [_read(part, pdf) for part in parts]
     _compare(store, batch)
     good = [reading for reading in batch if reading.problem is None]
     try:
@@ -93,18 +90,17 @@ def ingest_parts(store: Sink, embedder: Embedder, parts: Sequence[Part]) -> list
             try:
                 _write(store, embedder, [reading])
             except EmbedderError as error:
-                reading.fails(error)
+                reading.problem = Problem.of(reading.part.source, error)
     return [reading.outcome() for reading in batch]
 
 
-def sweep(store: Sink, files: Sequence[Sequence[Part]]) -> int:
+def sweep(store: IngestStore, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) -> int:
     """Remove what the store holds of these files and their parts do not; how many chunks went.
 
     Raises:
         FileUnreadable: If a file changed since its parts were cut; nothing of any file was removed then.
     """
-    with PdfProcess() as pdf:
-        keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
+    keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
     where, after, removed = of_files([parts[0].source for parts in files]), None, 0
     while page := store.scan(where=where, after=after, limit=SCANNED_AT_ONCE):
         stale = [chunk.id for chunk in page if chunk.id not in keep]
@@ -118,16 +114,16 @@ def of_files(sources: Sequence[str]) -> Filter:
     return cast(Filter, parse_filter({FILE_KEY: {"$in": list(sources)}}))
 
 
-def _read(part: Part, pdf: PdfProcess) -> _Reading:
+def _read(part: FilePart, pdf: PdfProcess) -> _Reading:
     reading = _Reading(part)
     try:
         reading.found = chunks_of_part(part, pdf)
     except (InputError, MissingExtra) as error:
-        reading.fails(error)
+        reading.problem = Problem.of(reading.part.source, error)
     return reading
 
 
-def _compare(store: Sink, batch: Sequence[_Reading]) -> None:
+def _compare(store: IngestStore, batch: Sequence[_Reading]) -> None:
     """Skip chunks whose id others have: they would overwrite each other. Tell what is new of the rest."""
     ids = [chunk.id for reading in batch for chunk in reading.found.chunks]
     there = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
@@ -143,7 +139,7 @@ def _compare(store: Sink, batch: Sequence[_Reading]) -> None:
         reading.new = [chunk for chunk in reading.chunks if there.get(chunk.id) != chunk]
 
 
-def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: Part) -> str | None:
+def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: FilePart) -> str | None:
     """What is wrong with a chunk's id: `here` has it in this batch, `stored` in the store."""
     if here is not None and here.metadata[FILE_KEY] == part.source:
         return f"holds id {chunk.id!r} twice"
@@ -155,7 +151,7 @@ def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: Part) -
     return f"holds id {chunk.id!r} twice" if part.fresh and other.position != chunk.position else None
 
 
-def _write(store: Sink, embedder: Embedder, batch: Sequence[_Reading]) -> None:
+def _write(store: IngestStore, embedder: Embedder, batch: Sequence[_Reading]) -> None:
     new = [chunk for reading in batch for chunk in reading.new]
     if new:
         vectors = embedded([chunk.id for chunk in new], [chunk.text for chunk in new], embedder, dim=None)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from umi_common.errors import FileUnreadable, MissingExtra
-from umi_common.files.reading import ReadLimits
+from umi_common.files.readers.reading import ReadLimits
 
 CHILD = Path(__file__).with_name("pdf_child.py")
 START_SECONDS = 60.0

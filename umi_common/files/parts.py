@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.chunks import RECORD_ENDINGS, RULES_VERSION, FileChunks, chunks_in
-from umi_common.files.pdf import PdfProcess
-from umi_common.files.reading import (
+from umi_common.files.readers.chunks import RECORD_ENDINGS, RULES_VERSION, FileChunks, chunks_in
+from umi_common.files.readers.pdf import PdfProcess
+from umi_common.files.readers.reading import (
     ReadLimits,
     check_name,
     check_size,
+    file_errors,
     open_regular,
     read_rest,
     read_some,
     too_large,
-    unreadable,
 )
 
 PART_BYTES = 1 << 20
@@ -30,7 +30,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """Bytes start..stop of a file, and the name of their content."""
 
     path: Path
@@ -53,7 +53,7 @@ class Part:
         return self.stop - self.start
 
 
-def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[Part]:
+def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[FilePart]:
     """The parts of a file in order; together they are all of it. Reads the file once, `size` bytes at a time.
 
     Records (JSONL) are cut behind the line that reaches `size` bytes; every other kind of file is one part. Of records
@@ -63,44 +63,34 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
         FileUnreadable: Names the file and what to do.
     """
     check_name(source, path)
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     start, line = 0, 1
-    try:
+    with file_errors(path):
         for content in _pieces(path, size, limits):
             stop = start + len(content)
-            parts.append(Part(path, source, start, stop, line, _key(source, line, content), limits=limits))
+            parts.append(FilePart(path, source, start, stop, line, _key(source, line, content), limits=limits))
             start, line = stop, line + _newlines(content)
-    except OSError as error:
-        raise unreadable(path, error) from error
     return parts
 
 
-def chunks_of_part(part: Part, pdf: PdfProcess) -> FileChunks:
+def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
     """The chunks of a part, in order, and the records and pages that are skipped; `pdf` reads it if it is a PDF.
 
     Raises:
         FileUnreadable: Also if the file changed since the part was cut.
         MissingExtra: For a PDF without pypdf.
     """
-    try:
-        with open_regular(part.path) as file:
-            file.seek(part.start)
-            content = read_some(part.path, file, part.size)
-    except OSError as error:
-        raise unreadable(part.path, error) from error
+    with file_errors(part.path), open_regular(part.path) as file:
+        file.seek(part.start)
+        content = read_some(part.path, file, part.size)
     if _key(part.source, part.first_line, content) != part.key:
         raise FileUnreadable(f"{part.path} changed while it was read; run the same call again")
     return chunks_in(part.path, content, part.source, pdf, part.limits, first_line=part.first_line)
 
 
-def version_of(parts: Sequence[Part]) -> str:
+def version_of(parts: Sequence[FilePart]) -> str:
     """Names the content of a whole file."""
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
-
-
-def marked(parts: Sequence[Part], *, fresh: bool) -> list[Part]:
-    """The same parts, told whether their file is new."""
-    return list(parts) if fresh else [replace(part, fresh=False) for part in parts]
 
 
 def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:

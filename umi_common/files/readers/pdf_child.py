@@ -1,4 +1,4 @@
-"""Reads the text of PDFs in a process that `umi_common.files.pdf` starts, and kills where one takes too long.
+"""Reads the text of PDFs in a process that `umi_common.files.readers.pdf` starts, and kills where one takes too long.
 
 It runs as a script: `python pdf_child.py SYS_PATH_ENTRY...`. It first takes over the parent's sys.path, so nothing in
 the working directory is imported that the parent would not import. It imports nothing of umi.
@@ -21,7 +21,7 @@ ORPHAN_SECONDS = 5.0
 """After the time limit and this, the process ends itself: its parent died before it could kill it."""
 
 
-def read(content: bytes, characters: int) -> dict[str, object]:
+def read_pdf(content: bytes, characters: int) -> dict[str, object]:
     """The text of each page; null for a page that pypdf cannot read."""
     from io import BytesIO
 
@@ -68,7 +68,7 @@ def _limit_memory() -> None:
         return  # Windows has no such limit, macOS refuses it; the time limit holds there
 
 
-def main() -> None:
+def serve() -> None:
     """Answer requests until the input ends."""
     import json
     import signal
@@ -85,7 +85,7 @@ def main() -> None:
         request = json.loads(line)
         if hasattr(signal, "setitimer"):  # not on Windows
             signal.setitimer(signal.ITIMER_REAL, request["seconds"] + ORPHAN_SECONDS)
-        answer = read(asked.read(request["bytes"]), request["characters"])
+        answer = read_pdf(asked.read(request["bytes"]), request["characters"])
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()
         if hasattr(signal, "setitimer"):
@@ -93,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve()

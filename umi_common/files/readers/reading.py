@@ -55,11 +55,19 @@ def content_of(path: Path, limits: ReadLimits) -> bytes:
         FileUnreadable: Also for a file that is too large, and for pipes and devices, which need not end.
     """
     check_size(path, limits)
+    with file_errors(path), open_regular(path) as file:
+        return read_rest(path, file, limits)
+
+
+@contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Raises FileUnreadable in place of OSError and MemoryError."""
     try:
-        with open_regular(path) as file:
-            return read_rest(path, file, limits)
+        yield
     except OSError as error:
         raise unreadable(path, error) from error
+    except MemoryError as error:
+        raise FileUnreadable(f"{path} needs more memory than there is; leave it out") from error
 
 
 @contextmanager
@@ -104,10 +112,8 @@ def read_some(path: Path, file: BinaryIO, size: int) -> bytes:
 
 def check_size(path: Path, limits: ReadLimits) -> None:
     """Raises FileUnreadable if a file is larger than the limit, or not there; does not open it."""
-    try:
+    with file_errors(path):
         found = path.stat()
-    except OSError as error:
-        raise unreadable(path, error) from error
     _check_regular(path, found)
     if found.st_size > limits.max_file_bytes:
         raise too_large(path, f"has {found.st_size / 1e6:,.1f} MB, more", limits)
@@ -151,7 +157,7 @@ def check_name(name: str, path: Path) -> None:
         raise FileUnreadable(f"{str(path)!a} has a name that is not UTF-8; rename it") from error
 
 
-def text_of(path: Path, content: bytes) -> str:
+def decoded_text(path: Path, content: bytes) -> str:
     """The text as Python's open() would read it: UTF-8 or UTF-16 by its mark, else Windows-1252; newlines are \\n.
 
     Raises:

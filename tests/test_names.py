@@ -1,0 +1,34 @@
+"""A name means one thing: no public class or function of the three packages is defined in two modules."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("umi_common", "umi_langchain", "umi_llamaindex")
+
+DELIBERATE = {
+    # the same class or function for each framework, one of them imported by a user
+    *("UmiRetriever", "UmiVectorStore", "as_arm", "create_umi_tool", "reranker_of", "to_chunks"),
+    # a command of the command line is named as the function that does its work
+    *("ask", "index", "main", "migrate", "rebuild", "repair", "status", "tune", "verify"),
+}
+LEFT = {
+    *("Asked", "Background", "ByRow", "Comparison", "Failure", "Found", "Head", "Keys", "LexicalScores", "Notes"),
+    *("Period", "Remembered", "Request", "Rows", "Scorer", "all_of", "background_of", "chunk_of", "compiled", "joined"),
+    *("kind_of", "label", "left_out", "made_with", "narrow", "part_of", "plain", "recall", "requests", "to_chunk"),
+    *("to_frame", "unit_rows"),
+}
+"""Names that still mean two things. Only shrinks."""
+
+
+def test_a_name_is_defined_in_one_module():
+    modules = defaultdict(set)
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name[0] != "_":
+                modules[node.name].add(path.relative_to(ROOT).as_posix())
+    twice = {name: sorted(found) for name, found in modules.items() if len(found) > 1}
+    assert {name: found for name, found in twice.items() if name not in DELIBERATE | LEFT} == {}

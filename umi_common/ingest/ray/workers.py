@@ -1,0 +1,130 @@
+"""Workers on Ray that read, chunk, embed and write parts. Ray restarts a worker that dies and repeats its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from umi_common.errors import ConfigError
+from umi_common.files.parts import FilePart
+from umi_common.files.readers.pdf import PdfProcess
+from umi_common.files.report import Problem
+from umi_common.files.work import PartOutcome, ingest_parts
+from umi_common.ingest.ray.remote_store import RemoteStore, result
+from umi_common.protocols import Embedder
+
+BATCHES_AHEAD = 2
+"""Batches submitted to each worker at a time: one that it works on, one that waits. A killed driver repeats them."""
+RETRIES = 1
+"""How often Ray repeats a batch whose worker died, in a new worker."""
+
+
+class _Worker:
+    """The actor. Store and embedder are opened by the first call, which can raise their errors to the driver."""
+
+    def __init__(
+        self, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
+    ) -> None:
+        self._open_store, self._open_embedder = open_store, open_embedder
+        self._store: Any = store
+        self._embedder: Embedder | None = None
+        self._pdf = PdfProcess()
+
+    def ingest(self, parts: Sequence[FilePart]) -> list[PartOutcome]:
+        if self._store is None:
+            self._store = self._open_store()
+        if self._embedder is None:
+            self._embedder = self._open_embedder()
+        return ingest_parts(self._store, self._embedder, parts, self._pdf)
+
+
+class Workers:
+    """A fixed number of workers that are given batches as long as there are some."""
+
+    def __init__(self, actors: Sequence[Any]) -> None:
+        self._actors = list(actors)
+
+    def check(self) -> None:
+        """Open each worker's store and embedder; raises their errors.
+
+        Raises:
+            ConfigError: If a worker does not start.
+        """
+        from ray.exceptions import RayActorError
+
+        for reference in [actor.ingest.remote([]) for actor in self._actors]:
+            try:
+                result(reference)
+            except RayActorError as error:
+                raise ConfigError(f"a worker cannot start; is all that it needs importable there? {error}") from error
+
+    def outcomes(self, batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
+        """The outcomes of each batch, as they arrive.
+
+        The parts of a batch that ends its worker again and again are repeated one by one, each alone in a worker, and
+        those that end theirs once more are reported.
+        """
+        suspects: list[FilePart] = []
+        for batch, outcomes in self._answers(batches, BATCHES_AHEAD):
+            if outcomes is None:
+                suspects += batch
+            else:
+                yield outcomes
+        for batch, outcomes in self._answers(([part] for part in suspects), 1):
+            yield [PartOutcome(part, problem=_deadly(part)) for part in batch] if outcomes is None else outcomes
+
+    def _answers(
+        self, batches: Iterable[Sequence[FilePart]], ahead: int
+    ) -> Iterator[tuple[Sequence[FilePart], list[PartOutcome] | None]]:
+        """Each batch with its outcomes, None if its worker died `RETRIES + 1` times; `ahead` batches a worker."""
+        idle, running = self._actors * ahead, dict[Any, tuple[Any, Sequence[FilePart]]]()
+        for batch in batches:
+            if not idle:
+                yield _next(running, idle)
+            actor = idle.pop(0)
+            running[actor.ingest.remote(batch)] = (actor, batch)
+        while running:
+            yield _next(running, idle)
+
+
+def _next(
+    running: dict[Any, tuple[Any, Sequence[FilePart]]], idle: list[Any]
+) -> tuple[Sequence[FilePart], list[PartOutcome] | None]:
+    """Wait for the next answer and move its worker to `idle`."""
+    import ray
+
+    (reference, *_), _ = ray.wait(list(running), num_returns=1)
+    actor, batch = running.pop(reference)
+    idle.append(actor)
+    try:
+        return batch, result(reference)
+    except ray.exceptions.RayActorError:
+        return batch, None
+
+
+@contextmanager
+def started_workers(
+    count: int, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
+) -> Iterator[Workers]:
+    """Workers, checked, that are ended when the block is left. Ray is connected.
+
+    Args:
+        store: The store that all write to; None: each opens its own.
+    """
+    import ray
+
+    kind: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=RETRIES)(_Worker)
+    actors = [kind.remote(open_store, open_embedder, store) for _ in range(count)]
+    workers = Workers(actors)
+    try:
+        workers.check()
+        yield workers
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+
+
+def _deadly(part: FilePart) -> Problem:
+    said = f"{part.path} ended its worker each time it was tried; look at its size and at Ray's logs"
+    return Problem(part.source, "WorkerDied", said)
