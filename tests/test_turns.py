@@ -1,4 +1,4 @@
-"""Searches take turns at computing; having none costs speed and nothing else."""
+"""Few threads compute at a time; a search without a slot still ends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from umi_common.runtime import turns as module
-from umi_common.runtime.turns import Turns
+from umi_common.runtime.limits import SLOT_WAIT_SECONDS, ComputeSlots
 
 
 def in_threads(work, count):
@@ -21,13 +20,12 @@ def in_threads(work, count):
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_no_more_threads_than_some_compute_at_a_time(at_once, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 30.0)
-    turns, inside, most = Turns(at_once), [], []
+def test_no_more_threads_than_some_compute_at_a_time(at_once):
+    slots, inside, most = ComputeSlots(at_once, wait_seconds=30.0), [], []
 
     def compute():
         for _ in range(20):
-            with turns.taken():
+            with slots.held():
                 inside.append(1)
                 most.append(len(inside))
                 time.sleep(0.0005)
@@ -37,38 +35,36 @@ def test_no_more_threads_than_some_compute_at_a_time(at_once, monkeypatch):
     assert max(most) == at_once
 
 
-def test_a_turn_that_ends_with_an_error_is_free_again():
-    turns = Turns(1)
-    with pytest.raises(ValueError), turns.taken():
+def test_a_slot_is_free_again_after_an_error():
+    slots = ComputeSlots(1)
+    with pytest.raises(ValueError), slots.held():
         raise ValueError
     begun = time.perf_counter()
-    with turns.taken():
-        assert time.perf_counter() - begun < module.PATIENCE
+    with slots.held():
+        assert time.perf_counter() - begun < SLOT_WAIT_SECONDS
 
 
-def test_who_waits_in_vain_goes_on_and_those_after_do_not_wait_again(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.3)
-    turns, times = Turns(1), []
+def test_after_the_wait_a_thread_goes_on_and_later_ones_do_not_wait():
+    slots, times = ComputeSlots(1, wait_seconds=0.3), []
 
     def compute():
         begun = time.perf_counter()
-        with turns.taken():
+        with slots.held():
             times.append(time.perf_counter() - begun)
 
-    with turns.taken():  # held by one who does not come back
+    with slots.held():  # held by one who does not come back
         for _ in range(3):
             in_threads(compute, 1)
         assert times[0] >= 0.3 > max(times[1:])
     compute()  # and when the holder gives it back after all, nothing is free twice
     assert times[-1] < 0.3
     with pytest.raises(ValueError):
-        turns._free.release()
+        slots._free.release()
 
 
-def test_who_has_a_turn_and_takes_one_more_is_not_stuck(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
-    turns = Turns(1)
-    with turns.taken(), turns.taken(), turns.taken():
+def test_a_thread_that_holds_a_slot_and_takes_another_is_not_stuck():
+    slots = ComputeSlots(1, wait_seconds=0.01)
+    with slots.held(), slots.held(), slots.held():
         pass
-    with turns.taken():
+    with slots.held():
         pass

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from umi_common.decay import decay_factors, rate_of
 from umi_common.errors import InputError
 from umi_common.evaluation.plots import PathOption, figures, label
 from umi_common.explain.reasons import arm_word, best_signals
 from umi_common.explain.texts import snippet
-from umi_common.ranking.decay import decay_factors, rate_of
 from umi_common.types import Hit, SearchResult
 
 HITS_DRAWN = 6

@@ -22,7 +22,7 @@ from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.prompt import build_prompt
 from umi_common.query.rewriting.reply import read_reply
 from umi_common.runtime.breaker import Breaker
-from umi_common.runtime.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
+from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
 from umi_common.types import Degradation
 
 __all__ = ["Rewrites", "Rewriting", "as_rewriter"]
@@ -70,7 +70,7 @@ class Rewriting:
 
     breaker: Breaker
     _cache: RewriteCache
-    _threads: Bounded
+    _threads: ThreadLimiter
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Rewriting:
         same = previous if previous is not None and _kept_state(previous.config) == _kept_state(self.config) else None
         cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
         self._cache = cache
-        self._threads = Bounded() if same is None else same._threads
+        self._threads = ThreadLimiter() if same is None else same._threads
         breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
         self.breaker = breaker if same is None else same.breaker
 
@@ -208,7 +208,7 @@ def _named(error: Exception) -> str:
     """The failure in a few words: a type and, from HTTP clients, a status; a message could hold the prompt."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
-    if isinstance(error, NoPlace):
+    if isinstance(error, TooManyCalls):
         return "too many calls to the LLM have not returned"
     status = getattr(error, "status_code", None)
     suffix = f" (status {status})" if isinstance(status, int) else ""
