@@ -26,7 +26,7 @@ from umi_common.stores.embedded import candidates
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
-CONVERSATION = Path(__file__).parents[1] / ".." / "shared" / "data" / "locomo" / "conv-26"
+CONVERSATION = Path(__file__).parents[2] / ".." / "shared" / "data" / "locomo" / "conv-26"
 NOW = datetime(2023, 12, 1, tzinfo=timezone.utc)
 
 
