@@ -11,7 +11,8 @@ import numpy as np
 
 from benchmarks.harness import Plan, Row, alternated, timing
 from umi_common.embedders import unit_rows
-from umi_common.ranking.fusion import rrf_ordinals
+from umi_common.pool import FIRST_RANK, NOT_RANKED
+from umi_common.ranking.fusion import best_first, rrf
 from umi_common.ranking.mmr import mmr
 
 SIZES = (0,)
@@ -57,10 +58,12 @@ def fusion() -> dict[str, System | str]:
     random = np.random.default_rng(9)
     lists = [random.permutation(AMONG)[:LONG], random.permutation(AMONG)[:LONG]]
     plain = [each.tolist() for each in lists]
+    ranks = np.full((len(lists), AMONG), NOT_RANKED)
+    for own, each in zip(ranks, lists, strict=True):
+        own[each] = np.arange(FIRST_RANK, len(each) + FIRST_RANK)
 
     def ours() -> list[int]:
-        order, _ = rrf_ordinals(lists, [0.6, 0.4], size=AMONG)
-        rows: list[int] = order[:LIMIT].tolist()
+        rows: list[int] = best_first(rrf(ranks, [0.6, 0.4]))[:LIMIT].tolist()
         return rows
 
     def dictionary() -> list[int]:

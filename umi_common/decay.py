@@ -1,4 +1,4 @@
-"""Exponential forgetting: a factor by age, for the store's top-k and for ranking alike. Pure.
+"""Exponential decay: a factor by age, for the stores' top-k and as a stage of ranking. Pure.
 
 factor = floor + (1 - floor) * exp(-rate * age)
 """
@@ -9,15 +9,16 @@ import math
 
 import numpy as np
 
+from umi_common.config import DecayConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import Floats
+from umi_common.pool import Floats, Pool
 
 NEUTRAL = 1.0
 """Factor of a chunk without a time."""
 
 
 def rate_of(half_life_hours: float) -> float:
-    """The rate at which the factor has fallen halfway to the floor after `half_life_hours`: ln 2 / half-life.
+    """The rate per hour at which the factor falls halfway to the floor in `half_life_hours`: ln 2 / half-life.
 
     Raises:
         ConfigError: If the half-life is not a finite number > 0.
@@ -32,7 +33,7 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
 
     Args:
         age_hours: (n,); the future (negative) counts as age 0; NaN (no time known) is neutral.
-        rate: Per hour, >= 0; 0 forgets nothing.
+        rate: Per hour, >= 0; 0: all factors are 1.
         floor: Smallest factor, 0..1.
 
     Returns:
@@ -49,3 +50,19 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
     known = ~np.isnan(ages)
     factors = floor + (1.0 - floor) * np.exp(-rate * np.where(known, ages, 0.0))
     return np.where(known, factors, NEUTRAL)
+
+
+def decay(scores: Floats, age_hours: Floats, *, rate: float, floor: float) -> Floats:
+    """Scores (n,) >= 0 times their `decay_factors`; a new array.
+
+    Raises:
+        ConfigError: As `decay_factors`.
+    """
+    return np.asarray(scores * decay_factors(age_hours, rate=rate, floor=floor), dtype=np.float64)
+
+
+def apply(pool: Pool, scores: Floats, settings: DecayConfig, facts: dict[str, object]) -> Floats:
+    """(n,) scores of the pool after decay; unchanged without a half-life."""
+    if settings.half_life_hours is None:
+        return scores
+    return decay(scores, pool.age_hours, rate=rate_of(settings.half_life_hours), floor=settings.floor)

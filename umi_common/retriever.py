@@ -1,9 +1,9 @@
-"""Dual retrieval: the line from a query to hits, and on to a context that fits the prompt.
+"""Dual retrieval: from a query to hits, and to a context that fits a prompt.
 
-    understand -> recall -> fuse -> shape -> assemble
+    time phrases -> recall -> rank -> fetch -> assemble
 
-The body is a generator that asks for outside work (`drivers`), so `search` and `asearch` are the same code, and so is
-`search_many` (`together`).
+Every search is a generator (`search.pipeline`). `search` and `asearch` run it with two drivers (`runtime.drivers`), and
+`search_many` runs several in step (`runtime.calls.run_together`).
 """
 
 from __future__ import annotations
@@ -22,36 +22,35 @@ from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Stra
 from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
-from umi_common.runtime.calls import Body
+from umi_common.runtime.calls import Body, run_together
 from umi_common.runtime.drivers import adrive, drive
-from umi_common.runtime.together import together
-from umi_common.runtime.workers import Threads
-from umi_common.search.extra_arms import Arm, Arms
+from umi_common.runtime.workers import Workers
+from umi_common.search.extra_arms import Arm, ExtraArms
 from umi_common.search.pipeline import context_body, search_body
-from umi_common.search.recall import Parts
-from umi_common.search.request import Request, SearchOptions, SharedOptions, Where
+from umi_common.search.recall import Components
+from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where
 from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.types import SearchResult, TimeRange
 
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
 QUERIES_AT_ONCE = 32
-"""Of `search_many`: so many pools, a quarter of a megabyte each, are in memory at a time."""
+"""Queries of one `search_many` that run in step: as many pools, a quarter of a megabyte each, are in memory."""
 
 
 class DualRetriever:
-    """A fast hybrid search always; where it helps, an LLM's variations of the query fused in.
+    """Hybrid search, with an LLM's variations of the query where the first results are weak.
 
     Args:
-        store: Where the chunks are.
+        store: Holds the chunks.
         rewriter: An LLM: a `Rewriter`, a LangChain or LlamaIndex model, or a function from prompt to reply.
-            None: no deep search, everything else works.
+            None: no deep search.
         reranker: A `Reranker`, a cross-encoder or a function (query, texts) -> scores, for the best candidates.
-        arms: Further ways to find chunks (`umi_common.search.extra_arms.Arm`), fused with the store's two.
-        config: Every setting; see `UmiConfig`.
-        clock: Gives the present as an aware datetime; for tests and replays.
+        arms: Further ways to find chunks (`umi_common.search.extra_arms.Arm`), fused with the store's two arms.
+        config: All settings; None: `UmiConfig()`.
+        clock: Returns the present as an aware datetime; for tests and replays.
 
-    Thread-safe. Call `close()`, or leave it to the garbage collector, to end its threads; the store stays open.
+    Thread-safe. `close()`, or the garbage collector, ends its threads; the store stays open.
     """
 
     def __init__(
@@ -68,20 +67,20 @@ class DualRetriever:
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
         self._clock = _utc_now if clock is None else clock
         self._reranker = None if reranker is None else as_reranker(reranker)
-        self._arms = Arms(arms)
-        self._threads = Threads()
-        self._parts = self._assembled(UmiConfig() if config is None else config, None)
+        self._arms = ExtraArms(arms) if arms else None
+        self._workers = Workers()
+        self._components = self._components_for(UmiConfig() if config is None else config, None)
 
     @property
     def config(self) -> UmiConfig:
         """The settings in force."""
-        return self._parts.config
+        return self._components.config
 
     def reconfigure(self, config: UmiConfig | None = None, **changes: Any) -> UmiConfig:
-        """Swap settings for the searches that start from now on; those under way keep theirs.
+        """Change the settings of searches that start from now on, and return them; running searches keep theirs.
 
         Args:
-            config: All settings; None: the present ones.
+            config: All settings; None: the current ones.
             **changes: Single stages or fields on top: `reconfigure(fusion={"method": "rrf"})`.
 
         Raises:
@@ -91,13 +90,13 @@ class DualRetriever:
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         self.config.check_live_change(new)
-        self._parts = self._assembled(new, self._parts.rewriting)
+        self._components = self._components_for(new, self._components.rewriting)
         return new
 
     def with_config(self, **changes: Any) -> Self:
-        """A retriever with other settings that shares everything else: store, models, the LLM's cache, threads.
+        """A retriever with other settings and the same store, models, LLM cache and threads.
 
-        Args and raises as `reconfigure`; this retriever stays as it is.
+        Args and raises as `reconfigure`; this retriever does not change.
         """
         other = copy.copy(self)
         other.reconfigure(**changes)
@@ -117,23 +116,23 @@ class DualRetriever:
         query_vector: Sequence[float] | None = None,
         on_stage: OnStage | None = None,
     ) -> SearchResult:
-        """The best chunks for a query, and how they came about.
+        """The best chunks for a query, and how each got its score.
 
         Args:
             query: 1..10,000 UTF-8 bytes; "" where `query_vector` is given and the strategy is "vector".
-            limit: At most so many hits, 1..100.
-            deep_search: Whether the LLM may be asked; when it is, `config.routing` decides.
+            limit: Most hits in the result, 1..100.
+            deep_search: Whether the LLM may be asked; `config.routing` decides when it is.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
-            now: What "last week" and ages refer to; None: the clock.
-            history: Earlier turns of the conversation, oldest first; only the LLM sees them.
-            strategy: All arms, or one of the store's alone ("text", "vector").
-            query_vector: (dim,) the query's embedding where the caller has it.
-            on_stage: Told when each stage begins and ends, as it happens; for tracers.
+            now: The moment that "last week" and ages refer to; None: the clock's.
+            history: Earlier messages of the conversation, oldest first; only the LLM gets them.
+            strategy: All arms ("hybrid"), or one of the store's arms alone ("text", "vector").
+            query_vector: (dim,) the query's embedding; None: the store's embedder makes it.
+            on_stage: Called when each stage begins and ends; for tracers.
 
         Raises:
-            EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, FilterError: The call was wrong.
-            SearchUnavailable: If no arm of the store can answer. Every lesser failure is in `result.degraded`.
+            EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, FilterError: If an argument is wrong.
+            SearchUnavailable: If no arm of the store can answer. Other failures are in `result.degraded`.
         """
         body = self._search(
             query,
@@ -147,14 +146,14 @@ class DualRetriever:
             query_vector=query_vector,
             on_stage=on_stage,
         )
-        return drive(body, self._threads)
+        return drive(body, self._workers)
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
-        """`search` for an event loop, which it never blocks; same arguments, result and errors.
+        """`search` for an event loop, which it does not block; same arguments, result and errors.
 
-        Searches that wait at the same time share an embedding call.
+        Searches that are queued at the same time share an embedding call.
         """
-        return await adrive(self._search(query, **options), self._threads, on_loop=bool(options.get("on_stage")))
+        return await adrive(self._search(query, **options), self._workers, on_loop=bool(options.get("on_stage")))
 
     def search_many(
         self,
@@ -163,18 +162,18 @@ class DualRetriever:
         on_stages: Sequence[OnStage | None] | None = None,
         **options: Unpack[SharedOptions],
     ) -> list[SearchResult]:
-        """A result for each query, aligned, the same as from `search`; 32 at a time are embedded and recalled at once.
+        """The results of `search`, aligned with queries; 32 queries at a time share one embedding call and one recall.
 
         Args:
-            queries: Any number; all are checked before any is searched, and LLM calls run side by side.
-            on_stages: `search`'s on_stage for each query; None: none.
-            **options: As in `search`, for all alike, but for `query_vector`.
+            queries: Any number. All are checked before the first search; LLM calls run at the same time.
+            on_stages: `on_stage` for each query; None: none.
+            **options: As in `search`, the same for all queries; `query_vector` is not allowed.
 
         Raises:
-            InputError: As `search`; names the query's place.
+            InputError: As `search`.
             SearchUnavailable: If no arm of the store can answer for one of them.
         """
-        return drive(self._many(queries, on_stages, options), self._threads)
+        return drive(self._many(queries, on_stages, options), self._workers)
 
     async def asearch_many(
         self,
@@ -184,7 +183,7 @@ class DualRetriever:
         **options: Unpack[SharedOptions],
     ) -> list[SearchResult]:
         """`search_many` for an event loop; same arguments, results and errors."""
-        return await adrive(self._many(queries, on_stages, options), self._threads, on_loop=any(on_stages or ()))
+        return await adrive(self._many(queries, on_stages, options), self._workers, on_loop=any(on_stages or ()))
 
     def get_context(
         self,
@@ -196,21 +195,21 @@ class DualRetriever:
         limit: int = 50,
         **options: Any,
     ) -> AssembledContext:
-        """The best evidence for a query that fits a token budget, ready for a prompt.
+        """The best chunks for a query that fit a token budget, as text for a prompt.
 
         Args:
             query: 1..10,000 UTF-8 bytes.
             budget: Tokens in all, per source and per chunk; None: `TokenBudget()`.
             policy: Order, format, neighbours; None: `AssemblyPolicy()`.
-            counter: What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain.
-            limit: Hits that compete for the budget, 1..100.
+            counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain.
+            limit: Hits that the context is made from, 1..100.
             **options: As in `search`.
 
         Raises:
-            BudgetError: If the budget cannot hold even a header. Otherwise as `search`.
+            BudgetError: If the budget is too small for a header. Otherwise as `search`.
         """
         body = self._context(query, budget, policy, counter, {**options, "limit": limit})
-        return drive(body, self._threads)
+        return drive(body, self._workers)
 
     async def aget_context(
         self,
@@ -224,15 +223,15 @@ class DualRetriever:
     ) -> AssembledContext:
         """`get_context` for an event loop; same arguments, result and errors."""
         body = self._context(query, budget, policy, counter, {**options, "limit": limit})
-        return await adrive(body, self._threads, on_loop=options.get("on_stage") is not None)
+        return await adrive(body, self._workers, on_loop=options.get("on_stage") is not None)
 
     def needs_deep_search(self, query: str) -> bool:
         """Whether the ADRs' trigger words occur in the query (mode "heuristic")."""
         return routing.needs_deep_search(query)
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:
-        """The query and the LLM's variations of it; the query alone where there is no LLM or it fails."""
-        rewriting = self._parts.rewriting
+        """The query and the LLM's variations of it; the query alone if there is no LLM or it fails."""
+        rewriting = self._components.rewriting
         if rewriting is None:
             return [query]
         return [query, *rewriting.variations(query, history=history).variations]
@@ -240,8 +239,8 @@ class DualRetriever:
     merge_rrf = staticmethod(merge_rrf)
 
     def close(self) -> None:
-        """End the threads; a later search starts new ones."""
-        self._threads.close()
+        """End the threads. A later search starts new ones."""
+        self._workers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -249,17 +248,19 @@ class DualRetriever:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _assembled(self, config: UmiConfig, previous: Rewriting | None) -> Parts:
+    def _components_for(self, config: UmiConfig, previous: Rewriting | None) -> Components:
         rewriting = None
         if self._rewriter is not None:
-            home = getattr(self.store, "path", None) if config.rewrite.keep_replies else None
+            directory = getattr(self.store, "path", None) if config.rewrite.keep_replies else None
             writable = not getattr(self.store, "read_only", False)
-            rewriting = Rewriting(self._rewriter, config.rewrite, directory=home, writable=writable, previous=previous)
+            rewriting = Rewriting(
+                self._rewriter, config.rewrite, directory=directory, writable=writable, previous=previous
+            )
         reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
-        return Parts(self.store, config, rewriting, reranking, self._arms)
+        return Components(self.store, config, rewriting, reranking, self._arms)
 
     def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
-        return search_body(self._parts, self._checked([query], options)[0], on_stage)
+        return search_body(self._components, self._checked([query], options)[0], on_stage)
 
     def _context(
         self,
@@ -270,7 +271,7 @@ class DualRetriever:
         options: dict[str, Any],
     ) -> Body[AssembledContext]:
         on_stage: OnStage | None = options.pop("on_stage", None)
-        return context_body(self._parts, self._checked([query], options)[0], budget, policy, counter, on_stage)
+        return context_body(self._components, self._checked([query], options)[0], budget, policy, counter, on_stage)
 
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions
@@ -281,19 +282,19 @@ class DualRetriever:
                 f"no option {', '.join(unknown)}; many queries share {', '.join(SharedOptions.__annotations__)}"
             )
         requests = self._checked(queries, options)
-        told = [None] * len(requests) if on_stages is None else on_stages
-        bodies = [search_body(self._parts, *each) for each in zip(requests, told, strict=True)]
+        stage_hooks = [None] * len(requests) if on_stages is None else on_stages
+        bodies = [search_body(self._components, *each) for each in zip(requests, stage_hooks, strict=True)]
         results: list[SearchResult] = []
         for start in range(0, len(bodies), QUERIES_AT_ONCE):
-            results += yield from together(bodies[start : start + QUERIES_AT_ONCE])
+            results += yield from run_together(bodies[start : start + QUERIES_AT_ONCE])
         return results
 
-    def _checked(self, queries: Sequence[str], options: Mapping[str, Any]) -> list[Request]:
+    def _checked(self, queries: Sequence[str], options: Mapping[str, Any]) -> list[SearchRequest]:
         if isinstance(queries, str):
             raise InputError("queries is one string; expected a list of strings")
         stated = options.get("now")
         now = self._clock() if stated is None else stated
-        return [Request.checked(**{**options, "query": query, "now": now}) for query in queries]
+        return [SearchRequest.checked(**{**options, "query": query, "now": now}) for query in queries]
 
 
 def _utc_now() -> datetime:

@@ -18,10 +18,10 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
+from umi_common.decay import decay, rate_of
 from umi_common.errors import ConfigError
 from umi_common.framework_records import read_time
 from umi_common.pool import Floats, Ints
-from umi_common.ranking.decay import decay, rate_of
 from umi_common.ranking.duplicates import collapse
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread

@@ -21,8 +21,8 @@ from umi_common.config import RoutingConfig
 from umi_common.pool import NOT_RANKED, Pool
 from umi_common.protocols import Probe
 from umi_common.query.routing import EVIDENCE_WEIGHTS, Decision, weigh_evidence
+from umi_common.ranking.evidence import Background, dense_evidence
 from umi_common.ranking.neighbours import shares_of
-from umi_common.ranking.trust import Background, dense_evidence
 from umi_common.sim import HashEmbedder
 
 FOLDER = Path(__file__).parents[1] / "pictures"

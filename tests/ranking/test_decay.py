@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
+from umi_common.decay import decay, decay_factors, rate_of
 from umi_common.errors import ConfigError
-from umi_common.ranking.decay import decay, decay_factors, rate_of
 
 AGES = st.one_of(st.floats(-1e5, 1e6), st.just(math.nan))
 

@@ -12,7 +12,7 @@ from ranking_toys import pool_of
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import NOT_RANKED
-from umi_common.ranking.fusion import convex, fuse_pool, merge_rrf, rrf, rrf_ordinals, weighted_rrf
+from umi_common.ranking.fusion import convex, fuse_pool, merge_rrf, rrf, weighted_rrf
 
 LISTS = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=15), min_size=1, max_size=4)
 
@@ -45,9 +45,7 @@ def test_merge_rrf_takes_any_number_of_lists_and_breaks_ties_by_id():
 
 def test_a_list_of_no_weight_still_names_its_ids():
     assert merge_rrf(["a"]) == ["a"]
-    ordinals, scores = rrf_ordinals([np.array([2]), np.array([1])], [1.0, 0.0], size=3)
-    assert ordinals.tolist() == [2, 1]
-    assert scores.tolist() == approx([1 / 61, 0.0])
+    assert [id for id, _ in weighted_rrf([["b"], ["a"]], [1.0, 0.0])] == ["b", "a"]
 
 
 @pytest.mark.parametrize(("weights", "k"), [([1.0], 60), ([1.0, -1.0], 60), ([1.0, float("nan")], 60), ([1.0, 1.0], 0)])
@@ -55,7 +53,7 @@ def test_wrong_weights_and_k_are_refused(weights, k):
     with pytest.raises(ConfigError):
         weighted_rrf([["a"], ["b"]], weights, k=k)
     with pytest.raises(ConfigError):
-        rrf_ordinals([np.array([0]), np.array([1])], weights, size=2, k=k)
+        rrf(np.array([[1, 0], [0, 1]]), weights, k=k)
 
 
 def test_rrf_over_ranks_skips_what_an_arm_did_not_rank():
@@ -64,12 +62,13 @@ def test_rrf_over_ranks_skips_what_an_arm_did_not_rank():
 
 
 @given(LISTS, st.data())
-def test_ordinals_and_ids_give_the_same_fusion(lists, data):
+def test_ranks_over_a_pool_and_ids_give_the_same_scores(lists, data):
     weights = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=len(lists), max_size=len(lists)))
-    by_id = weighted_rrf([names(ranking) for ranking in lists], weights)
-    ordinals, scores = rrf_ordinals([np.array(ranking, dtype=np.int64) for ranking in lists], weights, size=21)
-    assert names(ordinals) == [id for id, _ in by_id]
-    assert scores.tolist() == approx([score for _, score in by_id])
+    by_id = dict(weighted_rrf([names(ranking) for ranking in lists], weights))
+    ranks = np.full((len(lists), 21), NOT_RANKED)
+    for own, ranking in zip(ranks, lists, strict=True):
+        own[ranking] = np.arange(1, len(ranking) + 1)
+    assert rrf(ranks, weights).tolist() == approx([by_id.get(name, 0.0) for name in names(range(21))])
 
 
 @pytest.mark.slow

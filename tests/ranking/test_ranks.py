@@ -1,3 +1,5 @@
+"""Rows by falling score, and their ranks: ties go to the smaller row."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common.pool import NOT_RANKED
-from umi_common.ranking.arms import falling_ranks, ranks_at, ranks_of
+from umi_common.ranking.fusion import arm_ranks, best_first, falling_ranks
+
+
+@given(st.lists(st.one_of(st.sampled_from([0.0, -0.0, 0.5, 1.0]), st.floats(allow_nan=False))))
+def test_the_order_is_that_of_python_with_ties_to_the_smaller_row(scores: list[float]):
+    expected = sorted(range(len(scores)), key=lambda row: (-scores[row], row))
+    assert best_first(np.array(scores, dtype=np.float64)).tolist() == expected
 
 
 def test_ranks_fall_with_the_score_and_ties_go_to_the_smaller_row():
     assert falling_ranks(np.array([0.5, 0.9, 0.5, 0.0])).tolist() == [2, 1, 3, 4]
-    assert ranks_of(np.array([0.5, 0.9, 0.5, 0.0])).tolist() == [2, 1, 3, NOT_RANKED]
-
-
-@given(st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0]), min_size=1, max_size=12), st.data())
-def test_the_ranks_of_some_rows_are_their_ranks_among_all(scores, data):
-    every = np.array(scores)
-    rows = np.array(data.draw(st.lists(st.integers(0, len(scores) - 1))), dtype=np.int64)
-    assert ranks_at(every, rows) == falling_ranks(every)[rows].tolist()
+    assert arm_ranks(np.array([0.5, 0.9, 0.5, 0.0])).tolist() == [2, 1, 3, NOT_RANKED]

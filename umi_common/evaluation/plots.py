@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from umi_common.decay import decay_factors, rate_of
 from umi_common.errors import ConfigError, InputError, MissingExtra
 from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
 from umi_common.explain.reasons import arm_word, best_signals
 from umi_common.explain.texts import snippet
-from umi_common.ranking.decay import decay_factors, rate_of
 from umi_common.types import Hit, SearchResult
 
 if TYPE_CHECKING:

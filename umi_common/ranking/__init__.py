@@ -1,1 +1,22 @@
-"""Ranking: from raw scores to an order. Pure functions over arrays; no stage changes its input."""
+"""Ranking: from the raw scores of a pool to an order. Pure functions over arrays; none changes its input.
+
+In: a `Pool` of n candidates. Out: (n,) scores, or the rows that stay.
+
+A fusion makes one score per row; add one as a function with an entry in `fusion.FUSIONS`:
+
+    fusion       the table of fusions, the scores of extra arms, reciprocal ranks, ranks by score
+    evidence     the default fusion's formulas: BM25 and cosines as evidence that adds up
+    normalize    raw scores of an arm on a common scale
+
+A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; add one as a file here and a line in
+`search/rank.py`:
+
+    neighbours   chunks gain from the chunks beside them and from their source
+    period       chunks inside the period that the query names gain
+    (umi_common.decay, which stores use too: older chunks lose)
+
+A selection leaves rows out:
+
+    duplicates   near-duplicates collapse onto the best of them
+    mmr          maximal marginal relevance
+"""

@@ -1,39 +1,39 @@
-"""Near-duplicates collapse onto the best of them. Pure; MMR is another matter."""
+"""Collapse near-duplicates onto the best of them. Pure."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from umi_common.config import DuplicatesConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import Ints, Vectors
 from umi_common.taken import TakenRows
 
-SIMILARITY = 0.98
 ROUNDING = 1e-6
-"""float32 dot products of equal vectors fall a little short of 1."""
+"""Cosine by which float32 dot products of equal vectors may fall short of 1."""
 NO_DIGEST = -1
-"""A row whose words are not known to equal another's."""
+"""Digest of a row that has no equal text to compare with."""
 
 
 def collapse(
     order: Ints,
     vectors: Vectors | TakenRows,
     *,
-    similarity: float = SIMILARITY,
+    similarity: float = DuplicatesConfig().similarity,
     limit: int | None = None,
     digests: Ints | None = None,
 ) -> tuple[Ints, tuple[tuple[int, int], ...]]:
-    """Walk down the order; a row that is nearly one already kept is left out in its favour.
+    """Leave out each row that nearly equals a better row which was kept.
 
     Args:
         order: (m,) rows, best first, none twice.
-        vectors: (n, dim) L2-normalised; a zero row is like nothing.
-        similarity: Cosine at and above which two rows are one, 0 < similarity <= 1.
-        limit: Stop when this many are kept; None: walk to the end.
-        digests: (n,) equal numbers >= 0 for rows of the same words; NO_DIGEST compares with none.
+        vectors: (n, dim) L2-normalised; a zero row has similarity 0 to every row.
+        similarity: Cosine at and above which two rows are duplicates, 0 < similarity <= 1.
+        limit: Stop when this many are kept; None: read the whole order.
+        digests: (n,) equal numbers >= 0 mark rows of equal text; NO_DIGEST: compared by vector alone.
 
     Returns:
-        The kept rows in their order, and (row, kept row that is better) for each one left out on the way.
+        The kept rows in their order, and (row left out, better row that was kept) for each duplicate found.
 
     Raises:
         ConfigError: If similarity is outside (0, 1] or limit negative.
@@ -48,14 +48,14 @@ def collapse(
         return order[:wanted], ()
     kept = np.empty(wanted, dtype=np.int64)
     basis = np.empty((wanted, vectors.shape[1]), dtype=vectors.dtype)
-    said: dict[int, int] = {}
+    row_of_digest: dict[int, int] = {}
     left_out: list[tuple[int, int]] = []
     count = 0
     for row in order.tolist():
         if count == wanted:
             break
         digest = NO_DIGEST if digests is None else int(digests[row])
-        twin = said.get(digest) if digest != NO_DIGEST else None
+        twin = row_of_digest.get(digest) if digest != NO_DIGEST else None
         if twin is None and count:
             alike = basis[:count] @ vectors[row]
             first = int((alike >= threshold).argmax())
@@ -64,13 +64,13 @@ def collapse(
             left_out.append((row, twin))
             continue
         kept[count], basis[count] = row, vectors[row]
-        said.setdefault(digest, row)
+        row_of_digest.setdefault(digest, row)
         count += 1
     return kept[:count], tuple(left_out)
 
 
 def _any_alike(vectors: Vectors, threshold: float) -> bool:
-    """Whether any two rows reach it: one product tells that there is nothing to collapse, as nearly always."""
+    """Whether any two rows reach the threshold. One matrix product answers the usual case, no duplicates, at once."""
     alike = vectors @ vectors.T
     np.fill_diagonal(alike, -1.0)
     return bool(alike.max(initial=-1.0) >= threshold)

@@ -1,13 +1,14 @@
 """Fuse ranked lists or scores into one: pure functions over ids and arrays, no I/O, no framework types.
 
-Ranks start at 1. Ties fall to the smaller id (the smaller row or ordinal), so equal inputs give equal outputs.
-`trust` holds the default fusion; these are the classic ones.
+Ranks start at 1. Ties fall to the smaller id (the smaller row), so equal inputs give equal outputs.
+`FUSIONS` is the table of ways to fuse a pool.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,28 +16,19 @@ import numpy.typing as npt
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool
+from umi_common.ranking.evidence import Background, background_of, dense_evidence, fuse_evidence, lexical_evidence
 from umi_common.ranking.normalize import by_best, by_bound, logistic, min_max, none, z_score
-from umi_common.ranking.trust import (
-    Background,
-    Trust,
-    background_of,
-    dense_evidence,
-    fuse_evidence,
-    lexical_evidence,
-)
 
-RRF_K = 60.0
-"""Rank damping of the paper."""
-NEARLY_NOTHING = 1e-200
-"""Stands for the weight 0, so that a list of no weight still names its ids."""
+RRF_K = FusionConfig().rrf_k
+"""Rank damping of the paper: 60."""
 
-Ranking = Sequence[str]
+RankedIds = Sequence[str]
 """Ids, best first."""
-Fused = list[tuple[str, float]]
+FusedIds = list[tuple[str, float]]
 """(id, score), score falling, then id rising."""
 
 
-def weighted_rrf(rankings: Sequence[Ranking], weights: Sequence[float], *, k: float = RRF_K) -> Fused:
+def weighted_rrf(rankings: Sequence[RankedIds], weights: Sequence[float], *, k: float = RRF_K) -> FusedIds:
     """Fuse best-first id lists by weighted reciprocal rank.
 
     score(d) = sum_i weights[i] / (k + rank_i(d)), rank_i from 1; a list without d adds 0.
@@ -63,8 +55,8 @@ def weighted_rrf(rankings: Sequence[Ranking], weights: Sequence[float], *, k: fl
     return sorted(scores, key=lambda item: (-item[1], item[0]))
 
 
-def merge_rrf(*lists: Ranking, k: float = RRF_K) -> list[str]:
-    """Merge best-first id lists by reciprocal rank, all alike: score(d) = sum 1 / (k + rank), rank from 1.
+def merge_rrf(*lists: RankedIds, k: float = RRF_K) -> list[str]:
+    """Merge best-first id lists by reciprocal rank, each with weight 1: score(d) = sum 1 / (k + rank), rank from 1.
 
     Returns:
         Every id once, best first; ties to the smaller id.
@@ -75,47 +67,6 @@ def merge_rrf(*lists: Ranking, k: float = RRF_K) -> list[str]:
     Source: the ADRs' `merge_rrf`.
     """
     return [id for id, _ in weighted_rrf(lists, [1.0] * len(lists), k=k)]
-
-
-def rrf_ordinals(
-    rankings: Sequence[Ints], weights: Sequence[float], *, size: int, k: float = RRF_K
-) -> tuple[Ints, Floats]:
-    """`weighted_rrf` for integer ordinals 0..size-1: the same formula and order, in microseconds.
-
-    Args:
-        rankings: L arrays of ordinals, best first, no ordinal twice in one array.
-        weights: L numbers >= 0; not normalised.
-        size: One more than the largest ordinal possible.
-        k: Rank damping, > 0.
-
-    Returns:
-        Ordinals, score falling, then ordinal rising, and their scores.
-
-    Raises:
-        ConfigError: If the lengths differ, a weight is negative or k <= 0.
-    """
-    _check(len(rankings), weights, k)
-    scores = np.zeros(size)
-    longest = max((len(ranking) for ranking in rankings), default=0)
-    reciprocals = 1.0 / (k + np.arange(FIRST_RANK, longest + FIRST_RANK))
-    for ranking, weight in zip(rankings, weights, strict=True):
-        scores[ranking] += max(weight, NEARLY_NOTHING) * reciprocals[: len(ranking)]
-    ordinals = np.flatnonzero(scores > 0)  # bools are searched faster
-    fused = scores[ordinals]
-    order = _falling(fused)
-    return ordinals[order], fused[order]
-
-
-def _falling(scores: Floats) -> Ints:
-    """Stable argsort of scores > 0, largest first, as one sort of integers.
-
-    The bits of a positive float rise with it; the lowest ones give way to the index, so what differs by less than about
-    1e-12 of itself is a tie, as rounding in sums of equal parts demands.
-    """
-    index_bits = (1 << max(len(scores) - 1, 1).bit_length()) - 1
-    keys = (~scores.view(np.int64) & ~index_bits) | np.arange(len(scores))
-    keys.sort()
-    return keys & index_bits
 
 
 def rrf(ranks: Ints, weights: npt.ArrayLike, *, k: float = RRF_K) -> Floats:
@@ -193,43 +144,114 @@ def _check(lists: int, weights: Sequence[float], k: float) -> None:
         raise ConfigError(f"rrf k {k!r}: expected a number > 0")
 
 
-def fuse_pool(
-    pool: Pool, config: FusionConfig, background: Background | None = None, *, unit: float = 1.0
-) -> tuple[Floats, Trust | None]:
-    """Fuse a pool as the settings say.
+def variation_weights(count: int, variation_weight: float) -> Floats:
+    """(count,) weights of the query variations: 1 for the original query, `variation_weight` for each other."""
+    return np.array([1.0, *[variation_weight] * (count - 1)])
 
-    `adaptive` adds up evidence (`trust`), whatever the normaliser; without it, `convex` of normalised scores. An arm
-    that did not answer takes no part, so a single arm's scores are scaled to 0..1.
+
+def best_first(scores: Floats) -> Ints:
+    """(n,) rows by falling score, ties to the smaller row; scores must not be NaN."""
+    return np.argsort(-scores, kind="stable")
+
+
+def falling_ranks(scores: Floats) -> Ints:
+    """(n,) ranks from FIRST_RANK by falling score, ties to the smaller row."""
+    ranks = np.empty(len(scores), dtype=np.int64)
+    ranks[best_first(scores)] = np.arange(len(scores)) + FIRST_RANK
+    return ranks
+
+
+def arm_ranks(scores: Floats) -> Ints:
+    """(n,) `falling_ranks` of an extra arm's scores; NOT_RANKED where the arm did not find the row (score 0)."""
+    return np.where(scores > 0, falling_ranks(scores), NOT_RANKED)
+
+
+def fuse_pool(
+    pool: Pool, config: FusionConfig, *, unit: float = 1.0, arm_weights: Mapping[str, float] | None = None
+) -> tuple[Floats, dict[str, Any]]:
+    """Fuse a pool as the settings say: the store's two arms by one of `FUSIONS`, then the extra arms.
+
+    An arm that did not answer takes no part, so a single arm's scores are scaled to 0..1.
 
     Args:
         pool: n candidates, V query variations.
         config: Method, normaliser and weights.
-        background: The cosines' background; None: estimated from the pool, which is poorer.
         unit: The most that one term adds per unit of its idf: 1 for Lucene's BM25, k1 + 1 for the other variants.
+        arm_weights: >= 0 for each name in `pool.extra`; None: it has none.
 
     Returns:
-        (n,) scores >= 0 (convex: 0..1), and what each arm had to say where evidence was added up.
+        (n,) scores >= 0 (all but rrf: 0..1, the best 1), and facts for the trace.
     """
-    uses = (pool.mode != "vector", pool.mode != "text")
-    variations = np.array([1.0, *[config.variation_weight] * (pool.variations - 1)])
-    arms = (config.lexical_weight * uses[0], config.dense_weight * uses[1])
-    if config.method == "rrf":
-        weights = np.concatenate([arm * variations for arm in arms])
-        return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), None
-    if config.adaptive:
-        lexical = dense = np.zeros_like(pool.lexical)
-        if uses[0]:
-            lexical = lexical_evidence(pool.lexical / unit, pool.lexical_bound / unit)
-        if uses[1]:
-            dense = dense_evidence(pool.dense, background or background_of(pool.dense))
-        share = float(_shares(arms, 2)[0])
-        return fuse_evidence(lexical, dense, lexical_share=share, variation_weights=variations)
-    words = _normalized(pool.lexical, config.normalizer, pool.lexical_bound)
-    fused = convex([words, _normalized(pool.dense, config.normalizer)], arms, variations)
-    return fused if config.normalizer in ("zscore", "none") else by_best(fused), None
+    method = "evidence" if config.method == "convex" and config.adaptive else config.method
+    scores, facts = FUSIONS[method](pool, config, unit)
+    if pool.extra:
+        scores = _with_extra_arms(scores, pool, arm_weights or {}, config)
+    return scores, {"method": method, **facts}
+
+
+def _own_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
+    """Weights of the lexical and the dense arm; 0 for an arm that did not answer."""
+    return config.lexical_weight * (pool.mode != "vector"), config.dense_weight * (pool.mode != "text")
+
+
+def _by_evidence(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
+    """Add up both arms' evidence (`evidence`); needs no normaliser."""
+    lexical = dense = np.zeros_like(pool.lexical)
+    if pool.mode != "vector":
+        lexical = lexical_evidence(pool.lexical / unit, pool.lexical_bound / unit)
+    if pool.mode != "text":
+        known = len(pool.dense_mean) == pool.variations  # else the pool's own cosines are a poorer background
+        background = Background(pool.dense_mean, pool.dense_deviation, pool.dense_count) if known else None
+        dense = dense_evidence(pool.dense, background or background_of(pool.dense))
+    scores, shares = fuse_evidence(
+        lexical,
+        dense,
+        lexical_share=float(_shares(_own_arm_weights(pool, config), 2)[0]),
+        variation_weights=variation_weights(pool.variations, config.variation_weight),
+    )
+    return scores, {"lexical_share": [round(float(share), 3) for share in shares]}
+
+
+def _by_convex(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
+    """Weighted mean of both arms' normalised scores."""
+    arms = [
+        _normalized(pool.lexical, config.normalizer, pool.lexical_bound),
+        _normalized(pool.dense, config.normalizer),
+    ]
+    weights = variation_weights(pool.variations, config.variation_weight)
+    fused = convex(arms, _own_arm_weights(pool, config), weights)
+    return (fused if config.normalizer in ("zscore", "none") else by_best(fused)), {}
+
+
+def _by_rrf(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
+    """Weighted reciprocal ranks of both arms' lists."""
+    variations = variation_weights(pool.variations, config.variation_weight)
+    weights = np.concatenate([arm * variations for arm in _own_arm_weights(pool, config)])
+    return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), {}
+
+
+FUSIONS: Mapping[str, Callable[[Pool, FusionConfig, float], tuple[Floats, dict[str, Any]]]] = {
+    "evidence": _by_evidence,
+    "convex": _by_convex,
+    "rrf": _by_rrf,
+}
+"""(pool, config, BM25 unit) -> (n,) fused scores of the store's two arms, and facts for the trace."""
 
 
 def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:
     if normalizer == "bound":
         return by_bound(scores, bound) if bound is not None else np.clip(scores, 0.0, 1.0)
     return {"minmax": min_max, "zscore": z_score, "logistic": logistic, "none": none}[normalizer](scores)
+
+
+def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], config: FusionConfig) -> Floats:
+    """Add the pool's extra arms to its fused scores. A row that an arm did not find has 0 from it.
+
+    convex: score(row) = (o * own(row) + sum_a w[a] * arm_a(row)) / (o + sum_a w[a]), each divided by its best; o is the
+    sum of the weights of the own arms that answered. rrf: score(row) = own(row) + sum_a w[a] / (k + rank_a(row)).
+    """
+    each = [weights[name] for name in pool.extra]
+    if config.method == "rrf":
+        return scores + rrf(np.stack([arm_ranks(arm) for arm in pool.extra.values()]), each, k=config.rrf_k)
+    own = sum(_own_arm_weights(pool, config))
+    return by_best(mix([by_best(arm) for arm in (scores, *pool.extra.values())], [own, *each]))

@@ -1,25 +1,32 @@
-"""Maximal marginal relevance: pick what is relevant and unlike everything picked before. Pure."""
+"""Maximal marginal relevance: choose rows that are relevant and unlike the rows chosen before. Pure."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from umi_common.config import MmrConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import Floats, Ints, Vectors
-from umi_common.ranking.order import best_first
+from umi_common.ranking.fusion import best_first
 
-TRADE_OFF = 0.7
-POOL = 50
+DEFAULTS = MmrConfig()
 
 
-def mmr(scores: Floats, vectors: Vectors, *, limit: int, trade_off: float = TRADE_OFF, pool: int = POOL) -> Ints:
-    """Greedy choice of the next d with the largest trade_off * score(d) - (1 - trade_off) * max_{c chosen} cos(d, c).
+def mmr(
+    scores: Floats,
+    vectors: Vectors,
+    *,
+    limit: int,
+    trade_off: float = DEFAULTS.trade_off,
+    pool: int = DEFAULTS.pool,
+) -> Ints:
+    """Choose rows one by one, each with the largest trade_off * score(d) - (1 - trade_off) * max_{c chosen} cos(d, c).
 
-    The first has nothing before it: the best score. The maximum is over *all* chosen, not the last.
+    The first choice is the best score. The maximum is over all rows chosen so far.
 
     Args:
         scores: (n,) relevance, finite; best on the cosine's scale, 0..1.
-        vectors: (n, dim) L2-normalised; a zero row is like nothing (similarity 0).
+        vectors: (n, dim) L2-normalised; a zero row has similarity 0 to every row.
         limit: Rows wanted, >= 0.
         trade_off: lambda, 0..1: 1 is relevance alone, 0 diversity alone.
         pool: Best rows that are considered; at least `limit` are.

@@ -1,15 +1,15 @@
-"""Context flows between chunks of one source: a chunk gains from the chunks beside it and from its whole source. Pure.
+"""Stage: a chunk gains from the chunks beside it and from its whole source. Pure.
 
-    e(i) = score(i) / max                            what the chunk says by itself
-    r(i) = 1 / (1 + (length(i) / 150)^3)             how much it needs context: a long chunk stands by itself
-    y(j) = e(j)^3 * r(j)                             what a chunk passes on: peaks only, and only if it is short
+    e(i) = score(i) / max                            the chunk's own score
+    r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: short chunks need context, long ones do not
+    y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
     spread(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * y(i-d) + following * y(i+d))
                                   + s * source * whole(i) )
 
-p and s follow the material (`shares_of`): p is 0 where chunks side by side are no more alike than any two of their
-source, s is 0 where chunks of one source are no more alike than any two of the corpus, so shuffled positions cost
-nothing; both fade where chunks of a source are so alike that each says what the others could pass on, as entries of
-a reference manual do. Linear in the pool but for one sort. Measured in docs/decisions.md.
+p and s depend on the corpus (`shares_of`). p is 0 where adjacent chunks are no more alike than any two of their source,
+and s is 0 where chunks of one source are no more alike than any two of the corpus, so shuffled positions change
+nothing. Both fall where the chunks of a source are so alike that each repeats its neighbours' content, as the entries
+of a reference manual do. Time is linear in the pool but for one sort. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -19,47 +19,68 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from umi_common.config import NeighboursConfig, UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
+from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool
+from umi_common.ranking.fusion import variation_weights
+from umi_common.ranking.normalize import EPSILON
 
-PREVIOUS = 0.6
-FOLLOWING = 0.3
-"""Answers follow questions: what was said before matters twice as much as what comes after."""
-SOURCE = 0.5
+DEFAULTS = NeighboursConfig()
 HOPS = 2
+"""Positions that a score travels to each side."""
 FADE = 0.5
-"""Each further step passes on half."""
+"""Factor for each further position."""
 SELF_CONTAINED_TERMS = 150.0
-EPSILON = 1e-9
+"""Length in terms at which a chunk gains half as much as a very short one."""
 
 PRIOR_PAIRS = 40.0
 PRIOR_SUCCESSION = 0.1
+"""A measured succession is averaged with this prior, which counts as 40 pairs."""
 SUCCESSION_FROM, SUCCESSION_TO = 0.03, 0.08
 PRIOR_CHUNKS = 20.0
 PRIOR_UNITY = 0.05
+"""A measured unity is averaged with this prior, which counts as 20 chunks."""
 UNITY_FROM, UNITY_TO = 0.01, 0.025
-"""Where a share starts and is whole. Shuffled dev corpora: succession below 0.03 (9 in 10), unity below 0.01; real
-ones: above 0.05 (9 in 10) and above 0.03."""
+"""Below the first number the share is 0, above the second 1. Shuffled dev corpora: succession below 0.03 (9 in 10),
+unity below 0.01; real ones: above 0.05 (9 in 10) and above 0.03."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
-"""Unity from which a share fades and at which it is gone. Chats and meetings: below 0.07; sessions on one topic each:
-0.4; a reference manual: 0.43."""
+"""Unity at which a share starts to fall, and at which it is 0. Chats and meetings: below 0.07; sessions on one topic
+each: 0.4; a reference manual: 0.43."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How far positions and sources are believed, 0..1 each; for the trace too."""
+    """Factors 0..1 on the gain from neighbours (p) and from the source (s)."""
 
     position: float
     source: float
 
 
-BELIEVED = Shares(1.0, 1.0)
-"""Nothing is held back."""
+FULL_SHARES = Shares(1.0, 1.0)
+
+
+def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, object]) -> Floats:
+    """(n,) scores with the gain of `spread`; the shares go into `facts`."""
+    own = settings.neighbours
+    shares = shares_of(pool.calibration) if own.adaptive else FULL_SHARES
+    facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
+    weights = variation_weights(pool.variations, settings.fusion.variation_weight)
+    return spread(
+        scores,
+        pool.source,
+        pool.position,
+        pool.length,
+        source_evidence(weights / weights.sum() @ pool.source_lexical, pool.source),
+        previous=own.previous,
+        following=own.following,
+        source_share=own.source,
+        shares=shares,
+    )
 
 
 def shares_of(calibration: Mapping[str, float]) -> Shares:
-    """From the corpus' calibration numbers to shares; what has not been measured counts as a belief that fades.
+    """The shares for a corpus with these calibration numbers; missing numbers count as the priors.
 
     succession: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
     autocorrelation of the vectors), from `succession_pairs` pairs. unity: the share of the vectors' variance that lies
@@ -69,7 +90,7 @@ def shares_of(calibration: Mapping[str, float]) -> Shares:
         s = ramp(shrunk unity, 0.01, 0.025) * (1 - ramp(shrunk unity, 0.1, 1.0)) * company
 
     Args:
-        calibration: May lack any of them; empty: positions and sources are believed.
+        calibration: May lack any of them.
     """
     pairs, chunks = calibration.get("succession_pairs", 0.0), calibration.get("unity_chunks", 0.0)
     succession = _shrunk(calibration.get("succession", 0.0), pairs, PRIOR_SUCCESSION, PRIOR_PAIRS)
@@ -83,11 +104,11 @@ def shares_of(calibration: Mapping[str, float]) -> Shares:
 
 
 def links(source: Ints, position: Ints) -> tuple[Ints, Ints]:
-    """The row just before and just after each row in its source; n where there is none.
+    """The row at the previous and at the next position of each row's source; n where there is none.
 
     Args:
-        source: (n,) codes; NO_SOURCE belongs to none.
-        position: (n,) order in the source; neighbours differ by exactly 1; NO_POSITION has none.
+        source: (n,) codes; NO_SOURCE: in no source.
+        position: (n,) order in the source; neighbours differ by exactly 1; NO_POSITION: no neighbours.
 
     Returns:
         (previous, following), each (n,).
@@ -109,9 +130,9 @@ def links(source: Ints, position: Ints) -> tuple[Ints, Ints]:
 
 
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
-    """How well a row's whole source matches, against the least matching source of the pool: (s - min) / max, 0..1.
+    """(n,) how well a row's whole source matches, above the pool's worst source: (s - min) / max, 0..1.
 
-    One source alone tells nothing: all 0.
+    All 0 where the pool has one source only.
 
     Args:
         source_lexical: (n,) BM25 of the whole source as one document, over all variations.
@@ -134,12 +155,12 @@ def spread(
     length: Ints,
     whole: Floats,
     *,
-    previous: float = PREVIOUS,
-    following: float = FOLLOWING,
-    source_share: float = SOURCE,
-    shares: Shares = BELIEVED,
+    previous: float = DEFAULTS.previous,
+    following: float = DEFAULTS.following,
+    source_share: float = DEFAULTS.source,
+    shares: Shares = FULL_SHARES,
 ) -> Floats:
-    """The formula of the module.
+    """(n,) scores by the formula at the top of this file.
 
     Args:
         scores: (n,) fused; below 0 counts as 0.
@@ -147,13 +168,13 @@ def spread(
         position: (n,) order in the source; NO_POSITION.
         length: (n,) terms in the chunk.
         whole: (n,) from `source_evidence`, 0..1.
-        previous: Share of the chunk before, >= 0.
-        following: Share of the chunk after, >= 0.
-        source_share: Share of the whole source, >= 0.
-        shares: How far positions and sources are believed.
+        previous: Gain from the chunk before, >= 0.
+        following: Gain from the chunk after, >= 0.
+        source_share: Gain from the whole source, >= 0.
+        shares: Factors on these gains.
 
     Returns:
-        (n,) scores, the best 1; if all shares are 0, a copy of the given ones.
+        (n,) scores, the best 1; if all gains are 0, a copy of the given ones.
 
     Raises:
         ConfigError: If a share is negative.
@@ -173,10 +194,11 @@ def spread(
 
 
 def _passed_on(sent: Floats, beside: tuple[Ints, Ints], before: float, after: float) -> Floats:
+    """(n,) sums of the scores sent over at most HOPS positions."""
     previous, following = beside
     n = len(sent)
     gained = np.zeros(n)
-    backward, forward = np.zeros(n + 1), np.zeros(n + 1)  # the last entry is "none there"
+    backward, forward = np.zeros(n + 1), np.zeros(n + 1)  # entry n: no neighbour
     backward[:n], forward[:n] = before * sent, after * sent
     for _ in range(HOPS):
         backward[:n], forward[:n] = backward[previous], forward[following]

@@ -18,7 +18,7 @@ EPSILON = 1e-9
 def min_max(scores: npt.ArrayLike) -> Floats:
     """(s - min) / (max - min), clamped to 0..1.
 
-    A row whose scores are all the same tells nothing apart: 1 where they are above 0, else 0.
+    A row whose scores are all equal becomes 1 where they are above 0, else 0.
 
     Args:
         scores: (..., n), n >= 0, finite.
@@ -49,7 +49,7 @@ def z_score(scores: npt.ArrayLike) -> Floats:
 
 
 def logistic(scores: npt.ArrayLike) -> Floats:
-    """1 / (1 + exp(-z)) of the row's z-scores: 0..1, and an outlier cannot flatten the rest.
+    """1 / (1 + exp(-z)) of the row's z-scores: 0..1; one outlier changes the others little.
 
     Args:
         scores: (..., n), n >= 0, finite.
@@ -58,7 +58,7 @@ def logistic(scores: npt.ArrayLike) -> Floats:
 
 
 def by_bound(scores: npt.ArrayLike, bound: npt.ArrayLike) -> Floats:
-    """s / bound, clamped to 0..1: the share of what the query could reach. 0 where the bound is 0.
+    """s / bound, clamped to 0..1: the share of the largest possible score. 0 where the bound is 0.
 
     Args:
         scores: (..., n), finite.

@@ -1,13 +1,12 @@
-"""How a search waits: for stores, models and a place to compute.
+"""How a search waits for stores and models, and where it computes.
 
 In: generators that yield `Call`s. Out: their results, in threads or on an event loop.
 
-    calls       a call, its outcome, calls that can be answered together
+    calls       a call, its outcome, calls answered as one batch, several generators in step
     drivers     run a generator to its end: blocking, or with asyncio
     workers     the threads of a retriever, which run queued searches in groups
-    together    several generators in step
-    turns       how many threads compute at a time
-    deadline    a call with a time limit, in a bounded number of threads
-    breaker     leave a failing part alone for a while
-    forks       locks and threads in a forked child
+    limits      every limit on threads with unit and reason, and the compute slots
+    deadline    a call with a time limit, in a limited number of threads
+    breaker     stop calling a service that fails, for a while
+    forks       new locks and threads in a forked child
 """

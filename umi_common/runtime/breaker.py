@@ -1,4 +1,4 @@
-"""A circuit breaker: leave a failing service alone for a while, then let one call try again."""
+"""A circuit breaker: no calls to a failing service for a while, then one trial call."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 
 from umi_common.runtime.forks import renew_in_child
 
-State = Literal["closed", "open", "half-open"]
+BreakerState = Literal["closed", "open", "half-open"]
 
 
 class Breaker:
     """Closed while calls succeed; open after failures in a row; half-open once the pause is over.
 
-    Half-open lets exactly one call through: its success closes the breaker, its failure starts the pause anew.
+    Half-open allows one call: its success closes the breaker, its failure starts the pause again.
 
     Args:
-        failures: So many in a row open it, >= 1.
+        failures: Failures in a row that open it, >= 1.
         seconds: Length of the pause, > 0.
         clock: Monotonic seconds.
 
@@ -26,7 +26,7 @@ class Breaker:
 
     _lock: threading.Lock
     _trying: bool
-    """Whether a call that may close it is under way."""
+    """Whether the trial call of the half-open state is running."""
 
     def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
         self._limit = failures
@@ -34,22 +34,22 @@ class Breaker:
         self._clock = clock
         self._in_a_row = 0
         self._opened_at: float | None = None
-        self._forget_calls()
-        renew_in_child(self, Breaker._forget_calls)
+        self._renew()
+        renew_in_child(self, Breaker._renew)
 
-    def _forget_calls(self) -> None:
-        """Those under way; in a forked child they are the parent's."""
+    def _renew(self) -> None:
+        """Make the lock new and forget the running call; in a forked child both are the parent's."""
         self._lock = threading.Lock()
         self._trying = False
 
     @property
-    def state(self) -> State:
-        """What the next call would meet."""
+    def state(self) -> BreakerState:
+        """The state that the next call finds."""
         with self._lock:
             return self._state()
 
     def enter(self) -> bool:
-        """Whether a call may go ahead."""
+        """Whether a call is allowed now."""
         with self._lock:
             state = self._state()
             if state == "open" or (state == "half-open" and self._trying):
@@ -58,12 +58,12 @@ class Breaker:
             return True
 
     def succeeded(self) -> None:
-        """The call gave something usable."""
+        """Record that the call returned a usable result."""
         with self._lock:
             self._in_a_row, self._opened_at, self._trying = 0, None, False
 
     def failed(self) -> None:
-        """The call failed, whatever way."""
+        """Record that the call failed."""
         with self._lock:
             self._in_a_row += 1
             if self._trying or self._in_a_row >= self._limit:
@@ -71,11 +71,11 @@ class Breaker:
             self._trying = False
 
     def abandoned(self) -> None:
-        """The caller went away before the call ended: it says nothing about the service."""
+        """Record that the caller left before the call ended, which counts neither as a success nor as a failure."""
         with self._lock:
             self._trying = False
 
-    def _state(self) -> State:
+    def _state(self) -> BreakerState:
         if self._opened_at is None:
             return "closed"
         return "open" if self._clock() - self._opened_at < self._seconds else "half-open"

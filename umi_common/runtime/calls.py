@@ -1,8 +1,8 @@
-"""What a search asks of the outside: calls, and what comes of them.
+"""The calls that a search makes to stores and models, and their outcomes.
 
-A body is a generator that yields a tuple of `Call`s and is sent their outcomes in the same order; calls of one tuple
-run together. A call that raises gives its exception as its outcome, so that the body decides what a failure costs. The
-empty tuple asks for nothing: others get their turn.
+A body is a generator that yields a tuple of `Call`s and is sent their outcomes in the same order. The calls of one
+tuple run at the same time. A call that raises has a `CallFailure` as its outcome, so the body decides how to go on. An
+empty tuple asks for nothing: it lets the event loop run other tasks.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How to answer a call together with others of its kind, which differ from it in their items alone."""
+    """How to answer several calls of one kind, which differ in their items only, by one call."""
 
     kind: Hashable
     items: Sequence[Any]
     run: Callable[[Sequence[Any]], Any]
-    """One answer for any items."""
+    """The answer for any items."""
     part: Callable[[Any, slice], Any]
-    """What that answer says of these items, as if they had been asked for alone."""
+    """The part of that answer for some of the items, equal to the answer for them alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One piece of outside work."""
+    """One call of a store or a model."""
 
     run: Callable[[], Any]
-    """Does it, blocking."""
+    """Makes the call, blocking."""
     arun: Callable[[], Awaitable[Any]] | None = None
-    """Does it without blocking; None: `run` goes to a thread."""
+    """Makes the call without blocking; None: `run` runs in a thread."""
     batch: Batch | None = None
-    """None: it is never answered together with others."""
+    """None: the call is never part of a batch."""
 
     @classmethod
     def batched(
@@ -46,63 +46,105 @@ class Call:
         run: Callable[[Sequence[Any]], Any],
         part: Callable[[Any, slice], Any],
     ) -> Call:
-        """A call for these items that may be answered together with others of its kind; see `Batch`."""
+        """A call for these items that may be answered together with others of its kind; args as in `Batch`."""
         return cls(lambda: part(run(items), slice(0, len(items))), batch=Batch(kind, items, run, part))
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """The outcome of a call that raised."""
 
     error: Exception
 
 
-Outcome = Any | Failure
-Body = Generator[tuple[Call, ...], Sequence[Outcome], T]
+CallOutcome = Any | CallFailure
+Body = Generator[tuple[Call, ...], Sequence[CallOutcome], T]
 
 
-def outcome_of(run: Callable[[], Any]) -> Outcome:
-    """What it gives, or how it fails."""
+def outcome_of(run: Callable[[], Any]) -> CallOutcome:
+    """The result of `run()`, or its exception as a `CallFailure`."""
     try:
         return run()
-    except Exception as error:  # noqa: BLE001 - the body judges it
-        return Failure(error)
+    except Exception as error:  # noqa: BLE001 - the body decides how to go on
+        return CallFailure(error)
 
 
-def grouped(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence[Outcome]], list[Outcome]]]:
-    """The calls with those of one kind (`Batch`) as one, and what makes of their outcomes those of `calls`.
+def value_of(outcome: CallOutcome) -> Any:
+    """The outcome; raises the error of a failure."""
+    if isinstance(outcome, CallFailure):
+        raise outcome.error
+    return outcome
 
-    A call for several that raises is made again for each, so that none pays for another.
+
+def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
+    """The calls with those of one kind merged, and a function from their outcomes to the outcomes of `calls`.
+
+    If a merged call raises, each of its calls is made alone, so that one failure does not affect the others.
     """
     groups: dict[Hashable, list[int]] = {}
     for place, call in enumerate(calls):
         groups.setdefault(("alone", place) if call.batch is None else ("batch", call.batch.kind), []).append(place)
 
-    def parted(answers: Sequence[Outcome]) -> list[Outcome]:
-        outcomes: list[Outcome] = [None] * len(calls)
+    def parted(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
+        outcomes: list[CallOutcome] = [None] * len(calls)
         for group, answer in zip(groups.values(), answers, strict=True):
-            each = [answer] * len(group) if len(group) == 1 or isinstance(answer, Failure) else answer
+            each = [answer] * len(group) if len(group) == 1 or isinstance(answer, CallFailure) else answer
             for place, outcome in zip(group, each, strict=True):
                 outcomes[place] = outcome
         return outcomes
 
-    return tuple(_as_one([calls[place] for place in group]) for group in groups.values()), parted
+    return tuple(_merged([calls[place] for place in group]) for group in groups.values()), parted
 
 
-def _as_one(calls: Sequence[Call]) -> Call:
-    """The call itself, or one that gives a list with the outcome of each."""
+def _merged(calls: Sequence[Call]) -> Call:
+    """The only call itself, or one whose result is the list of all outcomes."""
     batches = [call.batch for call in calls if call.batch is not None]
     if len(calls) == 1:
         return calls[0]
     ends = list(accumulate(len(batch.items) for batch in batches))
 
-    def run() -> list[Outcome]:
+    def run() -> list[CallOutcome]:
         try:
             answer = batches[0].run([item for batch in batches for item in batch.items])
-        except Exception:  # noqa: BLE001 - whose fault it was, each finds out alone
+        except Exception:  # noqa: BLE001 - which call is at fault shows when each is made alone
             return [outcome_of(call.run) for call in calls]
         return [
             batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
         ]
 
     return Call(run)
+
+
+def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
+    """Run several bodies in step; the results have the order of the bodies.
+
+    In each step the calls of all bodies go out in one tuple, those of one kind as one call. The event loop may run
+    other tasks between two bodies. An exception of one body ends all.
+    """
+    results: dict[int, T] = {}
+    asked: dict[int, tuple[Call, ...]] = {}
+
+    def step(place: int, advance: Callable[[], tuple[Call, ...]]) -> None:
+        try:
+            asked[place] = advance()
+        except StopIteration as stop:
+            results[place] = stop.value
+
+    try:
+        for place, body in enumerate(bodies):
+            step(place, lambda body=body: next(body))  # type: ignore[misc]
+        while asked:
+            places, calls = zip(*((place, call) for place, calls in asked.items() for call in calls), strict=True)
+            merged, parted = batched(calls)
+            outcomes = parted((yield merged))
+            answers: dict[int, list[CallOutcome]] = {place: [] for place in asked}
+            for place, outcome in zip(places, outcomes, strict=True):
+                answers[place].append(outcome)
+            asked.clear()
+            for place, answer in answers.items():
+                yield ()
+                step(place, lambda body=bodies[place], answer=answer: body.send(answer))  # type: ignore[misc]
+    finally:
+        for body in bodies:
+            body.close()
+    return [results[place] for place in range(len(bodies))]

@@ -1,7 +1,7 @@
-"""Call something that may never return, and be back on time.
+"""Call a function or an awaitable with a time limit.
 
-Python cannot stop a running thread, so a call past its deadline is left behind: in a daemon thread, which does not hold
-up the end of the process, and in one of a few places, so that a hanging service cannot pile up threads.
+Python cannot stop a running thread, so a call past its time limit continues in its thread and its result is dropped.
+The thread is a daemon, so the process can end. `ThreadLimiter` limits such threads.
 """
 
 from __future__ import annotations
@@ -16,46 +16,44 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
 from umi_common.runtime.forks import renew_in_child
+from umi_common.runtime.limits import LIMITED_CALLS_MAX
 
 T = TypeVar("T")
 
-PLACES = 16
-"""Calls under way at once, those left behind included."""
-
 
 class DeadlineExceeded(Exception):
-    """No answer within the time allowed."""
+    """The call did not return within its time limit."""
 
 
-class NoPlace(Exception):
-    """Every place is taken by a call that has not returned."""
+class TooManyCalls(Exception):
+    """As many calls as the limiter allows have not returned."""
 
 
-class Bounded:
-    """A few places in which blocking calls run, each in its own daemon thread.
+class ThreadLimiter:
+    """Runs blocking calls, each in its own daemon thread, a limited number at a time.
 
     Args:
-        places: Calls under way at once.
-        waits: Whether `call` waits for a place, within its deadline, where all are taken.
+        calls_max: Calls that have not returned, including those past their time limit.
+        waits: Whether `call` waits for another call to return, within its time limit, when `calls_max` is reached.
     """
 
-    _places: threading.BoundedSemaphore
+    _free: threading.BoundedSemaphore
 
-    def __init__(self, places: int = PLACES, *, waits: bool = False) -> None:
-        self._size = places
+    def __init__(self, calls_max: int = LIMITED_CALLS_MAX, *, waits: bool = False) -> None:
+        self._calls_max = calls_max
         self._waits = waits
-        self._begin()
-        renew_in_child(self, Bounded._begin)
+        self._renew()
+        renew_in_child(self, ThreadLimiter._renew)
 
-    def _begin(self) -> None:
-        self._places = threading.BoundedSemaphore(self._size)
+    def _renew(self) -> None:
+        self._free = threading.BoundedSemaphore(self._calls_max)
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
-        """function(), or DeadlineExceeded after `seconds`; its own exception as it is.
+        """The result of `function()`; its own exceptions pass through.
 
         Raises:
-            DeadlineExceeded: The call goes on in its place and its outcome is dropped.
-            NoPlace: If all places are taken: at once, or after `seconds` where it waits for one.
+            DeadlineExceeded: After `seconds`. The call continues in its thread and its outcome is dropped.
+            TooManyCalls: If the limit is reached: at once, or after `seconds` where the limiter waits.
         """
         deadline = time.monotonic() + seconds
         future = self._start(function, seconds if self._waits else 0.0)
@@ -67,39 +65,38 @@ class Bounded:
             raise DeadlineExceeded from None
 
     async def acall(self, function: Callable[[], T], seconds: float) -> T:
-        """`call` without blocking the event loop, never waiting for a place. A cancelled caller leaves at once."""
+        """`call` for an event loop; raises TooManyCalls at once. Cancelling it does not wait for the function."""
         return await awaited(asyncio.wrap_future(self._start(function, 0.0)), seconds)
 
-    def _start(self, function: Callable[[], T], patience: float) -> Future[T]:
-        places = self._places
-        if not places.acquire(timeout=patience):
-            raise NoPlace
+    def _start(self, function: Callable[[], T], wait_seconds: float) -> Future[T]:
+        if not self._free.acquire(timeout=wait_seconds):
+            raise TooManyCalls
         future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # a running future cannot be cancelled: whoever leaves just leaves
+        future.set_running_or_notify_cancel()  # a running future cannot be cancelled
         context = contextvars.copy_context()  # tracing libraries keep the current span there
         worker = threading.Thread(
             target=context.run, args=(self._work, function, future), daemon=True, name="umi-timed"
         )
         try:
             worker.start()
-        except RuntimeError:  # the process has no thread left to give
-            self._places.release()
-            raise NoPlace from None
+        except RuntimeError:  # the process cannot start another thread
+            self._free.release()
+            raise TooManyCalls from None
         return future
 
     def _work(self, function: Callable[[], T], future: Future[T]) -> None:
         try:
             outcome = function()
-        except BaseException as error:  # noqa: BLE001 - this is the thread's last frame; the caller judges it
-            self._places.release()
+        except BaseException as error:  # noqa: BLE001 - this is the thread's last frame; the caller gets the error
+            self._free.release()
             future.set_exception(_as_exception(error))
         else:
-            self._places.release()
+            self._free.release()
             future.set_result(outcome)
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """What may cross into a future: not SystemExit and its like, which would end the caller; not StopIteration."""
+    """The error, or a RuntimeError caused by it where it is a StopIteration or no Exception, as SystemExit is."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError(f"the call raised {type(error).__name__}")
@@ -110,21 +107,21 @@ def _as_exception(error: BaseException) -> Exception:
 async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
     """The awaitable's result, or DeadlineExceeded after `seconds`, even if it refuses to be cancelled.
 
-    `asyncio.wait_for` waits until a cancelled task has ended; a task that swallows its cancellation would hold us.
+    `asyncio.wait_for` waits until a cancelled task has ended, so a task that ignores its cancellation would block it.
 
     Raises:
-        DeadlineExceeded: The task was told to stop and is not waited for.
-        asyncio.CancelledError: If the *caller* was cancelled; a task that cancels itself is a RuntimeError.
-        KeyboardInterrupt, SystemExit: As they are. Whatever else is no Exception becomes a RuntimeError.
+        DeadlineExceeded: The task is cancelled and not waited for.
+        asyncio.CancelledError: If the caller was cancelled. A task that cancels itself raises RuntimeError instead.
+        KeyboardInterrupt, SystemExit: Unchanged. Any other BaseException becomes a RuntimeError.
     """
     task = asyncio.ensure_future(awaitable)
     try:
         await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
-        _leave(task)
+        _abandon(task)
         raise
     if not task.done():
-        _leave(task)
+        _abandon(task)
         raise DeadlineExceeded
     if task.cancelled():
         raise RuntimeError("the call cancelled itself")
@@ -134,11 +131,11 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
     raise _as_exception(error)
 
 
-def _leave(task: asyncio.Future[Any]) -> None:
-    task.add_done_callback(_forget)
+def _abandon(task: asyncio.Future[Any]) -> None:
+    task.add_done_callback(_retrieve_error)
     task.cancel()
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
+def _retrieve_error(task: asyncio.Future[Any]) -> None:
     if not task.cancelled():
-        task.exception()  # else asyncio reports it as never retrieved
+        task.exception()  # otherwise asyncio logs that it was never retrieved

@@ -1,4 +1,4 @@
-"""One body for sync and async: a generator asks for outside work, one of two drivers answers."""
+"""Run a body to its end: `drive` blocks, `adrive` runs on an event loop. Both make the calls that the body yields."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from umi_common.runtime.calls import Body, Call, Failure, Outcome, outcome_of
-from umi_common.runtime.workers import Finished, Threads, blocks
+from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, outcome_of
+from umi_common.runtime.limits import AWAITED_MAX
+from umi_common.runtime.workers import Finished, Workers, blocks
 
 T = TypeVar("T")
 
 HEAD_START = 0.0002
-"""Seconds that the other calls of a tuple get to be on their way, to an LLM say, before the first, a search, keeps the
-interpreter busy: without it they start 1 to 2 ms later."""
-AWAITED_MAX = 8
-"""Calls of one tuple that the event loop awaits at a time; more wait their turn."""
+"""Seconds by which the first call of a tuple, a recall that keeps the interpreter busy, starts after the others.
+Without it the others, such as a request to an LLM, start 1 to 2 ms later."""
 
 
-def drive(body: Body[T], threads: Threads) -> T:
-    """Run the body in this thread: the first call of a tuple here, the others in others."""
+def drive(body: Body[T], workers: Workers) -> T:
+    """The body's result. It runs in this thread, as does the first call of each tuple; other calls run in workers."""
     try:
         calls = next(body)
         while True:
-            futures: list[Future[Any]] = [threads.executor().submit(call.run) for call in calls[1:]]
+            futures: list[Future[Any]] = [workers.executor().submit(call.run) for call in calls[1:]]
             if futures:
                 time.sleep(HEAD_START)
             here = [outcome_of(call.run) for call in calls[:1]]
@@ -38,17 +37,22 @@ def drive(body: Body[T], threads: Threads) -> T:
         body.close()
 
 
-async def adrive(body: Body[T], threads: Threads, *, on_loop: bool = False) -> T:
-    """Run the body on the event loop; what blocks goes to a thread, so the loop stays free.
+async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
+    """The body's result, without blocking the event loop.
 
-    With its first blocking call the body itself goes there, and comes back when it asks for something else. `on_loop`:
-    it comes back after each, because it tells somebody who must be told on the loop.
+    At its first blocking call the body moves to a worker thread. It returns to the loop when it yields calls that do
+    not block, or several.
+
+    Args:
+        body: Makes progress on the loop or in a worker, never in both at once.
+        workers: Run blocking calls.
+        on_loop: The body itself always runs on the loop, because it calls the user's `on_stage` there.
     """
     try:
         calls = next(body)
         while True:
             if not on_loop and blocks(calls):
-                left = await threads.carry(body, calls)
+                left = await workers.run(body, calls)
                 if isinstance(left, Finished):
                     return left.result  # type: ignore[no-any-return]
                 calls = left
@@ -56,32 +60,32 @@ async def adrive(body: Body[T], threads: Threads, *, on_loop: bool = False) -> T
                 await asyncio.sleep(0)
                 calls = body.send([])
             else:
-                calls = body.send(await _awaited(calls, threads))
+                calls = body.send(await _awaited(calls, workers))
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
-        with suppress(ValueError):  # a cancelled caller's body is in the middle of a step; its thread closes it
+        with suppress(ValueError):  # after a cancellation the body may be running in its worker, which closes it
             body.close()
 
 
-async def _awaited(calls: Sequence[Call], threads: Threads) -> list[Outcome]:
-    """The outcomes of calls that run together."""
+async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]:
+    """The outcomes of calls that run at the same time."""
     free = asyncio.Semaphore(AWAITED_MAX)
 
-    async def in_turn(call: Call) -> Outcome:
+    async def limited(call: Call) -> CallOutcome:
         if call is calls[0] and len(calls) > 1:
             await asyncio.sleep(HEAD_START)
         async with free:
             if call.arun is None:
-                return await threads.answer(call)
+                return await workers.answer(call)
             try:
                 return await call.arun()
-            except Exception as error:  # noqa: BLE001 - the body judges it
-                return Failure(error)
+            except Exception as error:  # noqa: BLE001 - the body decides how to go on
+                return CallFailure(error)
 
-    tasks = [asyncio.ensure_future(in_turn(call)) for call in calls]
+    tasks = [asyncio.ensure_future(limited(call)) for call in calls]
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in tasks:  # where one raises what no body can catch, nobody waits for the others
+        for task in tasks:  # after a BaseException of one call the results of the others are not used
             task.cancel()

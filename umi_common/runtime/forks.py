@@ -1,5 +1,6 @@
-"""What a process that `os.fork` made must not inherit: locks that a thread of its parent held, threads that are not
-there.
+"""New locks and threads in a process made by `os.fork`.
+
+A child inherits locks that a thread of its parent may hold, and none of the parent's threads.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ _OWNERS: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def renew_in_child(owner: T, renew: Callable[[T], None]) -> None:
-    """Call `renew(owner)` first thing in each child process forked from this one, for as long as the owner lives."""
+    """Call `renew(owner)` at the start of each process forked from this one, while the owner exists."""
     _OWNERS[owner] = renew
 
 
 def give_lock(owner: Any) -> None:
-    """Give an object its `_lock`, and a new one in each forked child."""
+    """Set `owner._lock` to a new lock, here and in each forked child."""
     _new_lock(owner)
     renew_in_child(owner, _new_lock)
 

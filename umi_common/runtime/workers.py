@@ -1,8 +1,8 @@
-"""The threads of a retriever, in which what blocks is done beside the event loop.
+"""The threads of a retriever, which make blocking calls for searches on an event loop.
 
-A search stays in its thread from one blocking call to the next: a thread that is woken for each waits for the
-interpreter every time. Searches that wait for a thread go together, and what they ask for at the same time, vectors of
-their queries say, is asked at once.
+A search stays in its thread from one blocking call to the next, because waking a thread for each call costs a wait for
+the interpreter lock. Searches queued for a thread run as a group, in step, so that their calls of one kind, such as
+embedding their queries, are made as one call.
 """
 
 from __future__ import annotations
@@ -12,57 +12,55 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
-from umi_common.runtime.calls import Body, Call, Outcome, grouped, outcome_of
+from umi_common.runtime.calls import Body, Call, CallOutcome, batched, outcome_of
 from umi_common.runtime.forks import renew_in_child
-from umi_common.runtime.turns import TURNS
-
-THREADS_MAX = 8
-"""Calls of one retriever that wait for somebody else at a time, for an LLM say; more wait their turn."""
-CARRIERS_MAX = max(2, (os.cpu_count() or 1) // 2)
-"""Threads in which searches compute; in more they would wait for one another's interpreter lock."""
-TOGETHER_MAX = 8
-"""Searches that go together; with more the first would wait long for the last."""
+from umi_common.runtime.limits import CALL_THREADS_MAX, COMPUTE_SLOTS, GROUP_MAX, SEARCH_THREADS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A body that ended in a thread, which StopIteration cannot leave."""
+    """The result of a body that ended in a worker; StopIteration cannot leave a thread."""
 
     result: Any
 
 
-class Threads:
-    """The threads of a retriever and of those made from it; started when they are needed, ended with the last user.
+class Workers:
+    """The threads of a retriever and of its copies: started when needed, ended with the last of them.
 
-    A forked child starts its own: those of its parent do not run there, and its parent's searches are not the child's.
+    A forked child starts its own threads and drops its parent's queue.
+
+    Args:
+        search_threads: Threads in which searches run in groups.
+        call_threads: Threads for single calls that wait for a service.
     """
 
     _lock: threading.Lock
     _pools: dict[str, ThreadPoolExecutor]
-    _waiting: deque[_Carried]
-    _coming: int
-    """Threads that have been called and have taken nobody yet, or fewer."""
+    _queue: deque[_Task]
+    _starting: int
+    """Workers submitted but not yet started; a lower bound."""
 
-    def __init__(self) -> None:
-        self._begin()
-        renew_in_child(self, Threads._begin)
+    def __init__(self, search_threads: int = SEARCH_THREADS_MAX, call_threads: int = CALL_THREADS_MAX) -> None:
+        self._search_threads, self._call_threads = search_threads, call_threads
+        self._renew()
+        renew_in_child(self, Workers._renew)
 
-    def _begin(self) -> None:
+    def _renew(self) -> None:
         self._lock = threading.Lock()
         self._pools = {}
-        self._waiting = deque()
-        self._coming = 0
+        self._queue = deque()
+        self._starting = 0
 
     def executor(self) -> Executor:
-        """Where single calls go."""
-        return self._pool(THREADS_MAX, "umi")
+        """The threads for single calls."""
+        return self._pool(self._call_threads, "umi")
 
     def _pool(self, size: int, name: str) -> ThreadPoolExecutor:
         with self._lock:
@@ -72,178 +70,176 @@ class Threads:
             return self._pools[name]
 
     def close(self) -> None:
-        """End the threads; whoever needs some later gets new ones, who waits for one is cancelled."""
+        """End the threads and cancel the queued searches; a later search starts new threads."""
         with self._lock:
-            pools, self._pools, self._coming = self._pools, {}, 0
+            pools, self._pools, self._starting = self._pools, {}, 0
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        _cancel(self._taken(len(self._waiting)))
+        _complete(self._dequeued(len(self._queue)), methodcaller("cancel"))
 
-    async def carry(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
-        """The body in a thread, from calls that block up to the next that are not for a thread alone.
+    async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
+        """Run a body in a thread from these calls on: its result, or the first calls that need no thread.
 
         Raises:
-            Exception: What the body raises.
+            Exception: As the body.
         """
         loop = asyncio.get_running_loop()
-        carried = _Carried(body, calls, loop, loop.create_future())
+        task = _Task(body, calls, loop, loop.create_future())
         try:
-            self._hand_on(carried)
-            left: tuple[Call, ...] | Finished = await carried.told
+            self._submit(task)
+            left: tuple[Call, ...] | Finished = await task.future
             return left
         finally:
-            carried.given_up = True
+            task.abandoned = True
 
-    async def answer(self, call: Call) -> Outcome:
-        """What one blocking call gives, together with others of its kind that wait."""
+    async def answer(self, call: Call) -> CallOutcome:
+        """The outcome of one blocking call, made together with queued ones of its kind."""
 
-        def body() -> Body[Outcome]:
+        def body() -> Body[CallOutcome]:
             (outcome,) = yield (call,)
             return outcome
 
         asking = body()
-        finished = await self.carry(asking, next(asking))
-        assert isinstance(finished, Finished), "it asks for nothing else"
+        finished = await self.run(asking, next(asking))
+        assert isinstance(finished, Finished), "the body makes one call"
         return finished.result
 
-    def _hand_on(self, carried: _Carried) -> None:
-        if carried.has_company:
-            self._waiting.append(carried)
-            self._call_a_thread()
+    def _submit(self, task: _Task) -> None:
+        if task.batchable:
+            self._queue.append(task)
+            self._start_worker()
         else:
-            alone = self.executor().submit(self._carry_alone, carried)
-            alone.add_done_callback(lambda alone: _cancel([carried]) if alone.cancelled() else None)
+            alone = self.executor().submit(self._run_alone, task)
+            alone.add_done_callback(
+                lambda alone: _complete([task], methodcaller("cancel")) if alone.cancelled() else None
+            )
 
-    def _call_a_thread(self) -> None:
-        """Unless those that come will take all who wait."""
+    def _start_worker(self) -> None:
+        """Submit a worker, unless those that are starting can take the whole queue."""
         with self._lock:
-            if len(self._waiting) <= self._coming * TOGETHER_MAX:
+            if len(self._queue) <= self._starting * GROUP_MAX:
                 return
-            self._coming += 1
+            self._starting += 1
         try:
-            self._pool(CARRIERS_MAX, "umi-search").submit(self._carry_on)
+            self._pool(self._search_threads, "umi-search").submit(self._run_group)
         except BaseException:
-            self._has_come()
+            self._has_started()
             raise
 
-    def _has_come(self) -> None:
+    def _has_started(self) -> None:
         with self._lock:
-            self._coming = max(0, self._coming - 1)
+            self._starting = max(0, self._starting - 1)
 
-    def _taken(self, most: int) -> list[_Carried]:
-        """Up to so many of those who still wait."""
-        taken: list[_Carried] = []
-        with suppress(IndexError):  # there are no more, or another thread has taken them
-            while len(taken) < most:
-                carried = self._waiting.popleft()
-                if not carried.given_up:
-                    taken.append(carried)
-        return taken
+    def _dequeued(self, most: int) -> list[_Task]:
+        """At most so many tasks from the queue, without abandoned ones."""
+        tasks: list[_Task] = []
+        with suppress(IndexError):  # the queue is empty, perhaps because another worker was faster
+            while len(tasks) < most:
+                task = self._queue.popleft()
+                if not task.abandoned:
+                    tasks.append(task)
+        return tasks
 
-    def _carry_on(self) -> None:
-        """Those who wait, together, for as long as their calls have company."""
-        self._has_come()
-        group = self._taken(TOGETHER_MAX)
+    def _run_group(self) -> None:
+        """Run queued searches in step while their calls can be batched."""
+        self._has_started()
+        group = self._dequeued(GROUP_MAX)
         try:
             while group:
-                as_few, parted = grouped([carried.calls[0] for carried in group])
-                outcomes = parted([outcome_of(call.run) for call in as_few])
-                with TURNS.taken():
-                    for carried, outcome in zip(group, outcomes, strict=True):
-                        carried.go_on(outcome)
-                _tell(carried for carried in group if carried.news)
-                group = [carried for carried in group if not carried.news]
-                for carried in [each for each in group if not each.has_company]:
-                    self._hand_on(carried)
-                    group.remove(carried)
+                merged, parted = batched([task.calls[0] for task in group])
+                outcomes = parted([outcome_of(call.run) for call in merged])
+                with COMPUTE_SLOTS.held():
+                    for task, outcome in zip(group, outcomes, strict=True):
+                        task.step(outcome)
+                _notify([task for task in group if task.completion])
+                group = [task for task in group if not task.completion]
+                for task in [each for each in group if not each.batchable]:
+                    self._submit(task)
+                    group.remove(task)
         except BaseException as error:
-            _fail(group, error)
+            _complete(group, methodcaller("set_exception", error))
             raise
 
-    def _carry_alone(self, carried: _Carried) -> None:
-        """One whose call has nothing in common with others' and may take long."""
+    def _run_alone(self, task: _Task) -> None:
+        """Run one search whose call cannot be batched and may take long."""
         try:
-            while not carried.given_up and not carried.news:
-                carried.go_on(outcome_of(carried.calls[0].run))
-            _tell([carried])
+            while not task.abandoned and not task.completion:
+                task.step(outcome_of(task.calls[0].run))
+            _notify([task])
         except BaseException as error:
-            _fail([carried], error)
+            _complete([task], methodcaller("set_exception", error))
             raise
 
 
 @dataclass(slots=True, eq=False)
-class _Carried:
-    """A body in the hands of a thread, and who waits for it on an event loop."""
+class _Task:
+    """A body that runs in a worker, and the future that its caller awaits on an event loop."""
 
     body: Body[Any]
     calls: tuple[Call, ...]
     loop: asyncio.AbstractEventLoop
-    told: asyncio.Future[Any]
-    given_up: bool = False
-    """Nobody waits any more."""
-    news: Callable[[], object] | None = None
-    """Ends the waiting, on the loop; None: the body still needs a thread and nothing else."""
+    future: asyncio.Future[Any]
+    abandoned: bool = False
+    """The caller no longer awaits the future."""
+    completion: Callable[[asyncio.Future[Any]], object] | None = None
+    """Completes the future, on the loop; None: the body needs its thread for the next call."""
 
     @property
-    def has_company(self) -> bool:
-        """Whether its call can be answered together with others."""
+    def batchable(self) -> bool:
+        """Whether the next call can be answered together with others."""
         return self.calls[0].batch is not None
 
-    def go_on(self, outcome: Outcome) -> None:
-        """Send the body this; when it no longer needs a thread alone, there is news."""
+    def step(self, outcome: CallOutcome) -> None:
+        """Send the body an outcome, and run it to its next calls or its end."""
         try:
             self.calls = self.body.send([outcome])
             while not self.calls:
                 self.calls = self.body.send([])
         except StopIteration as stop:
-            self.has(self.told.set_result, Finished(stop.value))
-        except BaseException as error:  # noqa: BLE001 - it is the caller's
-            self.has(self.told.set_exception, error)
+            self.complete(methodcaller("set_result", Finished(stop.value)))
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            self.complete(methodcaller("set_exception", error))
         else:
-            if self.given_up:
+            if self.abandoned:
                 self.body.close()
-            if self.given_up or not blocks(self.calls):
-                self.has(self.told.set_result, self.calls)
+            if self.abandoned or not blocks(self.calls):
+                self.complete(methodcaller("set_result", self.calls))
 
-    def has(self, how: Callable[..., object], *what: Any) -> None:
-        """News, unless there are some."""
-        self.news = self.news or partial(how, *what)
+    def complete(self, completion: Callable[[asyncio.Future[Any]], object]) -> None:
+        """Set the completion, unless there is one."""
+        self.completion = self.completion or completion
 
 
 def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
-    """End a pool's threads; not in a forked child, where a lock of the pool may be held for ever."""
+    """End a pool's threads, but not from a forked child, where the pool's lock may be held for ever."""
     if os.getpid() == process:
         pool.shutdown(wait=False)
 
 
-def _tell(whom: Iterable[_Carried]) -> None:
-    """Those who wait, their news; each event loop is woken once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Carried]] = {}
-    for carried in whom:
-        by_loop.setdefault(carried.loop, []).append(carried)
-    for loop, some in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-            loop.call_soon_threadsafe(_hear, some)
+def _complete(tasks: Sequence[_Task], completion: Callable[[asyncio.Future[Any]], object]) -> None:
+    """Complete all tasks in one way, and notify their callers."""
+    for task in tasks:
+        task.complete(completion)
+    _notify(tasks)
 
 
-def _cancel(whom: Sequence[_Carried]) -> None:
-    for carried in whom:
-        carried.has(carried.told.cancel)
-    _tell(whom)
+def _notify(tasks: Sequence[_Task]) -> None:
+    """Have each event loop resolve its completed tasks; each loop is woken once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
+    for task in tasks:
+        by_loop.setdefault(task.loop, []).append(task)
+    for loop, own in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: nothing awaits these tasks
+            loop.call_soon_threadsafe(_resolve, own)
 
 
-def _fail(whom: Sequence[_Carried], error: BaseException) -> None:
-    for carried in whom:
-        carried.has(carried.told.set_exception, error)
-    _tell(whom)
-
-
-def _hear(news: Iterable[_Carried]) -> None:
-    for carried in news:
-        if carried.news is not None and not carried.told.done():  # it may have given up
-            carried.news()
+def _resolve(tasks: Sequence[_Task]) -> None:
+    """Complete the futures, on their loop."""
+    for task in tasks:
+        if task.completion is not None and not task.future.done():  # a cancelled caller's future is done
+            task.completion(task.future)
 
 
 def blocks(calls: tuple[Call, ...]) -> bool:
-    """Whether this is one call, and one for a thread."""
+    """Whether this is a single call that needs a thread."""
     return len(calls) == 1 and calls[0].arun is None

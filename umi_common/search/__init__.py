@@ -1,13 +1,14 @@
 """One search, in the order of its steps.
 
-In: a checked request. Out: a `SearchResult`, or a context.
+In: a checked `SearchRequest`. Out: a `SearchResult`, or an `AssembledContext`. Each step that needs a store or a model
+is a generator (`runtime.calls.Body`).
 
-    pipeline     the steps of one search and of a context, a generator
-    request      what may be asked for, checked
-    recall       the fast pass, the LLM's variations, further arms: one pool
-    rank         a pool to an order: fusion, neighbours, time, decay, duplicates, MMR
-    hits         ranked rows to hits with their signals
-    extra_arms   further ways to find chunks
-    rerank       a cross-encoder for the best candidates
-    trace        the stages of one search with their times and facts
+    pipeline     the steps of one search and of a context
+    request      the caller's arguments, checked
+    recall       candidates for the query, for the LLM's variations and from extra arms: one pool
+    rank         a pool to an order: fusion, score stages, duplicates, MMR
+    fetch        the chunks of the best rows, and hits with their signals
+    extra_arms   further ways to find chunks (`Arm` is public)
+    rerank       scores from a cross-encoder for the best candidates
+    trace        collects the stages of one search with their times and facts
 """

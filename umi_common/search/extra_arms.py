@@ -1,4 +1,4 @@
-"""Further arms: other ways to find chunks, asked at the same time as the store and each failing alone."""
+"""Extra arms: further ways to find chunks, called at the same time as the store. A failed arm is left out."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from functools import partial
 from umi_common.config import ExtraArmsConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
-from umi_common.runtime.calls import Call, Failure, Outcome
-from umi_common.runtime.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
-from umi_common.search.request import Request
-from umi_common.search.trace import Notes
+from umi_common.runtime.calls import Call, CallFailure, CallOutcome
+from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
+from umi_common.search.request import SearchRequest
+from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, TimeRange
 
 OWN_ARMS = ("lexical", "dense")
 
-Ranked = Sequence[tuple[Chunk | str, float]]
-"""(chunk or id, score), best first. Larger is better; a score <= 0 is no hit."""
+ArmReply = Sequence[tuple[Chunk | str, float]]
+"""(chunk or id, score), best first. Larger is better; pairs with a score <= 0 are dropped."""
+ArmSearch = Callable[[str, int, Filter | None, TimeRange | None], ArmReply]
+AsyncArmSearch = Callable[[str, int, Filter | None, TimeRange | None], Awaitable[ArmReply]]
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A further arm of a `DualRetriever`: a web search, a graph, another vector store.
+    """An extra arm of a `DualRetriever`: a web search, a graph, another vector store.
 
-    `search(query, k, where, window)` gives at most k (chunk or id, score) pairs, best first, larger scores better, > 0.
-    An id names a chunk of the store; a chunk that the store lacks is carried along as it is. `where` and `window` may
-    be ignored: what does not pass is left out afterwards, by the store's metadata where it has the chunk.
+    `search(query, k, where, window)` returns at most k (chunk or id, score) pairs, best first, scores > 0, larger is
+    better. An id names a chunk of the store. A chunk may be one that the store does not hold. `search` may ignore
+    `where` and `window`: chunks that do not pass are dropped later, by the store's metadata if it has the chunk.
 
     Args:
-        name: Stands in signals and losses; neither "lexical" nor "dense".
+        name: The arm's name in signals and degradations; neither "lexical" nor "dense".
         search: May block; called from many threads at once.
-        weight: >= 0, beside `fusion.lexical_weight` and `fusion.dense_weight`.
-        asearch: The same for event loops; None: `search` in a thread.
+        weight: >= 0, on the scale of `fusion.lexical_weight` and `fusion.dense_weight`.
+        asearch: `search` for event loops; None: `search` runs in a thread.
 
     Raises:
         ConfigError: If name or weight are wrong.
     """
 
     name: str
-    search: Callable[[str, int, Filter | None, TimeRange | None], Ranked]
+    search: ArmSearch
     weight: float = 0.5
-    asearch: Callable[[str, int, Filter | None, TimeRange | None], Awaitable[Ranked]] | None = None
+    asearch: AsyncArmSearch | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name in OWN_ARMS:
@@ -53,79 +55,72 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """What one arm found."""
+class ArmHits:
+    """The hits of one arm for one search."""
 
     scores: Mapping[str, float]
     """By id, > 0."""
     chunks: Mapping[str, Chunk]
-    """Those that came as chunks."""
+    """The hits that the arm gave as chunks, by id."""
 
 
-class Arms:
-    """The further arms of one retriever.
+class ExtraArms:
+    """The extra arms of one retriever, each with its thread limit.
 
     Raises:
         ConfigError: If two have one name, or one is no `Arm`.
     """
 
-    def __init__(self, arms: Sequence[Arm] = ()) -> None:
+    def __init__(self, arms: Sequence[Arm]) -> None:
         for arm in arms:
             if not isinstance(arm, Arm):
                 raise ConfigError(f"arms holds {type(arm).__name__}; expected Arm(name, search)")
         self.weights = {arm.name: arm.weight for arm in arms}
         if len(self.weights) < len(arms):
             raise ConfigError(f"arms {[arm.name for arm in arms]}: give each a name of its own")
-        self._arms = [(arm, Bounded()) for arm in arms]
+        self._arms = [(arm, ThreadLimiter()) for arm in arms]
 
-    def calls(self, request: Request, window: TimeRange | None, config: ExtraArmsConfig) -> tuple[Call, ...]:
-        """One for each arm; none for a search by one own arm alone."""
-        if request.strategy != "hybrid":
-            return ()
-        return tuple(_call(arm, threads, request, window, config) for arm, threads in self._arms)
+    def calls(self, request: SearchRequest, config: ExtraArmsConfig) -> tuple[Call, ...]:
+        """One call for each arm."""
+        return tuple(_call(arm, limiter, request, config) for arm, limiter in self._arms)
 
-    def brought(self, outcomes: Sequence[Outcome], notes: Notes) -> dict[str, Brought]:
-        """What each arm found, by name, from the outcomes of `calls`; an arm that failed is noted and left out."""
-        found: dict[str, Brought] = {}
-        for (arm, _), outcome in zip(self._arms, outcomes, strict=False):
-            if isinstance(outcome, Failure):
-                notes.lost(arm.name, _named(outcome.error), "searched without it")
+    def hits(self, outcomes: Sequence[CallOutcome], trace: TraceBuilder) -> dict[str, ArmHits]:
+        """Hits by arm from the outcomes of `calls`; an arm that failed is a degradation of the trace."""
+        by_arm: dict[str, ArmHits] = {}
+        for (arm, _), outcome in zip(self._arms, outcomes, strict=True):
+            if isinstance(outcome, CallFailure):
+                trace.degrade(arm.name, _reason(outcome.error), "searched without it")
             else:
-                found[arm.name] = outcome
-        return found
+                by_arm[arm.name] = outcome
+        return by_arm
 
 
 class _BadReply(Exception):
-    """An arm gave something other than `Ranked`; says what."""
+    """An arm's reply is no `ArmReply`; the message says why."""
 
 
-def _call(arm: Arm, threads: Bounded, request: Request, window: TimeRange | None, config: ExtraArmsConfig) -> Call:
-    search = partial(arm.search, request.query, config.depth, request.where, window)
+def _call(arm: Arm, limiter: ThreadLimiter, request: SearchRequest, config: ExtraArmsConfig) -> Call:
+    arguments = request.query, config.depth, request.where, request.time_range
+    search = partial(arm.search, *arguments)
 
-    def run() -> Brought:
-        return _read(threads.call(search, config.timeout_seconds), config.depth)
+    async def asearch(function: AsyncArmSearch) -> ArmReply:
+        return await function(*arguments)  # inside a coroutine, so that `awaited` gets errors raised before the await
 
-    async def arun() -> Brought:
+    def run() -> ArmHits:
+        return _read(limiter.call(search, config.timeout_seconds), config.depth)
+
+    async def arun() -> ArmHits:
         if arm.asearch is None:
-            reply = await threads.acall(search, config.timeout_seconds)
+            reply = await limiter.acall(search, config.timeout_seconds)
         else:
-            reply = await awaited(_asked(arm.asearch, request, window, config), config.timeout_seconds)
+            reply = await awaited(asearch(arm.asearch), config.timeout_seconds)
         return _read(reply, config.depth)
 
     return Call(run, arun)
 
 
-async def _asked(
-    asearch: Callable[[str, int, Filter | None, TimeRange | None], Awaitable[Ranked]],
-    request: Request,
-    window: TimeRange | None,
-    config: ExtraArmsConfig,
-) -> Ranked:
-    """The arm's reply; what it raises before it can be awaited is raised here, too."""
-    return await asearch(request.query, config.depth, request.where, window)
-
-
-def _read(reply: Ranked, depth: int) -> Brought:
+def _read(reply: ArmReply, depth: int) -> ArmHits:
+    """The checked hits of a reply. Raises _BadReply."""
     scores: dict[str, float] = {}
     chunks: dict[str, Chunk] = {}
     try:
@@ -140,13 +135,13 @@ def _read(reply: Ranked, depth: int) -> Brought:
             scores.setdefault(id, score)
         if isinstance(found, Chunk):
             chunks.setdefault(id, found)
-    return Brought(scores, chunks)
+    return ArmHits(scores, chunks)
 
 
-def _named(error: Exception) -> str:
-    """The failure in a few words; a stranger's message could hold the query."""
+def _reason(error: Exception) -> str:
+    """The failure in a few words, without the arm's own message, which could hold the query."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
-    if isinstance(error, NoPlace):
+    if isinstance(error, TooManyCalls):
         return "too many of its calls have not returned"
     return str(error) if isinstance(error, _BadReply) else f"failed with {type(error).__name__}"

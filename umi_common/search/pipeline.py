@@ -1,4 +1,4 @@
-"""The line of one search: understand, recall, rank, fetch; a generator that asks `drivers` for outside work."""
+"""The steps of one search and of one context: time phrases, recall, rank, fetch, rerank, assemble."""
 
 from __future__ import annotations
 
@@ -6,73 +6,68 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
 from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.protocols import OnStage
 from umi_common.query.time.find import When, find_time
-from umi_common.runtime.calls import Body, Call, Failure
-from umi_common.search.hits import hits_of
-from umi_common.search.rank import Period, Ranked, diversified, next_best, rank, reranked
-from umi_common.search.recall import Found, Parts, ask_recalled, passes, recall
-from umi_common.search.request import Request
-from umi_common.search.trace import Notes
-from umi_common.taken import ids_at
+from umi_common.ranking.period import PeriodBoost
+from umi_common.runtime.calls import Body, Call, CallFailure
+from umi_common.search.fetch import fetch, to_hits
+from umi_common.search.rank import RankedPool, diversified, rank
+from umi_common.search.recall import Components, Recalled, passes, recall
+from umi_common.search.request import SearchRequest
+from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, SearchResult, Suppressed
 
 
-def search_body(parts: Parts, request: Request, on_stage: OnStage | None = None) -> Body[SearchResult]:
-    """One search. Raises SearchUnavailable if no arm of the store answers."""
-    notes = Notes(on_stage)
-    when = _understand_time(parts.config, request, notes)
-    explicit = when.range if when is not None and when.kind == "explicit" else None
-    found = yield from recall(parts, request, explicit or request.time_range, notes)
-    if explicit is not None and not len(found.pool):
-        notes.lost("when", "no chunk lies in the period that the query names", "searched all times")
-        when = None
-        found = yield from recall(parts, request, None, notes)
-    notes.degraded.extend(found.pool.degraded)
-    wanted = max(
-        request.limit,
-        parts.config.rerank.pool if parts.reranker is not None else 0,
-        parts.config.mmr.pool if parts.config.mmr.enabled else 0,
-    )
+def search_body(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
+    """The result of one search. Raises SearchUnavailable if no arm of the store answers."""
+    config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
+    when = _find_time(config, request, trace)
+    inside = request if when is None or when.kind != "explicit" else replace(request, time_range=when.range)
+    recalled = yield from recall(components, inside, trace)
+    if inside is not request and not len(recalled.pool):
+        trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
+        when, inside = None, request
+        recalled = yield from recall(components, request, trace)
+    trace.degraded.extend(recalled.pool.degraded)
     ranked = rank(
-        found.pool,
-        parts.config,
-        wanted=wanted,
-        period=None if when is None or when.kind == "explicit" else Period(when.range, when.dated),
-        now=request.now,
-        notes=notes,
-        arm_weights=parts.arms.weights,
+        recalled.pool,
+        config,
+        wanted=_candidates_wanted(components, request),
+        boost=_period_boost(config, request, when),
+        trace=trace,
+        arm_weights=None if components.arms is None else components.arms.weights,
     )
-    chunks, ranked = yield from _fetch(parts, request, found, ranked, notes)
-    return _result(parts, request, found, ranked, chunks, notes)
+    if reranker is None and config.mmr.enabled:
+        ranked = diversified(ranked, recalled.pool, config, request.limit)
+    chunks, ranked = yield from fetch(components, inside, recalled, ranked, trace)
+    if reranker is not None and chunks:
+        ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
+        if config.mmr.enabled:
+            ranked = diversified(ranked, recalled.pool, config, request.limit)
+    return _result(components, request, recalled, ranked, chunks, trace)
 
 
 def context_body(
-    parts: Parts,
-    request: Request,
+    components: Components,
+    request: SearchRequest,
     budget: TokenBudget | None,
     policy: AssemblyPolicy | None,
     counter: Any,
     on_stage: OnStage | None = None,
 ) -> Body[AssembledContext]:
-    """What of a search fits the budget. Raises BudgetError if nothing can; otherwise what the search raises."""
+    """The hits of one search that fit a token budget. Raises BudgetError if none can; else as `search_body`."""
     policy = AssemblyPolicy() if policy is None else policy
-    result = yield from search_body(parts, request, on_stage)
+    result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}
     if policy.neighbours and result.hits:
-        reach = policy.neighbours
-        (found,) = yield (Call(lambda: parts.store.neighbours(result.ids, reach=reach, where=request.where)),)
-        if not isinstance(found, Failure):
-            around = {
-                id: [chunk for chunk in beside if passes(chunk, request, request.time_range)]
-                for id, beside in found.items()
-            }
-    with Notes(on_stage).stage("assemble") as facts:
+        store, reach = components.store, policy.neighbours
+        (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach, where=request.where)),)
+        if not isinstance(found, CallFailure):
+            around = {id: [chunk for chunk in beside if passes(chunk, request)] for id, beside in found.items()}
+    with TraceBuilder(on_stage).stage("assemble") as facts:
         context = assemble(
             result.hits,
             budget=TokenBudget() if budget is None else budget,
@@ -84,73 +79,55 @@ def context_body(
     return context
 
 
-def _understand_time(config: UmiConfig, request: Request, notes: Notes) -> When | None:
+def _find_time(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
+    """The period that the query names; None: none, or the caller gave a time range."""
     if not config.when.enabled or request.time_range is not None:
         return None
-    with notes.stage("when") as facts:
+    with trace.stage("when") as facts:
         when = find_time(request.query, request.now)
         if when is not None:
             facts.update(kind=when.kind, start=_iso(when.range.start), end=_iso(when.range.end))
     return when
 
 
-def _fetch(
-    parts: Parts, request: Request, found: Found, ranked: Ranked, notes: Notes
-) -> Body[tuple[dict[str, Chunk], Ranked]]:
-    """The chunks of the best rows; before the cut, a reranker and MMR where they are asked for.
+def _period_boost(config: UmiConfig, request: SearchRequest, when: When | None) -> PeriodBoost | None:
+    if when is None or when.kind == "explicit":
+        return None
+    return PeriodBoost(when.range, when.dated, request.now, config.when)
 
-    A chunk that was removed since it was scored, or replaced by one that does not pass the filter, is left out, and
-    the next best stands in for it.
-    """
-    pool = found.pool
-    if parts.reranker is None and parts.config.mmr.enabled:
-        ranked = diversified(ranked, pool, parts.config, request.limit)
-    with notes.stage("fetch"):
-        chunks: dict[str, Chunk] = {}
-        rows = ranked.order
-        while len(rows):
-            # Those that stand in are shown only as scored: a newer version would be of another moment than the first.
-            (outcome,) = yield (ask_recalled(parts.store, pool, rows, exact=bool(chunks)),)
-            if isinstance(outcome, Failure):
-                raise outcome.error
-            ids = ids_at(pool.ids, rows)
-            fetched = (chunk or found.strangers.get(id) for id, chunk in zip(ids, outcome, strict=True))
-            shown = [chunk for chunk in fetched if chunk is not None and passes(chunk, request, found.window)]
-            chunks |= {chunk.id: chunk for chunk in shown}
-            rows = next_best(ranked, len(rows) - len(shown))
-            ranked = replace(ranked, order=np.concatenate([ranked.order, rows]))
-    if parts.reranker is None or not chunks:
-        return chunks, ranked
-    with notes.stage("rerank") as facts:
-        best = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: parts.config.rerank.pool]
-        texts = [chunks[pool.ids[row]].text for row in best]
-        (scores,) = yield (parts.reranker.call(request.query, texts),)
-        ranked, trouble = reranked(ranked, best, scores.error if isinstance(scores, Failure) else scores)
-        facts.update(candidates=len(best))
-    if trouble:
-        notes.lost("reranker", trouble, "kept the order without it")
-    if parts.config.mmr.enabled:
-        ranked = diversified(ranked, pool, parts.config, request.limit)
-    return chunks, ranked
+
+def _candidates_wanted(components: Components, request: SearchRequest) -> int:
+    """Rows that the limit, the reranker or MMR needs."""
+    config = components.config
+    return max(
+        request.limit,
+        config.rerank.pool if components.reranker is not None else 0,
+        config.mmr.pool if config.mmr.enabled else 0,
+    )
 
 
 def _result(
-    parts: Parts, request: Request, found: Found, ranked: Ranked, chunks: dict[str, Chunk], notes: Notes
+    components: Components,
+    request: SearchRequest,
+    recalled: Recalled,
+    ranked: RankedPool,
+    chunks: dict[str, Chunk],
+    trace: TraceBuilder,
 ) -> SearchResult:
-    pool = found.pool
+    pool = recalled.pool
     return SearchResult(
-        hits=hits_of(pool, ranked, chunks, request.limit),
+        hits=to_hits(pool, ranked, chunks, request.limit),
         query=request.query,
-        query_variations=found.variations,
-        deep_search_used=found.deep,
+        query_variations=recalled.variations,
+        deep_search_used=bool(recalled.variations),
         mode=pool.mode,
-        degraded=tuple(dict.fromkeys(notes.degraded)),
+        degraded=tuple(dict.fromkeys(trace.degraded)),
         suppressed=tuple(
             Suppressed(pool.ids[row], reason, pool.ids[by], float(ranked.scores[row]))
             for row, reason, by in ranked.suppressed
         ),
-        trace=notes.trace(),
-        terms_of=getattr(parts.store, "terms_of", None),
+        trace=trace.build(),
+        terms_of=getattr(components.store, "terms_of", None),
     )
 
 

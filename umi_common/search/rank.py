@@ -1,51 +1,51 @@
-"""From a pool to an order: fuse, then what neighbours, time, forgetting and diversity make of it. Pure."""
+"""From a pool to an order: fusion, score stages, near-duplicates, MMR. Pure but for the trace."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from typing import Any
 
 import numpy as np
 
-from umi_common.config import DecayConfig, NeighboursConfig, UmiConfig
+from umi_common import decay
+from umi_common.config import UmiConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
-from umi_common.ranking.arms import fuse_arms
-from umi_common.ranking.decay import decay_factors, rate_of
+from umi_common.ranking import neighbours, period
 from umi_common.ranking.duplicates import collapse
-from umi_common.ranking.fusion import fuse_pool
+from umi_common.ranking.fusion import best_first, fuse_pool
 from umi_common.ranking.mmr import mmr
-from umi_common.ranking.neighbours import BELIEVED, shares_of, source_evidence, spread
 from umi_common.ranking.normalize import min_max
-from umi_common.ranking.order import best_first
-from umi_common.ranking.trust import Background
-from umi_common.search.trace import Notes
-from umi_common.types import TimeRange
+from umi_common.search.trace import TraceBuilder
 
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """What a time phrase of the query means, where it boosts and does not filter."""
-
-    range: TimeRange
-    dated: bool
-    """It names its year."""
+ScoreStage = tuple[str, str, Callable[[Pool, Floats, Any, dict[str, object]], Floats], object]
+"""Name in `Hit.stages`, name in the trace, the stage's `apply`, its settings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """Rows of a pool in their order."""
+class RankedPool:
+    """The order of a pool's rows, and the scores that made it."""
 
     order: Ints
-    """(m,) rows, best first; near-duplicates left out."""
+    """(m,) rows, best first, without suppressed ones."""
     scores: Floats
-    """(n,) by row."""
+    """(n,) final score by row."""
     stages: dict[str, Floats]
-    """(n,) by row after each stage that ran."""
+    """(n,) score by row after each stage that ran."""
     every: Ints
     """(n,) all rows of the pool, best first."""
     suppressed: tuple[tuple[int, str, int], ...] = ()
-    """(row, reason, row that is there instead)."""
+    """(row, reason, row that replaces it)."""
+
+
+def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
+    """The score stages that are on, in the order in which they run."""
+    if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
+        yield "neighbours", "neighbours", neighbours.apply, config
+    if boost is not None:
+        yield "when", "lift period", period.apply, boost
+    if config.decay.half_life_hours is not None:
+        yield "decay", "decay", decay.apply, config.decay
 
 
 def rank(
@@ -53,85 +53,39 @@ def rank(
     config: UmiConfig,
     *,
     wanted: int,
-    period: Period | None,
-    now: datetime,
-    notes: Notes,
+    boost: period.PeriodBoost | None,
+    trace: TraceBuilder,
     arm_weights: Mapping[str, float] | None = None,
-) -> Ranked:
-    """Order a pool.
+) -> RankedPool:
+    """The order of a pool's best rows.
 
     Args:
         pool: n candidates.
         config: All stages.
-        wanted: Rows that will be looked at; near-duplicates are sought among so many.
-        period: What a fuzzy time phrase means; chunks inside it are lifted.
-        now: What `period` and ages refer to.
-        notes: Takes the time and facts of each stage.
+        wanted: Length of the order; near-duplicates are sought among its rows.
+        boost: The period of a fuzzy time phrase; None: the query has none.
+        trace: Gets the time and facts of each stage.
         arm_weights: Of the pool's extra arms, by name; None: it has none.
     """
-    with notes.stage("fuse") as facts:
-        background = None
-        if len(pool.dense_mean) == pool.variations:
-            background = Background(pool.dense_mean, pool.dense_deviation, pool.dense_count)
+    with trace.stage("fuse") as facts:
         unit = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
-        scores, trust = fuse_pool(pool, config.fusion, background, unit=unit)
-        scores = fuse_arms(scores, pool, arm_weights or {}, config.fusion)
-        facts["method"] = "evidence" if trust is not None else config.fusion.method
-        if trust is not None:
-            facts["lexical_share"] = [round(float(share), 3) for share in trust.lexical_share]
+        scores, told = fuse_pool(pool, config.fusion, unit=unit, arm_weights=arm_weights)
+        facts.update(told)
     stages = {"fused": scores}
-    if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
-        with notes.stage("neighbours") as facts:
-            scores = stages["neighbours"] = _with_neighbours(pool, scores, config, facts)
-    if period is not None:
-        with notes.stage("lift period"):
-            boost = config.when.dated_boost if period.dated else config.when.boost
-            scores = stages["when"] = scores * (1.0 + boost * _inside(pool, period.range, now))
-    if config.decay.half_life_hours is not None:
-        with notes.stage("decay"):
-            scores = stages["decay"] = scores * _factors(pool, config.decay)
+    for name, traced_as, apply, settings in _score_stages(pool, config, boost):
+        with trace.stage(traced_as) as facts:
+            scores = stages[name] = apply(pool, scores, settings, facts)
     order = every = best_first(scores)
     suppressed: tuple[tuple[int, str, int], ...] = ()
     if config.duplicates.enabled and len(order):
-        with notes.stage("collapse duplicates") as facts:
-            kept, left_out = collapse(order, pool.vectors, similarity=config.duplicates.similarity, limit=wanted)
-            order = kept
+        with trace.stage("collapse duplicates") as facts:
+            order, left_out = collapse(order, pool.vectors, similarity=config.duplicates.similarity, limit=wanted)
             suppressed = tuple((row, "near-duplicate", better) for row, better in left_out)
             facts["left_out"] = len(left_out)
-    return Ranked(order[:wanted], scores, stages, every, suppressed)
+    return RankedPool(order[:wanted], scores, stages, every, suppressed)
 
 
-def _with_neighbours(pool: Pool, scores: Floats, config: UmiConfig, facts: dict[str, object]) -> Floats:
-    settings: NeighboursConfig = config.neighbours
-    shares = shares_of(pool.calibration) if settings.adaptive else BELIEVED
-    facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
-    weights = np.array([1.0, *[config.fusion.variation_weight] * (pool.variations - 1)])
-    return spread(
-        scores,
-        pool.source,
-        pool.position,
-        pool.length,
-        source_evidence(weights / weights.sum() @ pool.source_lexical, pool.source),
-        previous=settings.previous,
-        following=settings.following,
-        source_share=settings.source,
-        shares=shares,
-    )
-
-
-def _inside(pool: Pool, period: TimeRange, now: datetime) -> Floats:
-    oldest = np.inf if period.start is None else (now - period.start).total_seconds() / 3600
-    youngest = -np.inf if period.end is None else (now - period.end).total_seconds() / 3600
-    return np.asarray((pool.age_hours <= oldest) & (pool.age_hours > youngest), dtype=np.float64)  # NaN: outside
-
-
-def _factors(pool: Pool, config: DecayConfig) -> Floats:
-    if config.half_life_hours is None:
-        return np.ones(len(pool))
-    return decay_factors(pool.age_hours, rate=rate_of(config.half_life_hours), floor=config.floor)
-
-
-def next_best(ranked: Ranked, count: int) -> Ints:
+def next_best(ranked: RankedPool, count: int) -> Ints:
     """(at most count,) the best rows that are neither in the order nor suppressed."""
     if not count:
         return ranked.order[:0]
@@ -139,36 +93,14 @@ def next_best(ranked: Ranked, count: int) -> Ints:
     return np.array([row for row in ranked.every.tolist() if row not in taken][:count], dtype=np.int64)
 
 
-def reranked(ranked: Ranked, rows: Sequence[int], scores: object) -> tuple[Ranked, str]:
-    """`rows`, the best of the order, put in the order of a reranker's scores; the rest follows.
-
-    Returns:
-        The new order and "", or the old one and what is wrong with the scores.
-    """
-    if isinstance(scores, Exception):
-        return ranked, f"failed with {type(scores).__name__}"
-    try:
-        given = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        return ranked, f"gave {type(scores).__name__}; expected {len(rows)} numbers"
-    if given.shape != (len(rows),) or not np.isfinite(given).all():
-        return ranked, f"gave shape {given.shape} or numbers that are not finite; expected {len(rows)} scores"
-    places = best_first(given)
-    best = np.asarray(rows, dtype=np.int64)[places]
-    after = np.full(len(ranked.scores), given.min(initial=0.0))
-    after[best] = given[places]
-    rest = ranked.order[~np.isin(ranked.order, best)]
-    order = np.concatenate([best, rest])
-    return replace(ranked, order=order, scores=after, stages={**ranked.stages, "rerank": after}), ""
-
-
-def diversified(ranked: Ranked, pool: Pool, config: UmiConfig, limit: int) -> Ranked:
-    """The best `limit` rows by maximal marginal relevance, in the order of choice; whom they replaced is noted."""
+def diversified(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int) -> RankedPool:
+    """The best `limit` rows by maximal marginal relevance; replaced rows are added to `suppressed`."""
     rows = np.sort(ranked.order)
     relevance = min_max(ranked.scores[rows])
     settings = config.mmr
     chosen = rows[mmr(relevance, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
-    replaced = [row for row in ranked.order[:limit].tolist() if row not in set(chosen.tolist())]
-    newcomers = [row for row in chosen.tolist() if row not in set(ranked.order[:limit].tolist())]
-    noted = tuple((row, "mmr", by) for row, by in zip(replaced, newcomers, strict=True))
-    return replace(ranked, order=chosen, suppressed=ranked.suppressed + noted)
+    best = ranked.order[:limit].tolist()
+    replaced = [row for row in best if row not in set(chosen.tolist())]
+    replacing = [row for row in chosen.tolist() if row not in set(best)]
+    suppressed = tuple((row, "mmr", by) for row, by in zip(replaced, replacing, strict=True))
+    return replace(ranked, order=chosen, suppressed=ranked.suppressed + suppressed)

@@ -1,4 +1,4 @@
-"""The first half of a search: what the LLM, the store and the further arms bring for a query."""
+"""The first half of a search: one pool of candidates from the store, the LLM's variations and the extra arms."""
 
 from __future__ import annotations
 
@@ -11,165 +11,169 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.filters import matches
-from umi_common.pool import Ints, Pool
+from umi_common.pool import Pool
 from umi_common.protocols import Probe, RecallRequest, Store, Strategy
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
-from umi_common.runtime.calls import Body, Call, Failure, Outcome
-from umi_common.search.extra_arms import Arms, Brought
-from umi_common.search.request import Request
+from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
+from umi_common.search.extra_arms import ArmHits, ExtraArms
+from umi_common.search.request import SearchRequest
 from umi_common.search.rerank import Reranking
-from umi_common.search.trace import Notes
-from umi_common.taken import ids_at
-from umi_common.types import Chunk, TimeRange
+from umi_common.search.trace import TraceBuilder
+from umi_common.types import Chunk
 
 SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What one retriever works with; replaced as a whole when it is reconfigured."""
+class Components:
+    """The parts that the searches of one retriever use; replaced as a whole when it is reconfigured."""
 
     store: Store
     config: UmiConfig
     rewriting: Rewriting | None
     reranker: Reranking | None
-    arms: Arms
+    arms: ExtraArms | None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What understanding and recall have brought."""
+class Recalled:
+    """The candidates of one search."""
 
     pool: Pool
     variations: tuple[str, ...] = ()
-    deep: bool = False
-    strangers: Mapping[str, Chunk] = field(default_factory=dict)
-    """Chunks of the pool that the store lacks."""
-    window: TimeRange | None = None
-    """The time range that the pool was held to."""
+    """The LLM's variations of the query that were searched."""
+    chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
+    """Chunks of the pool that only an extra arm has, by id."""
 
 
-def recall(parts: Parts, request: Request, window: TimeRange | None, notes: Notes) -> Body[Found]:
-    """What the fast pass finds, then the LLM's variations of the query, and what the further arms found.
+def recall(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[Recalled]:
+    """The candidates of the fast pass, of the LLM's variations of the query, and of the extra arms.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
     """
-    pool, brought, rewrites = yield from _fast_pass(parts, request, window, notes)
-    found = Found(pool, window=window)
+    pool, arm_hits, rewrites = yield from _fast_pass(components, request, trace)
+    recalled = Recalled(pool)
     if rewrites is not None:
-        notes.fact("rewrite", variations=len(rewrites.variations), **rewrites.facts)
+        trace.add("rewrite", variations=len(rewrites.variations), **rewrites.facts)
         if rewrites.degraded is not None:
-            notes.degraded.append(rewrites.degraded)
+            trace.degraded.append(rewrites.degraded)
         if rewrites.variations:
-            found = yield from _recall_variations(parts, request, window, pool, rewrites.variations, notes)
-    return (yield from _joined(parts, request, window, found, brought, notes)) if brought else found
+            recalled = yield from _recall_variations(components, request, pool, rewrites.variations, trace)
+    if arm_hits:
+        recalled = yield from _join_arms(components, request, recalled, arm_hits, trace)
+    return recalled
 
 
 def _fast_pass(
-    parts: Parts, request: Request, window: TimeRange | None, notes: Notes
-) -> Body[tuple[Pool, dict[str, Brought], Rewrites | None]]:
-    """The store always, at the same time as the further arms and, where its use is decided beforehand, the LLM; where
-    the evidence decides, the LLM after it.
+    components: Components, request: SearchRequest, trace: TraceBuilder
+) -> Body[tuple[Pool, dict[str, ArmHits], Rewrites | None]]:
+    """The store's candidates, the extra arms' hits and, where the LLM is asked, its variations.
+
+    The LLM is asked at the same time where the query alone decides; afterwards where the evidence in the pool decides.
     """
-    decision = _decide_beforehand(parts, request)
-    fast = _ask_store(parts, request, [Probe(request.query, request.query_vector)], window, request.strategy)
-    arms = parts.arms.calls(request, window, parts.config.extra_arms)
+    decision = _decide_beforehand(components, request)
+    fast = _ask_store(components, request, [Probe(request.query, request.query_vector)], request.strategy)
+    arms = components.arms if request.strategy == "hybrid" else None
+    arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
+    arm_hits: dict[str, ArmHits] = {}
     rewrites: Rewrites | None = None
-    with notes.stage("recall") as facts:
-        first, *others = yield (fast, *arms, *([_ask_llm(parts, request)] if decision.deep else []))
+    with trace.stage("recall") as facts:
+        first, *others = yield (fast, *arm_calls, *([_ask_llm(components, request)] if decision.deep else []))
         pool = _pool_of(first, request)
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
-        brought = parts.arms.brought(others[: len(arms)], notes)
-        if brought:
-            facts["arms"] = {name: len(hits.scores) for name, hits in brought.items()}
+        if arms is not None:
+            arm_hits = arms.hits(others[: len(arm_calls)], trace)
+        if arm_hits:
+            facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
         if decision.deep:
-            rewrites = _rewrites_of(others[-1])
-    if parts.config.routing.mode == "evidence" and _may_ask(parts, request):
-        decision = weigh_evidence(pool, request.query, config=parts.config.routing)
+            rewrites = value_of(others[-1])
+    if components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None:
+        decision = weigh_evidence(pool, request.query, config=components.config.routing)
         if decision.deep:
-            with notes.stage("wait for the LLM"):
-                (reply,) = yield (_ask_llm(parts, request),)
-                rewrites = _rewrites_of(reply)
-    notes.fact("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
-    return pool, brought, rewrites
+            with trace.stage("wait for the LLM"):
+                (reply,) = yield (_ask_llm(components, request),)
+                rewrites = value_of(reply)
+    trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
+    return pool, arm_hits, rewrites
 
 
 def _recall_variations(
-    parts: Parts, request: Request, window: TimeRange | None, pool: Pool, variations: tuple[str, ...], notes: Notes
-) -> Body[Found]:
+    components: Components, request: SearchRequest, pool: Pool, variations: tuple[str, ...], trace: TraceBuilder
+) -> Body[Recalled]:
     vector = pool.query_vectors[0] if pool.query_vectors.size else request.query_vector
     probes = [Probe(request.query, vector), *(Probe(text) for text in variations)]
-    with notes.stage("recall variations") as facts:
-        (outcome,) = yield (_ask_store(parts, request, probes, window, _strategy_after(pool, request)),)
-        if isinstance(outcome, Failure):
+    with trace.stage("recall variations") as facts:
+        (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
+        if isinstance(outcome, CallFailure):
             reason = f"searching its variations failed with {type(outcome.error).__name__}"
-            notes.lost("rewriter", reason, "searched with the original query alone")
-            return Found(pool, window=window)
+            trace.degrade("rewriter", reason, "searched with the original query alone")
+            return Recalled(pool)
         wider = _pool_of(outcome, request)
         wider = replace(wider, degraded=(*pool.degraded, *wider.degraded))
         facts.update(candidates=len(wider), **wider.facts)
-    return Found(wider, variations, True, window=window)
+    return Recalled(wider, variations)
 
 
-def _joined(
-    parts: Parts,
-    request: Request,
-    window: TimeRange | None,
-    found: Found,
-    brought: Mapping[str, Brought],
-    notes: Notes,
-) -> Body[Found]:
-    """The pool with what the further arms found: scored by the store where it can, else as it is, if it passes."""
-    pool, strangers = found.pool, dict[str, Chunk]()
-    missing = sorted({id for hits in brought.values() for id in hits.scores}.difference(pool.ids))
+def _join_arms(
+    components: Components,
+    request: SearchRequest,
+    recalled: Recalled,
+    arm_hits: Mapping[str, ArmHits],
+    trace: TraceBuilder,
+) -> Body[Recalled]:
+    """The pool with the extra arms' hits and scores.
+
+    The store scores hits that it holds. Others join without its scores if they pass the filter.
+    """
+    pool, not_in_store = recalled.pool, dict[str, Chunk]()
+    missing = sorted({id for hits in arm_hits.values() for id in hits.scores}.difference(pool.ids))
     if missing:
-        with notes.stage("join arms") as facts:
-            probes = _probes_again(request, found, tuple(missing))
-            again = _ask_store(parts, request, probes, window, _strategy_after(pool, request))
-            outcome, stored = yield (again, ask_chunks(parts.store, missing))
-            if not isinstance(outcome, Failure):
+        with trace.stage("join arms") as facts:
+            probes = _probes_again(request, recalled, tuple(missing))
+            again = _ask_store(components, request, probes, _strategy_after(pool, request))
+            outcome, stored = yield (again, ask_chunks(components.store, missing))
+            if not isinstance(outcome, CallFailure):
                 fuller = _pool_of(outcome, request)
                 pool = replace(fuller, degraded=(*pool.degraded, *fuller.degraded))
-            carried = {id: chunk for hits in brought.values() for id, chunk in hits.chunks.items()}
-            known = {} if isinstance(stored, Failure) else dict(zip(missing, stored, strict=True))
-            passing = {id: chunk or carried.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
-            added = {id: chunk for id, chunk in passing.items() if chunk is not None and passes(chunk, request, window)}
+            of_arms = {id: chunk for hits in arm_hits.values() for id, chunk in hits.chunks.items()}
+            known = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
+            unscored = {id: chunk or of_arms.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
+            added = {id: chunk for id, chunk in unscored.items() if chunk is not None and passes(chunk, request)}
             pool = pool.with_rows(tuple(added), [_age_hours(chunk, request) for chunk in added.values()])
-            strangers = {id: chunk for id, chunk in added.items() if known[id] is None}
+            not_in_store = {id: chunk for id, chunk in added.items() if known[id] is None}
             facts.update(missing=len(missing), joined=sum(id in set(pool.ids) for id in missing))
-    extra = {name: np.array([hits.scores.get(id, 0.0) for id in pool.ids]) for name, hits in brought.items()}
+    extra = {name: np.array([hits.scores.get(id, 0.0) for id in pool.ids]) for name, hits in arm_hits.items()}
     pool = replace(pool, extra={name: scores for name, scores in extra.items() if scores.any()})
-    return replace(found, pool=pool, strangers=strangers)
+    return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)
 
 
-def _probes_again(request: Request, found: Found, ids: tuple[str, ...]) -> list[Probe]:
-    """What the pool was recalled with, embedded already, and these ids."""
-    vectors = list(found.pool.query_vectors) if found.pool.query_vectors.size else [None] * found.pool.variations
-    first, *others = zip((request.query, *found.variations), vectors, strict=True)
+def _probes_again(request: SearchRequest, recalled: Recalled, ids: tuple[str, ...]) -> list[Probe]:
+    """The probes of the pool, with the vectors that it holds, and these ids."""
+    pool = recalled.pool
+    vectors = list(pool.query_vectors) if pool.query_vectors.size else [None] * pool.variations
+    first, *others = zip((request.query, *recalled.variations), vectors, strict=True)
     return [Probe(*first, ids), *(Probe(*other) for other in others)]
 
 
-def passes(chunk: Chunk, request: Request, window: TimeRange | None) -> bool:
-    """Whether a chunk passes the filter of the request and lies in the window."""
-    inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
-    return inside and matches(request.where, chunk.metadata)
+def passes(chunk: Chunk, request: SearchRequest) -> bool:
+    """Whether a chunk passes the filter of the request and lies in its time range."""
+    window = request.time_range
+    if window is not None and (chunk.event_time is None or chunk.event_time not in window):
+        return False
+    return request.where is None or matches(request.where, chunk.metadata)
 
 
-def _age_hours(chunk: Chunk, request: Request) -> float:
+def _age_hours(chunk: Chunk, request: SearchRequest) -> float:
     if chunk.event_time is None:
         return float("nan")
     return (request.now - chunk.event_time).total_seconds() / SECONDS_PER_HOUR
 
 
-def _may_ask(parts: Parts, request: Request) -> bool:
-    return request.deep_search and parts.rewriting is not None
-
-
-def _decide_beforehand(parts: Parts, request: Request) -> Decision:
-    mode = parts.config.routing.mode
-    if parts.rewriting is None:
+def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:
+    mode = components.config.routing.mode
+    if components.rewriting is None:
         return Decision(False, ("no rewriter",))
     if not request.deep_search:
         return Decision(False, ("deep_search is off",))
@@ -178,69 +182,48 @@ def _decide_beforehand(parts: Parts, request: Request) -> Decision:
     return Decision(mode == "always", (f"mode {mode}",))
 
 
-def _strategy_after(pool: Pool, request: Request) -> Strategy:
-    """For what a search asks of the store again: an embedder that has failed it is not waited for a second time."""
+def _strategy_after(pool: Pool, request: SearchRequest) -> Strategy:
+    """The strategy of a search's further recalls: an embedder that failed the first is not called again."""
     return "text" if pool.mode == "text" else request.strategy
 
 
-def _ask_store(
-    parts: Parts, request: Request, probes: Sequence[Probe], window: TimeRange | None, strategy: Strategy
-) -> Call:
-    config = parts.config
+def _ask_store(components: Components, request: SearchRequest, probes: Sequence[Probe], strategy: Strategy) -> Call:
+    config = components.config
     asked = RecallRequest(
         probes,
         max(config.recall.depth, request.limit),
         request.now,
         request.where,
-        window,
+        request.time_range,
         config.lexical,
         config.decay,
         config.recall.around if config.neighbours.enabled else 0,
         strategy,
         config.recall.embedder_timeout_seconds,
     )
-    return Call.batched(("recall", id(parts.store)), [asked], partial(_recalled, parts.store), _first)
+    return Call.batched(("recall", id(components.store)), [asked], partial(_recall_each, components.store), _only)
 
 
-def _recalled(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
-    """A pool for each search, together where the store can do that."""
-    together: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
-    if together is not None and len(searches) > 1:
-        return together(searches)
+def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
+    """A pool for each search, by one call where the store has `recall_many`."""
+    recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
+    if recall_many is not None and len(searches) > 1:
+        return recall_many(searches)
     return [asked.run(store) for asked in searches]
 
 
-def _first(pools: Sequence[Pool], which: slice) -> Pool:
+def _only(pools: Sequence[Pool], which: slice) -> Pool:
     (pool,) = pools[which]
     return pool
 
 
 def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
-    """The store's chunks, aligned with ids."""
+    """The store's chunks, aligned with ids; None where it has none."""
     return Call.batched(("get", id(store)), ids, store.get, operator.getitem)
 
 
-def ask_recalled(store: Store, pool: Pool, rows: Ints, *, exact: bool = False) -> Call:
-    """The chunks of some rows of a pool, as they were when they were scored where the store can tell.
-
-    Args:
-        exact: None in place of a chunk that has been replaced since.
-    """
-    ids = ids_at(pool.ids, rows)
-    get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
-    if get_versions is None or not len(pool.version):
-        return ask_chunks(store, ids)
-    pairs = list(zip(ids, pool.version[rows].tolist(), strict=True))
-    return Call.batched(
-        ("get versions", id(store), exact),
-        pairs,
-        lambda some: get_versions(*zip(*some, strict=True), exact=exact),
-        operator.getitem,
-    )
-
-
-def _ask_llm(parts: Parts, request: Request) -> Call:
-    rewriting = parts.rewriting
+def _ask_llm(components: Components, request: SearchRequest) -> Call:
+    rewriting = components.rewriting
     assert rewriting is not None, "the LLM is asked only where there is one"
     return Call(
         lambda: rewriting.variations(request.query, history=request.history),
@@ -248,15 +231,6 @@ def _ask_llm(parts: Parts, request: Request) -> Call:
     )
 
 
-def _pool_of(outcome: Outcome, request: Request) -> Pool:
-    if isinstance(outcome, Failure):
-        raise outcome.error
-    pool: Pool = outcome
+def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
+    pool: Pool = value_of(outcome)
     return pool if request.strategy == "hybrid" else pool.only(request.strategy)
-
-
-def _rewrites_of(outcome: Outcome) -> Rewrites:
-    if isinstance(outcome, Failure):
-        raise outcome.error  # Rewriting turns every failure of the LLM into a degradation; this one is ours
-    rewrites: Rewrites = outcome
-    return rewrites

@@ -1,4 +1,4 @@
-"""One search as asked for, checked before anything is done."""
+"""The arguments of one search, checked before it starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from umi_common.protocols import OnStage, Strategy
 from umi_common.types import TimeRange, as_utc
 
 LIMIT_MAX = 100
+"""Most hits that a search returns."""
 QUERY_BYTES_MAX = 10_000
+"""Longest query, in UTF-8 bytes."""
 
 Where = Filter | Mapping[str, Any] | None
 """A metadata filter in any spelling that `parse_filter` reads."""
@@ -33,7 +35,7 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
 class SharedOptions(TypedDict, total=False):
-    """What searches of many queries may have in common; see `DualRetriever.search`."""
+    """Options of `DualRetriever.search` that many queries may share."""
 
     limit: int
     deep_search: bool
@@ -45,14 +47,14 @@ class SharedOptions(TypedDict, total=False):
 
 
 class SearchOptions(SharedOptions, total=False):
-    """What one search may ask for beside its query."""
+    """Options of `DualRetriever.search`."""
 
     query_vector: Sequence[float] | None
     on_stage: OnStage | None
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SearchRequest:
     """A valid search."""
 
     query: str
@@ -78,11 +80,11 @@ class Request:
         history: Sequence[str] = (),
         strategy: object = "hybrid",
         query_vector: object = None,
-    ) -> Request:
+    ) -> SearchRequest:
         """A request from a caller's arguments.
 
         Raises:
-            InputError: One of its kinds, by what is wrong.
+            InputError: A subclass that names the wrong argument.
         """
         if strategy not in STRATEGIES:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
@@ -111,12 +113,12 @@ def checked_limit(limit: object, name: str = "limit") -> int:
 
 
 def checked_query(query: object) -> str:
-    """`query` as it is searched; raises EmptyQuery, QueryTooLong, or InputError if it is no string."""
+    """`query` with lone surrogates replaced; raises EmptyQuery, QueryTooLong, or InputError if it is no string."""
     if not isinstance(query, str):
         raise InputError(f"query is {type(query).__name__}; expected str")
     if not query.strip():
-        raise EmptyQuery("query is empty; ask for something")
-    query = query.encode("utf-8", "replace").decode()  # lone surrogates cannot be searched
+        raise EmptyQuery("query is empty; expected text to search for")
+    query = query.encode("utf-8", "replace").decode()
     size = len(query.encode())
     if size > QUERY_BYTES_MAX:
         raise QueryTooLong(f"query has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are searched: shorten it")

@@ -1,20 +1,28 @@
-"""A second opinion on the best candidates: any cross-encoder or function, on time or not at all."""
+"""Rerank the best candidates with a cross-encoder or a function, within a time limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from umi_common.config import RerankConfig
 from umi_common.errors import ConfigError
-from umi_common.runtime.calls import Call
-from umi_common.runtime.deadline import Bounded
+from umi_common.pool import Pool
+from umi_common.ranking.fusion import best_first
+from umi_common.runtime.calls import Body, Call, CallFailure
+from umi_common.runtime.deadline import ThreadLimiter
+from umi_common.search.rank import RankedPool
+from umi_common.search.trace import TraceBuilder
+from umi_common.types import Chunk
 
-Score = Callable[[str, Sequence[str]], Sequence[float]]
+ScoreTexts = Callable[[str, Sequence[str]], Sequence[float]]
 """(query, texts) -> one number per text, larger is better."""
 
 
-def as_reranker(model: Any) -> Score:
+def as_reranker(model: Any) -> ScoreTexts:
     """Scores from a `Reranker`, a LangChain cross-encoder (`score(pairs)`), a sentence-transformers one
     (`predict(pairs)`), or a function (query, texts) -> scores.
 
@@ -37,20 +45,60 @@ def as_reranker(model: Any) -> Score:
 
 
 class Reranking:
-    """A reranker with its deadline. Thread-safe if the model is."""
+    """A reranker with its settings. Thread-safe if the model is."""
 
-    def __init__(self, score: Score, config: RerankConfig) -> None:
+    def __init__(self, score: ScoreTexts, config: RerankConfig) -> None:
         self._score = score
-        self._seconds = config.timeout_seconds
-        self._threads = Bounded()
+        self._config = config
+        self._limiter = ThreadLimiter()
 
-    def call(self, query: str, texts: Sequence[str]) -> Call:
-        """The scores as outside work; DeadlineExceeded where they take too long."""
+    def rerank(
+        self, query: str, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder
+    ) -> Body[RankedPool]:
+        """The order with its best candidates in the order of the reranker's scores; unchanged if the reranker fails.
 
+        Args:
+            query: The user's query.
+            pool: The candidates.
+            ranked: Their order so far.
+            chunks: The fetched chunks by id; rows without one are not reranked.
+            trace: Gets the stage, and the failure if there is one.
+        """
+        with trace.stage("rerank") as facts:
+            best = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: self._config.pool]
+            texts = [chunks[pool.ids[row]].text for row in best]
+            (scores,) = yield (self._call(query, texts),)
+            ranked, fault = _reordered(ranked, best, scores)
+            facts.update(candidates=len(best))
+        if fault:
+            trace.degrade("reranker", fault, "kept the order without it")
+        return ranked
+
+    def _call(self, query: str, texts: Sequence[str]) -> Call:
         def score() -> Sequence[float]:
             return self._score(query, texts)
 
-        return Call(
-            lambda: self._threads.call(score, self._seconds),
-            lambda: self._threads.acall(score, self._seconds),
-        )
+        seconds = self._config.timeout_seconds
+        return Call(lambda: self._limiter.call(score, seconds), lambda: self._limiter.acall(score, seconds))
+
+
+def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:
+    """Put `rows`, the best of the order, in the order of their new scores; the rest follows.
+
+    Returns:
+        The new order and "", or the given order and what is wrong with the scores.
+    """
+    if isinstance(scores, CallFailure):
+        return ranked, f"failed with {type(scores.error).__name__}"
+    try:
+        given = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        return ranked, f"gave {type(scores).__name__}; expected {len(rows)} numbers"
+    if given.shape != (len(rows),) or not np.isfinite(given).all():
+        return ranked, f"gave shape {given.shape} or numbers that are not finite; expected {len(rows)} scores"
+    places = best_first(given)
+    best = np.asarray(rows, dtype=np.int64)[places]
+    after = np.full(len(ranked.scores), given.min(initial=0.0))
+    after[best] = given[places]
+    order = np.concatenate([best, ranked.order[~np.isin(ranked.order, best)]])
+    return replace(ranked, order=order, scores=after, stages={**ranked.stages, "rerank": after}), ""

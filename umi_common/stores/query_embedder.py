@@ -14,7 +14,7 @@ from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.breaker import Breaker
-from umi_common.runtime.deadline import Bounded, DeadlineExceeded, NoPlace
+from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls
 from umi_common.stores.batch_checks import unit_rows
 from umi_common.stores.values import RecallTrace
 
@@ -34,7 +34,7 @@ class QueryEmbedder:
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
         self._embedder = embedder
-        self._threads = Bounded(CALLS_MAX, waits=True)
+        self._threads = ThreadLimiter(CALLS_MAX, waits=True)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
 
     def calls(self, missing: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
@@ -62,7 +62,7 @@ class QueryEmbedder:
         except DeadlineExceeded:
             verdict = self._breaker.failed
             raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds)") from None
-        except NoPlace:
+        except TooManyCalls:
             verdict = self._breaker.failed
             raise EmbedderError("too many of its calls have not returned") from None
         except Exception:

@@ -22,10 +22,10 @@ from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.prompt import build_prompt
 from umi_common.query.rewriting.reply import read_reply
 from umi_common.runtime.breaker import Breaker
-from umi_common.runtime.calls import Body, Call, Failure
-from umi_common.runtime.deadline import Bounded, DeadlineExceeded, NoPlace, awaited
+from umi_common.runtime.calls import Body, Call, CallFailure
+from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
 from umi_common.runtime.drivers import adrive, drive
-from umi_common.runtime.workers import Threads
+from umi_common.runtime.workers import Workers
 from umi_common.types import Degradation
 
 __all__ = ["Rewrites", "Rewriting", "as_rewriter"]
@@ -63,7 +63,7 @@ class Rewriting:
 
     breaker: Breaker
     _cache: RewriteCache
-    _limiter: Bounded
+    _limiter: ThreadLimiter
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class Rewriting:
         same = previous if previous is not None and _kept_state(previous.config) == _kept_state(self.config) else None
         cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
         self._cache = cache
-        self._limiter = Bounded() if same is None else same._limiter
-        self._threads = Threads()
+        self._limiter = ThreadLimiter() if same is None else same._limiter
+        self._threads = Workers()
         breaker = Breaker(self.config.breaker_failures, self.config.breaker_seconds, clock)
         self.breaker = breaker if same is None else same.breaker
 
@@ -145,7 +145,7 @@ class Rewriting:
         while attempt <= self.config.retries and self._clock() < deadline:
             attempt += 1
             (outcome,) = yield (self._call(prompt, deadline - self._clock()),)
-            if isinstance(outcome, Failure):
+            if isinstance(outcome, CallFailure):
                 fault = _named(outcome.error)
                 continue
             reply = read_reply(outcome, query=query, config=self.config)
@@ -185,7 +185,7 @@ def _named(error: Exception) -> str:
     """The failure in a few words: a type and, from HTTP clients, a status; a message could hold the prompt."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
-    if isinstance(error, NoPlace):
+    if isinstance(error, TooManyCalls):
         return "too many calls to the LLM have not returned"
     status = getattr(error, "status_code", None)
     suffix = f" (status {status})" if isinstance(status, int) else ""

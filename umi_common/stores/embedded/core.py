@@ -16,7 +16,7 @@ from umi_common.errors import InputError, LedgerDamaged, StoreClosed, StoreForke
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.runtime.turns import TURNS
+from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embedded, refuse_other_dimension
 from umi_common.stores.distinct import distinct
 from umi_common.stores.embedded.directory import WriterLock
@@ -232,7 +232,7 @@ class Core:
         kept = self.indexes.state.by_row.chunks
         found, missing = kept.known(seqs)
         if missing:
-            with TURNS.taken():
+            with COMPUTE_SLOTS.held():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
             if len(read) < len(missing) and not self.ledger.read_only:
                 self._check_lost([seq for seq in missing if seq not in read])

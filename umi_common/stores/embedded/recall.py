@@ -15,7 +15,7 @@ import numpy as np
 from umi_common.errors import SearchUnavailable
 from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import RecallRequest
-from umi_common.runtime.turns import TURNS
+from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.dense import index as dense_index
 from umi_common.stores.dense.int8 import Scan
 from umi_common.stores.embedded.candidates import NO_ROWS, Found, pool_of
@@ -41,7 +41,7 @@ def recall(indexes: Indexes, embedder: QueryEmbedder, requests: Sequence[RecallR
     state = indexes.state
     queries = query_vectors(requests, embedder, state.vectors.shape[1], traces)
     scans, backgrounds = _scans_and_backgrounds(state, queries)
-    with TURNS.taken():
+    with COMPUTE_SLOTS.held():
         numbers = {"calibration": _numbers(state)}
         corpus = [numbers | background for background in backgrounds]
         each = zip(queries, scans, requests, traces, corpus, strict=True)

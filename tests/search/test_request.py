@@ -17,7 +17,7 @@ from umi_common.errors import (
     InvalidVector,
     QueryTooLong,
 )
-from umi_common.search.request import Request
+from umi_common.search.request import SearchRequest
 from umi_common.types import TimeRange
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
@@ -59,19 +59,19 @@ FINE = {
 )
 def test_a_wrong_argument_is_refused_as_a_value_error_of_its_kind(change, error):
     with pytest.raises(error) as caught:
-        Request.checked(**{**FINE, **change})
+        SearchRequest.checked(**{**FINE, **change})
     assert isinstance(caught.value, ValueError)
 
 
 def test_the_limits_themselves_are_fine():
-    assert Request.checked(**{**FINE, "query": "é" * 5_000, "limit": 100}).limit == 100
-    assert Request.checked(**{**FINE, "limit": np.int64(1)}).limit == 1
+    assert SearchRequest.checked(**{**FINE, "query": "é" * 5_000, "limit": 100}).limit == 100
+    assert SearchRequest.checked(**{**FINE, "limit": np.int64(1)}).limit == 1
 
 
 def test_a_pair_of_moments_is_a_time_range():
     span = (NOW, NOW + timedelta(days=1))
-    assert Request.checked(**{**FINE, "time_range": span}).time_range == TimeRange(*span)
+    assert SearchRequest.checked(**{**FINE, "time_range": span}).time_range == TimeRange(*span)
 
 
 def test_a_lone_surrogate_in_a_query_is_replaced_and_nothing_else_changes():
-    assert Request.checked(**{**FINE, "query": "caf\u00e9 \ud800"}).query == "caf\u00e9 ?"
+    assert SearchRequest.checked(**{**FINE, "query": "caf\u00e9 \ud800"}).query == "caf\u00e9 ?"

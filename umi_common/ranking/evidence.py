@@ -1,15 +1,15 @@
-"""The default fusion: add up evidence, not scores, so that each arm speaks as loudly as it has something to say.
+"""The formulas of the default fusion: evidence of both arms, which adds up. Pure.
 
-Raw scores of two arms do not compare, and no fixed weight on normalised ones serves every corpus. Evidence does:
+Raw scores of two arms do not compare, and no fixed weight on normalised scores serves every corpus. Evidence does:
 
-    lexical(d) = bm25(d) / sqrt(bound)          bm25 is a sum of log-odds, one per term; what chance alone adds grows
-                                                with the root of what the query could reach
-    dense(d)   = softplus_square(z(d))          z is how far the cosine stands out of this query's cosines over the
-                                                corpus; -log p of a normal tail is about z^2 / 2
-    fused(d)   = w * lexical(d) / 4  +  (1 - w) * dense(d) / 64
+    lexical(d) = bm25(d) / sqrt(bound) / 4      BM25 is a sum of log-odds, one per term. The part that chance adds grows
+                                                with the root of the largest BM25 that the query could reach.
+    dense(d)   = softplus_square(z(d)) / 64     z: standard deviations of the cosine above the mean of this query's
+                                                cosines over the corpus. -log p of a normal tail is about z^2 / 2.
+    fused(d)   = w * lexical(d) + (1 - w) * dense(d)
 
-Squaring z is the trust: a dense arm whose best chunk stands out 6 deviations says 4 times as much as one at 3, per
-query and without a label. An arm that tells nothing apart says next to nothing. Measured in docs/decisions.md.
+Squaring z weighs the dense arm per query and without labels: a best chunk at 6 deviations counts about 4 times as much
+as one at 3. An arm whose scores are all alike adds next to nothing. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -21,50 +21,32 @@ import numpy.typing as npt
 
 from umi_common.errors import ConfigError
 from umi_common.pool import Floats
+from umi_common.ranking.normalize import EPSILON
 
 LEXICAL_SCALE = 4.0
 DENSE_SCALE = 64.0
-"""Both arms' best chunks lie near 0.5 on average over the dev sets; only the ratio matters. For BM25 in Lucene's unit,
-where a term adds at most its idf."""
-LEXICAL_SHARE = 0.45
-"""w: the best in every leave-one-set-out split."""
+"""Divisors that bring the evidence of both arms' best chunks near 0.5, on average over the dev sets. Only their ratio
+matters. For BM25 in Lucene's unit, where a term adds at most its idf."""
 PRIOR_COUNT = 8.0
 PRIOR_MEAN = 0.2
 PRIOR_DEVIATION = 0.12
-"""A handful of chunks says little about the usual cosine: it counts as if 8 more, typical ones, had been seen."""
-EPSILON = 1e-9
+"""The cosines of a few chunks estimate the background poorly, so 8 typical chunks are added to them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Background:
-    """A query's cosines over the corpus (or a sample of at least 256 chunks): what "nothing special" looks like."""
+    """Mean and standard deviation of each query's cosines over the corpus, or over a sample of at least 256 chunks."""
 
     mean: Floats
     """(V,)"""
     deviation: Floats
     """(V,) >= 0."""
     count: int
-    """Chunks that were looked at; 0: none, the prior alone speaks."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trust:
-    """How much each arm had to say, for the trace."""
-
-    lexical: Floats
-    """(V,) its strongest evidence, weighted."""
-    dense: Floats
-    """(V,) likewise."""
-
-    @property
-    def lexical_share(self) -> Floats:
-        """(V,) 0..1; 0.5 where neither arm says anything."""
-        total = self.lexical + self.dense
-        return np.where(total > EPSILON, self.lexical / np.where(total > EPSILON, total, 1.0), 0.5)
+    """Chunks in the sample; 0: the prior alone is used."""
 
 
 def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
-    """bm25 / sqrt(bound) / 4; 0 where no term of the query is known.
+    """(V, n) bm25 / sqrt(bound) / 4; 0 where the corpus holds no term of the query.
 
     Args:
         lexical: (V, n) raw BM25, >= 0.
@@ -76,7 +58,7 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
 
 
 def dense_evidence(dense: Floats, background: Background) -> Floats:
-    """((z + sqrt(z^2 + 4)) / 2)^2 / 64: z^2 far above the background, falling to 0 below it, rising everywhere.
+    """(V, n) ((z + sqrt(z^2 + 4)) / 2)^2 / 64: about z^2 / 64 far above the background, near 0 far below; rises with z.
 
     Args:
         dense: (V, n) cosines.
@@ -95,7 +77,7 @@ def dense_evidence(dense: Floats, background: Background) -> Floats:
 
 
 def background_of(cosines: npt.ArrayLike) -> Background:
-    """The background from a query's cosines over the corpus or a sample: (V, count). Empty: the prior alone."""
+    """The background estimated from (V, count) cosines over the corpus or a sample; count 0: the prior alone."""
     given = np.asarray(cosines, dtype=np.float64)
     if given.shape[1] == 0:
         nothing = np.zeros(len(given))
@@ -104,8 +86,8 @@ def background_of(cosines: npt.ArrayLike) -> Background:
 
 
 def fuse_evidence(
-    lexical: Floats, dense: Floats, *, lexical_share: float = LEXICAL_SHARE, variation_weights: npt.ArrayLike = (1.0,)
-) -> tuple[Floats, Trust]:
+    lexical: Floats, dense: Floats, *, lexical_share: float, variation_weights: npt.ArrayLike = (1.0,)
+) -> tuple[Floats, Floats]:
     """Add up both arms' evidence over all query variations.
 
     fused(d) = sum_v u[v] * (w * lexical[v, d] + (1 - w) * dense[v, d]), divided by the largest.
@@ -114,10 +96,11 @@ def fuse_evidence(
         lexical: (V, n) from `lexical_evidence`; all 0 where the arm did not answer.
         dense: (V, n) from `dense_evidence`; all 0 where the arm did not answer.
         lexical_share: w, 0..1.
-        variation_weights: (V,) >= 0, not all 0; the original query is row 0. Their size does not matter.
+        variation_weights: (V,) >= 0, not all 0; the original query is row 0. Only their ratios matter.
 
     Returns:
-        (n,) scores 0..1, the best 1 (all 0 if nothing matches), and what each arm had to say.
+        (n,) scores 0..1, the best 1 (all 0 without any evidence), and for the trace (V,) the lexical arm's share of
+        both arms' strongest evidence, 0..1 (0.5 without any evidence).
 
     Raises:
         ConfigError: If shapes differ or a weight is out of range.
@@ -130,5 +113,7 @@ def fuse_evidence(
     words, meaning = lexical_share * lexical, (1 - lexical_share) * dense
     scores = np.asarray((weights / weights.sum()) @ (words + meaning), dtype=np.float64)
     best = float(scores.max(initial=0.0))
-    trust = Trust(words.max(axis=1, initial=0.0), meaning.max(axis=1, initial=0.0))
-    return (scores / best if best > EPSILON else np.zeros_like(scores)), trust
+    strongest = words.max(axis=1, initial=0.0)
+    total = strongest + meaning.max(axis=1, initial=0.0)
+    share = np.where(total > EPSILON, strongest / np.where(total > EPSILON, total, 1.0), 0.5)
+    return (scores / best if best > EPSILON else np.zeros_like(scores)), share

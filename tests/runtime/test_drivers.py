@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from umi_common.runtime.calls import Call, Failure
+from umi_common.runtime.calls import Call, CallFailure
 from umi_common.runtime.drivers import adrive, drive
-from umi_common.runtime.workers import Threads
+from umi_common.runtime.workers import Workers
 
 
 @pytest.fixture()
 def threads():
-    made = Threads()
+    made = Workers()
     yield made
     made.close()
 
@@ -50,7 +50,7 @@ async def test_a_call_that_raises_is_the_bodys_business(threads):
 
     def body():
         failed, fine = yield (Call(fail), Call(lambda: "fine"))
-        assert isinstance(failed, Failure)
+        assert isinstance(failed, CallFailure)
         return (type(failed.error).__name__, fine)
 
     assert await twice(body, threads) == ("OSError", "fine")

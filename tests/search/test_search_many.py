@@ -17,16 +17,16 @@ from umi_common.errors import EmptyQuery, InputError, InvalidVector, SearchUnava
 from umi_common.evaluation.beir import Keys, load_beir
 from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
-from umi_common.runtime.calls import Call, Failure
+from umi_common.runtime.calls import Call, CallFailure, run_together
 from umi_common.runtime.drivers import drive
-from umi_common.runtime.together import together
-from umi_common.runtime.workers import CARRIERS_MAX, TOGETHER_MAX, Threads
+from umi_common.runtime.limits import GROUP_MAX, SEARCH_THREADS_MAX
+from umi_common.runtime.workers import Workers
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded import candidates
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
-CONVERSATION = Path(__file__).parents[1] / ".." / "shared" / "data" / "locomo" / "conv-26"
+CONVERSATION = Path(__file__).parents[2] / ".." / "shared" / "data" / "locomo" / "conv-26"
 NOW = datetime(2023, 12, 1, tzinfo=timezone.utc)
 
 
@@ -251,7 +251,7 @@ async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told,
     class Waiting(HashEmbedder):
         def embed_queries(self, texts):
             asked.append(len(texts))
-            if len(asked) == CARRIERS_MAX:
+            if len(asked) == SEARCH_THREADS_MAX:
                 begun.set()
             released.wait(5)
             return super().embed_queries(texts)
@@ -268,7 +268,7 @@ async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told,
         found = await asyncio.gather(*tasks)
         calls = len(asked)
         assert [result.ids[0] for result in found] == words
-        assert TOGETHER_MAX in asked or deep
+        assert GROUP_MAX in asked or deep
         assert calls < 16 * (1 + deep) // 2
         assert [plain(result) for result in found] == [plain(umi.search(word, **options)) for word in words]
 
@@ -323,7 +323,7 @@ def test_calls_of_one_kind_go_out_as_one_and_each_body_gets_its_part():
         )
         return second, own
 
-    assert drive(together([body(1), body(10, 20), body()]), Threads()) == [([3], 1), ([12, 22], 30), ([], 0)]
+    assert drive(run_together([body(1), body(10, 20), body()]), Workers()) == [([3], 1), ([12, 22], 30), ([], 0)]
     assert asked == [[1, 10, 20], [2, 11, 21]]
 
 
@@ -336,7 +336,7 @@ def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_
     def body(name):
         try:
             (outcome,) = yield (Call.batched("x", [name], fail, lambda answer, which: answer[which]),)
-            assert isinstance(outcome, Failure)
+            assert isinstance(outcome, CallFailure)
             if name == "b":
                 raise LookupError(name)
             yield (Call(lambda: None),)
@@ -344,7 +344,7 @@ def test_a_failed_shared_call_is_every_bodys_failure_and_what_one_raises_closes_
             closed.append(name)
 
     with pytest.raises(LookupError):
-        drive(together([body("a"), body("b"), body("c")]), Threads())
+        drive(run_together([body("a"), body("b"), body("c")]), Workers())
     assert sorted(closed) == ["a", "b", "c"]
 
 

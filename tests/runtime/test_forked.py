@@ -15,7 +15,7 @@ from umi_common.errors import StoreForked
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.calls import Call
 from umi_common.runtime.drivers import adrive
-from umi_common.runtime.workers import Threads
+from umi_common.runtime.workers import Workers
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -116,7 +116,7 @@ def test_a_store_that_lives_on_in_the_child_answers_there(store, way):
 
 async def test_a_fork_amid_searches_leaves_the_child_free_of_them(store):
     """The parent's threads are in the middle of calls, and searches wait for one, when it forks."""
-    threads, begun, released = Threads(), threading.Event(), threading.Event()
+    threads, begun, released = Workers(), threading.Event(), threading.Event()
 
     def hold(items=()):
         begun.set()

@@ -336,7 +336,7 @@ def test_a_retriever_made_from_another_shares_its_cache_breaker_and_threads(stor
     assert other.config.mmr.enabled and not umi.config.mmr.enabled
     assert other.search("what will it cost").query_variations == ("the roof",)
     assert len(asked) == 1
-    assert other._threads is umi._threads
+    assert other._workers is umi._workers
     with pytest.raises(ConfigError):
         umi.with_config(mmr={"enable": True})
 

@@ -8,17 +8,16 @@ import threading
 
 import pytest
 
-from umi_common.runtime import workers as module
-from umi_common.runtime.calls import Call, Failure
+from umi_common.runtime.calls import Call, CallFailure
 from umi_common.runtime.drivers import adrive
-from umi_common.runtime.workers import TOGETHER_MAX, Threads
+from umi_common.runtime.limits import GROUP_MAX
+from umi_common.runtime.workers import Workers
 
 
 @pytest.fixture()
-def threads(monkeypatch):
-    """One thread, so that whoever comes while it is at work waits."""
-    monkeypatch.setattr(module, "CARRIERS_MAX", 1)
-    made = Threads()
+def threads():
+    """One thread, so that searches that come while it is at work are queued."""
+    made = Workers(search_threads=1)
     yield made
     made.close()
 
@@ -95,15 +94,15 @@ async def test_the_loop_is_woken_once_for_all_that_end_together(threads, monkeyp
 async def test_no_more_than_some_go_together(threads):
     log = []
     upper = asked_of(log)
-    names = [str(number) for number in range(TOGETHER_MAX + 3)]
+    names = [str(number) for number in range(GROUP_MAX + 3)]
     assert await gathered(threads, [one(upper(name)) for name in names]) == [[name] for name in names]
-    assert list(map(len, log)) == [TOGETHER_MAX, 3]
+    assert list(map(len, log)) == [GROUP_MAX, 3]
 
 
 async def test_threads_are_called_for_as_many_as_they_take(threads, monkeypatch):
-    called, call = [], Threads._carry_on
-    monkeypatch.setattr(Threads, "_carry_on", lambda self: (called.append(1), call(self)))
-    await gathered(threads, [one(asked_of([])(str(number))) for number in range(2 * TOGETHER_MAX + 1)])
+    called, call = [], Workers._run_group
+    monkeypatch.setattr(Workers, "_run_group", lambda self: (called.append(1), call(self)))
+    await gathered(threads, [one(asked_of([])(str(number))) for number in range(2 * GROUP_MAX + 1)])
     assert len(called) == 1 + 3  # the busy one, and three for two groups and a rest
 
 
@@ -123,7 +122,7 @@ async def test_what_one_asks_for_in_vain_costs_the_others_nothing(threads):
     upper = asked_of(log)
     good, bad, other = await gathered(threads, [one(upper("a")), one(upper("bad")), one(upper("b"))])
     assert (good, other) == (["A"], ["B"])
-    assert isinstance(bad, Failure)
+    assert isinstance(bad, CallFailure)
     assert isinstance(bad.error, OSError)
     assert log == [["a", "bad", "b"], ["a"], ["bad"], ["b"]]
 
@@ -224,9 +223,8 @@ def test_searches_of_two_event_loops_share_threads(threads):
     assert sorted(found) == [["A"], ["B"]]
 
 
-async def test_a_call_without_company_that_waits_when_the_threads_are_closed_is_cancelled(monkeypatch):
-    monkeypatch.setattr(module, "THREADS_MAX", 1)
-    threads, begun, released = Threads(), threading.Event(), threading.Event()
+async def test_a_call_without_company_that_waits_when_the_threads_are_closed_is_cancelled():
+    threads, begun, released = Workers(call_threads=1), threading.Event(), threading.Event()
 
     def hold():
         begun.set()
@@ -245,7 +243,7 @@ async def test_a_call_without_company_that_waits_when_the_threads_are_closed_is_
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_of_many_who_come_and_go_each_that_stays_gets_its_own(seed):
-    draw, threads = random.Random(seed), Threads()
+    draw, threads = random.Random(seed), Workers()
     upper = asked_of([])
 
     def body(number):

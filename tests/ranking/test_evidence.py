@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from umi_common.errors import ConfigError
-from umi_common.ranking.trust import Background, background_of, dense_evidence, fuse_evidence, lexical_evidence
+from umi_common.ranking.evidence import Background, background_of, dense_evidence, fuse_evidence, lexical_evidence
 
 MANY = 10**9
 """Chunks behind a background, so many that the prior says nothing."""
@@ -59,21 +59,21 @@ def test_the_background_is_mean_and_deviation_per_query():
 
 def test_an_arm_that_stands_out_is_trusted_more():
     words = np.array([[0.5, 0.4]])
-    _, flat = fuse_evidence(words, np.array([[0.05, 0.04]]))
-    _, peaked = fuse_evidence(words, np.array([[0.9, 0.04]]))
-    assert flat.lexical_share[0] == approx(0.45 * 0.5 / (0.45 * 0.5 + 0.55 * 0.05))
-    assert peaked.lexical_share[0] < 0.5 < flat.lexical_share[0]
+    _, flat = fuse_evidence(words, np.array([[0.05, 0.04]]), lexical_share=0.45)
+    _, peaked = fuse_evidence(words, np.array([[0.9, 0.04]]), lexical_share=0.45)
+    assert flat[0] == approx(0.45 * 0.5 / (0.45 * 0.5 + 0.55 * 0.05))
+    assert peaked[0] < 0.5 < flat[0]
 
 
 def test_no_evidence_at_all_is_0_for_all_and_trusts_both_alike():
-    scores, trust = fuse_evidence(np.zeros((1, 3)), np.zeros((1, 3)))
+    scores, share = fuse_evidence(np.zeros((1, 3)), np.zeros((1, 3)), lexical_share=0.45)
     assert scores.tolist() == [0.0, 0.0, 0.0]
-    assert trust.lexical_share.tolist() == [0.5]
+    assert share.tolist() == [0.5]
 
 
 def test_variations_add_up():
     lexical = np.array([[0.4, 0.2], [0.0, 0.4]])
-    scores, _ = fuse_evidence(lexical, np.zeros((2, 2)), variation_weights=[1.0, 1.0])
+    scores, _ = fuse_evidence(lexical, np.zeros((2, 2)), lexical_share=0.45, variation_weights=[1.0, 1.0])
     assert scores.tolist() == approx([0.4 / 0.6, 1.0])
 
 
@@ -88,7 +88,7 @@ def test_variations_add_up():
 )
 def test_wrong_weights_are_refused(bad):
     with pytest.raises(ConfigError):
-        fuse_evidence(np.ones((1, 2)), np.ones((1, 2)), **bad)
+        fuse_evidence(np.ones((1, 2)), np.ones((1, 2)), **{"lexical_share": 0.45, **bad})
 
 
 def test_a_background_of_other_queries_is_refused():
@@ -99,8 +99,8 @@ def test_a_background_of_other_queries_is_refused():
 @given(SCORES, st.floats(0.01, 100))
 def test_scaling_all_variation_weights_changes_nothing(pairs, factor):
     lexical, dense = np.array(pairs).T[:, np.newaxis, :]
-    once, _ = fuse_evidence(lexical, np.abs(dense), variation_weights=[1.0])
-    scaled, _ = fuse_evidence(lexical, np.abs(dense), variation_weights=[factor])
+    once, _ = fuse_evidence(lexical, np.abs(dense), lexical_share=0.45, variation_weights=[1.0])
+    scaled, _ = fuse_evidence(lexical, np.abs(dense), lexical_share=0.45, variation_weights=[factor])
     assert scaled == approx(once)
 
 
@@ -111,7 +111,9 @@ def test_fusion_is_monotone_in_each_arm(pairs, row, more_words, more_meaning):
     background = Background(np.array([0.1]), np.array([0.1]), MANY)
 
     def places(words, meaning):
-        scores, _ = fuse_evidence(lexical_evidence(words, np.array([30.0])), dense_evidence(meaning, background))
+        scores, _ = fuse_evidence(
+            lexical_evidence(words, np.array([30.0])), dense_evidence(meaning, background), lexical_share=0.45
+        )
         return int((scores > scores[row] + 1e-9).sum())
 
     raised_words, raised_meaning = lexical.copy(), dense.copy()
@@ -125,6 +127,8 @@ def test_fusion_is_monotone_in_each_arm(pairs, row, more_words, more_meaning):
 def test_the_best_is_1_and_the_input_is_left_alone(pairs):
     lexical, dense = np.array(pairs).T[:, np.newaxis, :]
     before = lexical.copy(), dense.copy()
-    scores, _ = fuse_evidence(lexical_evidence(lexical, np.array([30.0])), dense_evidence(dense, background_of(dense)))
+    scores, _ = fuse_evidence(
+        lexical_evidence(lexical, np.array([30.0])), dense_evidence(dense, background_of(dense)), lexical_share=0.45
+    )
     assert scores.max() == approx(1.0) and scores.min() >= 0
     assert (lexical == before[0]).all() and (dense == before[1]).all()

@@ -1,0 +1,70 @@
+"""Few threads compute at a time; a search without a slot still ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from umi_common.runtime.limits import SLOT_WAIT_SECONDS, ComputeSlots
+
+
+def in_threads(work, count):
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_no_more_threads_than_some_compute_at_a_time(at_once):
+    slots, inside, most = ComputeSlots(at_once, wait_seconds=30.0), [], []
+
+    def compute():
+        for _ in range(20):
+            with slots.held():
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.0005)
+                inside.pop()
+
+    in_threads(compute, 4)
+    assert max(most) == at_once
+
+
+def test_a_slot_is_free_again_after_an_error():
+    slots = ComputeSlots(1)
+    with pytest.raises(ValueError), slots.held():
+        raise ValueError
+    begun = time.perf_counter()
+    with slots.held():
+        assert time.perf_counter() - begun < SLOT_WAIT_SECONDS
+
+
+def test_after_the_wait_a_thread_goes_on_and_later_ones_do_not_wait():
+    slots, times = ComputeSlots(1, wait_seconds=0.3), []
+
+    def compute():
+        begun = time.perf_counter()
+        with slots.held():
+            times.append(time.perf_counter() - begun)
+
+    with slots.held():  # held by one who does not come back
+        for _ in range(3):
+            in_threads(compute, 1)
+        assert times[0] >= 0.3 > max(times[1:])
+    compute()  # and when the holder gives it back after all, nothing is free twice
+    assert times[-1] < 0.3
+    with pytest.raises(ValueError):
+        slots._free.release()
+
+
+def test_a_thread_that_holds_a_slot_and_takes_another_is_not_stuck():
+    slots = ComputeSlots(1, wait_seconds=0.01)
+    with slots.held(), slots.held(), slots.held():
+        pass
+    with slots.held():
+        pass

@@ -1,0 +1,111 @@
+"""Fetch the chunks of the best rows, and make hits of them: each chunk with everything that made its score."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
+from typing import TypeVar
+
+import numpy as np
+
+from umi_common.pool import Floats, Ints, Pool
+from umi_common.protocols import Store
+from umi_common.ranking.fusion import arm_ranks, falling_ranks
+from umi_common.runtime.calls import Body, Call, value_of
+from umi_common.search.rank import RankedPool, next_best
+from umi_common.search.recall import Components, Recalled, ask_chunks, passes
+from umi_common.search.request import SearchRequest
+from umi_common.search.trace import TraceBuilder
+from umi_common.taken import ids_at
+from umi_common.types import Chunk, Hit, Signal
+
+Number = TypeVar("Number", int, float)
+
+
+def fetch(
+    components: Components, request: SearchRequest, recalled: Recalled, ranked: RankedPool, trace: TraceBuilder
+) -> Body[tuple[dict[str, Chunk], RankedPool]]:
+    """The chunks of the ranked rows by id, and the order, longer where chunks were missing.
+
+    A chunk is left out if it was removed since it was scored, or replaced by one that does not pass the filter. The
+    next best row then joins the order.
+    """
+    pool = recalled.pool
+    with trace.stage("fetch"):
+        chunks: dict[str, Chunk] = {}
+        rows = ranked.order
+        while len(rows):
+            # Replacements are shown only in the version that was scored: a newer one would be of a later moment.
+            (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
+            pairs = zip(ids_at(pool.ids, rows), value_of(outcome), strict=True)
+            fetched = (chunk or recalled.chunks_not_in_store.get(id) for id, chunk in pairs)
+            passing = [chunk for chunk in fetched if chunk is not None and passes(chunk, request)]
+            chunks |= {chunk.id: chunk for chunk in passing}
+            rows = next_best(ranked, len(rows) - len(passing))
+            ranked = replace(ranked, order=np.concatenate([ranked.order, rows]))
+    return chunks, ranked
+
+
+def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
+    """The chunks of some rows, aligned: in the version that was scored where the store keeps versions.
+
+    Args:
+        exact: None in place of a chunk that was replaced since; else the newer version.
+    """
+    ids = ids_at(pool.ids, rows)
+    get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
+    if get_versions is None or not len(pool.version):
+        return ask_chunks(store, ids)
+    pairs = list(zip(ids, pool.version[rows].tolist(), strict=True))
+    return Call.batched(
+        ("get versions", id(store), exact),
+        pairs,
+        lambda some: get_versions(*zip(*some, strict=True), exact=exact),
+        operator.getitem,
+    )
+
+
+def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:
+    """Hits for the best `limit` ranked rows that have a chunk, best first."""
+    ids = ids_at(pool.ids, ranked.order)
+    present = [place for place, id in enumerate(ids) if id in chunks][:limit]
+    rows = ranked.order[present]
+    scores = ranked.scores[rows].tolist()
+    stages = _by_row({name: after[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
+    ranks = _by_row({name: falling_ranks(after)[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
+    each = zip(present, scores, _signals(pool, rows), stages, ranks, strict=True)
+    return tuple(
+        Hit(chunks[ids[place]], score, rank, signals, after, rank_after)
+        for rank, (place, score, signals, after, rank_after) in enumerate(each, start=1)
+    )
+
+
+def _by_row(columns: Mapping[str, Sequence[Number]], count: int) -> list[dict[str, Number]]:
+    """For each of `count` rows a dict of its values by column."""
+    return [{name: values[row] for name, values in columns.items()} for row in range(count)]
+
+
+def _signals(pool: Pool, rows: Ints) -> Iterator[tuple[Signal, ...]]:
+    """For each row the signals of every arm: for the query, then for each of its variations."""
+    columns: list[list[Signal]] = []
+    for variation in range(pool.variations):
+        for arm, scores, ranks in _answering_arms(pool):
+            stated = [rank or None for rank in ranks[variation][rows].tolist()]
+            columns.append(list(map(Signal, repeat(arm), repeat(variation), stated, scores[variation][rows].tolist())))
+    extra = [_of_extra_arm(arm, scores, rows) for arm, scores in pool.extra.items()]
+    return (tuple(signal for signal in each if signal is not None) for each in zip(*columns, *extra, strict=True))
+
+
+def _answering_arms(pool: Pool) -> Sequence[tuple[str, Floats, Ints]]:
+    """The store's arms that answered."""
+    arms = ("lexical", pool.lexical, pool.lexical_rank), ("dense", pool.dense, pool.dense_rank)
+    return {"text": arms[:1], "vector": arms[1:]}.get(pool.mode, arms)
+
+
+def _of_extra_arm(arm: str, scores: Floats, rows: Ints) -> list[Signal | None]:
+    """Its signal for each row; None where it did not find the row."""
+    ranks = arm_ranks(scores)[rows].tolist()
+    pairs = zip(ranks, scores[rows].tolist(), strict=True)
+    return [Signal(arm, 0, rank, score) if rank else None for rank, score in pairs]
