@@ -1,8 +1,8 @@
-"""Every setting, one frozen model per stage; what a search does is what this tree says.
+"""Every setting and its default: one frozen model per stage.
 
 From code: `UmiConfig(fusion=FusionConfig(method="rrf"))`. From a TOML file and the environment:
-`UmiConfig.load("umi.toml")`, where `UMI_FUSION__METHOD=rrf` beats the file. Unknown names are refused.
-Defaults are measured; `docs/decisions.md` holds the tables.
+`UmiConfig.load("umi.toml")`, where `UMI_FUSION__METHOD=rrf` beats the file. Unknown names are errors.
+The defaults are measured: see the tables in `docs/decisions.md`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Frozen(BaseModel):
 
 
 class AnalyzerConfig(Frozen):
-    """Text to terms; part of the store's fingerprint, so a change needs a reindex."""
+    """How a text becomes terms. Part of the store's fingerprint, so a change needs a reindex."""
 
     language: str = "english"
     """A Snowball language ("english", "german", ...) or "none" for no stemming."""
     stop_words: frozenset[str] = frozenset()
-    """Dropped before stemming; lower-case. Empty by default: they carry meaning in short chats."""
+    """Words dropped before stemming; lower-case. Empty by default, because they carry meaning in short chats."""
 
 
 class LexicalConfig(Frozen):
-    """BM25; all of it changes without a reindex."""
+    """BM25. No change needs a reindex."""
 
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
@@ -62,15 +62,15 @@ class LexicalConfig(Frozen):
 
 
 class RecallConfig(Frozen):
-    """How much reaches the ranking."""
+    """How many candidates a search ranks, and how long it waits for the embedder."""
 
     depth: int = Field(default=200, ge=10, le=10_000)
     """Candidates from each arm and variation."""
     around: int = Field(default=1, ge=0, le=10)
     """Chunks to each side of a candidate, in its source, that join the pool."""
     embedder_timeout_seconds: Positive = 5.0
-    """Seconds in which the embedder must have embedded a search's texts; after them words alone answer. A service
-    answers within one second; a model that loads at its first call may take a few."""
+    """Seconds that a search waits for the embedder; then the lexical arm answers alone. A service replies within one
+    second; a model that loads at its first call may take a few."""
 
 
 class RoutingConfig(Frozen):
@@ -82,7 +82,7 @@ class RoutingConfig(Frozen):
 
 
 class RewriteConfig(Frozen):
-    """The LLM's part; text in, a few short strings out."""
+    """How the LLM is asked for variations of a query."""
 
     template: str = REWRITE_TEMPLATE
     """Must hold {query}; may hold {history}; other braces are literal."""
@@ -91,13 +91,13 @@ class RewriteConfig(Frozen):
     timeout_seconds: Positive = 4.0
     retries: int = Field(default=0, ge=0, le=3)
     keep_replies: bool = False
-    """Keep the cache in the store's directory, so that the next process asks the LLM less."""
+    """Keep the cache in the store's directory too, so that the next process finds these replies."""
     cache_size: Count = 1_024
-    """Replies kept in memory, least recently used out; 0 turns it off."""
+    """Replies kept in memory; the least recently used is dropped first. 0: no cache."""
     breaker_failures: int = Field(default=5, ge=1)
-    """Failures in a row after which the LLM is left alone."""
+    """Failures in a row after which the LLM is not called for a while."""
     breaker_seconds: Positive = 30.0
-    """How long, until one call may try again."""
+    """Length of that while; then one call tries again."""
 
     @field_validator("template")
     @classmethod
@@ -108,44 +108,45 @@ class RewriteConfig(Frozen):
 
 
 class WhenConfig(Frozen):
-    """Time words in the query."""
+    """Time phrases in the query."""
 
     enabled: bool = True
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
-    """A chunk inside a fuzzy phrase's range scores (1 + boost) times as much."""
+    """A chunk inside the period of a fuzzy phrase scores (1 + boost) times as much."""
     dated_boost: float = Field(default=2.0, ge=0.0, le=5.0)
-    """The same where the phrase names its year, so that it means one thing only."""
+    """The boost of a phrase that names its year and so has one meaning only."""
 
 
 class FusionConfig(Frozen):
-    """Two arms, V variations, one score."""
+    """How the scores of two arms and all query variations become one score."""
 
     method: Literal["convex", "rrf"] = "convex"
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
     lexical_weight: float = Field(default=0.45, ge=0.0)
     dense_weight: float = Field(default=0.55, ge=0.0)
     adaptive: bool = True
-    """convex: add up each arm's evidence instead of its normalised scores; the normaliser is then not used."""
+    """With "convex": add up each arm's evidence instead of its normalised scores; `normalizer` is then not used."""
     rrf_k: Positive = 60.0
     variation_weight: float = Field(default=1.0, ge=0.0)
     """Weight of each LLM variation; the original has 1."""
 
 
 class NeighboursConfig(Frozen):
-    """Context flows between chunks of one source."""
+    """Chunks gain from the chunks beside them and from their source."""
 
     enabled: bool = True
     previous: float = Field(default=0.6, ge=0.0)
-    """What a chunk gains from the one before it."""
+    """Gain from the chunk before. The larger of the two, because answers follow questions."""
     following: float = Field(default=0.3, ge=0.0)
+    """Gain from the chunk after."""
     source: float = Field(default=0.5, ge=0.0)
-    """What it gains from how well its whole source matches."""
+    """Gain from the match of the whole source."""
     adaptive: bool = True
-    """Let the shares follow the material: none where positions or sources carry nothing."""
+    """Reduce the gains to what positions and sources of this corpus are worth, down to 0."""
 
 
 class DecayConfig(Frozen):
-    """Exponential forgetting: floor + (1 - floor) * 2 ** (-age / half_life)."""
+    """Exponential decay: floor + (1 - floor) * 2 ** (-age / half_life)."""
 
     half_life_hours: Positive | None = None
     """Age at which the factor has fallen halfway to `floor`; None: no decay."""
@@ -154,15 +155,15 @@ class DecayConfig(Frozen):
 
 
 class DuplicatesConfig(Frozen):
-    """Near-duplicates collapse onto the best of them."""
+    """Near-duplicates are removed from the hits; the best of them stays."""
 
     enabled: bool = True
     similarity: float = Field(default=0.98, ge=0.5, le=1.0)
-    """Cosine at and above which two chunks are one."""
+    """Cosine at and above which two chunks are duplicates."""
 
 
 class MmrConfig(Frozen):
-    """Diversity; off because it costs recall."""
+    """Maximal marginal relevance, for diversity. Off because it costs recall."""
 
     enabled: bool = False
     trade_off: Share = 0.7
@@ -171,24 +172,24 @@ class MmrConfig(Frozen):
 
 
 class RerankConfig(Frozen):
-    """A cross-encoder or the like, where one is given."""
+    """The reranker, if the retriever has one."""
 
     pool: int = Field(default=50, ge=1, le=1_000)
-    """Best candidates that it sees."""
+    """Best candidates that it scores."""
     timeout_seconds: Positive = 10.0
 
 
 class ExtraArmsConfig(Frozen):
-    """Further arms, where some are given."""
+    """The extra arms, if the retriever has some."""
 
     depth: int = Field(default=50, ge=1, le=1_000)
     """Candidates from each."""
     timeout_seconds: Positive = 4.0
-    """After which the search goes on without an arm."""
+    """Seconds that a search waits for an arm; then it goes on without the arm."""
 
 
 class UmiConfig(Frozen):
-    """All stages, in the order of the line."""
+    """All stages, in the order of a search."""
 
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()
@@ -232,7 +233,7 @@ class UmiConfig(Frozen):
         return type(self)(**values)
 
     def check_live_change(self, new: UmiConfig) -> None:
-        """Refuse a change that the index on disk cannot follow.
+        """Raise if the change to `new` needs another index.
 
         Raises:
             ReindexRequired: If the analyzer differs; names the call that rebuilds.
@@ -248,7 +249,7 @@ def _first_fault(model: str, error: ValidationError) -> str:
     fault = error.errors()[0]
     place = ".".join(str(part) for part in fault["loc"]) or "value"
     inner = fault.get("ctx", {}).get("error")
-    if isinstance(inner, ConfigError):  # a stage told its own fault: "LexicalConfig.k1: ..."
+    if isinstance(inner, ConfigError):  # the stage's own message: "LexicalConfig.k1: ..."
         return f"{model}.{place}.{str(inner).split('.', 1)[1]}"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{model}.{place}: {fault['msg']}; got {fault.get('input')!r:.80}{more}"

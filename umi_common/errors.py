@@ -1,7 +1,7 @@
-"""Every error umi raises on purpose.
+"""Every error that umi raises on purpose.
 
     UmiError
-    ├── InputError (also ValueError)   the caller can fix it
+    ├── InputError (also ValueError)   a wrong argument; the message says how to fix it
     │   ├── EmptyQuery
     │   ├── QueryTooLong
     │   ├── InvalidLimit
@@ -14,35 +14,35 @@
     │   ├── FileUnreadable             a file to be indexed; names it
     │   ├── DatasetError               an evaluation file; names file and line
     │   └── BudgetError                a context cannot hold even a header
-    ├── StoreError                     the directory, the file or the lock
+    ├── StoreError                     a store's directory, file, lock or server
     │   ├── StoreLocked                another writer holds it
     │   ├── StoreClosed
     │   ├── StoreForked                used in a child process after a fork
     │   ├── StoreReadOnly
     │   ├── StoreMoved                 directory or file deleted, renamed or replaced while open
     │   ├── StoreFull                  the disk refused the write
-    │   ├── NotAStore                  the directory holds something else
-    │   ├── LedgerDamaged              the one file that cannot be rebuilt
-    │   ├── StoreUnavailable           the server behind the store failed; its own error is the cause
-    │   ├── PartlyWritten              a server took a part of a batch; adding the batch again completes it
-    │   ├── CopyDiffers                a migrated store, read back, is not its source; names chunks
+    │   ├── NotAStore                  the directory holds something other than a store
+    │   ├── LedgerDamaged              the ledger, which cannot be rebuilt, fails its check
+    │   ├── StoreUnavailable           the store's server failed; its own error is the cause
+    │   ├── PartlyWritten              a server stored part of a batch; adding the batch again completes it
+    │   ├── CopyDiffers                a migrated store differs from its source; names chunks
     │   └── ReindexRequired            another embedder, dimension or analyzer
     ├── EmbedderError                  its own error is the cause
-    ├── IndexUnavailable               one arm; searches go on without it
-    ├── SearchUnavailable              no arm can answer
-    ├── SystemFailed                   a compared system; names system, dataset and query
+    ├── IndexUnavailable               one index; searches use the other
+    ├── SearchUnavailable              no arm of the store can answer
+    ├── SystemFailed                   a system under comparison; names system, dataset and query
     └── MissingExtra (also ImportError) names the pip line
 
-Errors of a backend are the `__cause__` of ours; they never reach the caller bare.
+A backend's error is the `__cause__` of one of these; it never reaches the caller by itself.
 """
 
 
 class UmiError(Exception):
-    """Anything that umi raises on purpose."""
+    """Base class of every error that umi raises on purpose."""
 
 
 class InputError(UmiError, ValueError):
-    """The call was wrong; the message says what was expected and how to fix it."""
+    """An argument is wrong; the message says what was expected and how to fix it."""
 
 
 class EmptyQuery(InputError):
@@ -50,7 +50,7 @@ class EmptyQuery(InputError):
 
 
 class QueryTooLong(InputError):
-    """The query has more UTF-8 bytes than a search takes."""
+    """The query has more than 10,000 UTF-8 bytes."""
 
 
 class InvalidLimit(InputError):
@@ -74,7 +74,7 @@ class InvalidVector(InputError):
 
 
 class FilterError(InputError):
-    """A metadata filter that has no meaning; names the operator or key."""
+    """A metadata filter with an unknown operator or a wrong value; names the operator or key."""
 
 
 class ConfigError(InputError):
@@ -86,15 +86,15 @@ class DatasetError(InputError):
 
 
 class FileUnreadable(InputError):
-    """A file that is to be indexed cannot be read; names the file, the place in it and the fix."""
+    """A file to be indexed cannot be read; names the file, the place in it and the fix."""
 
 
 class BudgetError(InputError):
-    """A token budget in which nothing at all can be shown."""
+    """A token budget that cannot hold even a header."""
 
 
 class StoreError(UmiError):
-    """Something about the store as a whole."""
+    """A failure of the store as a whole."""
 
 
 class StoreLocked(StoreError):
@@ -134,11 +134,11 @@ class StoreUnavailable(StoreError):
 
 
 class PartlyWritten(StoreError):
-    """The server failed in the middle of a batch; says how much is stored. The same call again completes it."""
+    """The server failed within a batch; the message says how much is stored. The same call again completes it."""
 
 
 class CopyDiffers(StoreError):
-    """A migration's target, read back, is not what its source is; says in what and what to do."""
+    """A migration's target differs from its source; the message says in what, and what to do."""
 
 
 class ReindexRequired(StoreError):
@@ -150,11 +150,11 @@ class EmbedderError(UmiError):
 
 
 class IndexUnavailable(UmiError):
-    """One index cannot answer now."""
+    """One index cannot answer."""
 
 
 class SearchUnavailable(UmiError):
-    """No arm of the search can answer."""
+    """No arm of the store can answer."""
 
 
 class SystemFailed(UmiError):

@@ -1,6 +1,6 @@
-"""The values that cross umi's borders: frozen, framework-free, cheap to copy.
+"""The values of the public interface: frozen, without framework types.
 
-Time is aware and becomes UTC on the way in; scores are Python floats; ids are non-empty strings.
+Datetimes are aware and are converted to UTC; scores are Python floats; ids are non-empty strings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ID_BYTES_MAX = 1024
 
 
 def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRange) -> datetime:
-    """`moment` in UTC; raises `error` naming `what` if it carries no zone."""
+    """`moment` in UTC. Raises `error`, whose message begins with `what`, if it is no aware datetime."""
     if not isinstance(moment, datetime):
         raise error(f"{what} is {type(moment).__name__}; expected an aware datetime")
     if moment.tzinfo is None:
@@ -34,15 +34,15 @@ def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRang
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A passage with its place in the world.
+    """A passage of text, with its source, position and time.
 
     Args:
         id: Unique in a store, 1..1,024 UTF-8 bytes.
         text: Not blank.
         metadata: String keys; values str, int, float, bool, None, or a flat list of these.
-        source: What it was cut from: a file, a session, a page.
-        position: Its order in `source`; neighbours are the next lower and the next higher.
-        event_time: When it happened; aware, kept as UTC.
+        source: Name of the file, session or page that it was cut from.
+        position: Its order in `source`; its neighbours are at the next lower and the next higher position.
+        event_time: Time of the event that it describes; aware, kept as UTC.
 
     Raises:
         InvalidChunk: Names the chunk, the field and what was expected.
@@ -133,7 +133,7 @@ def _checked_scalar(chunk_id: str, key: str, value: object) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A half-open span of time, [start, end); None leaves a side open. Aware, kept as UTC."""
+    """The half-open period [start, end); None: no bound on that side. Aware datetimes, kept as UTC."""
 
     start: datetime | None = None
     end: datetime | None = None
@@ -152,25 +152,25 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What one arm said of one chunk for one query variation."""
+    """Rank and score of one chunk in one arm, for one query variation."""
 
     arm: str
     """"lexical", "dense", or the name of an extra arm."""
     variation: int
     """0 is the original query; i is query_variations[i - 1]."""
     rank: int | None
-    """From 1 in that arm's own list; None: scored by the arm but not in its list."""
+    """From 1 in the arm's own list; None: the arm scored the chunk, but its list does not hold it."""
     score: float
     """Raw: BM25 for lexical, cosine for dense."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk in a result, with everything that made its score."""
+    """A chunk in a result, with the scores that led to its own."""
 
     chunk: Chunk
     score: float
-    """Final; falls along the result. Compares within one result only."""
+    """Final score, falling along the result. Comparable within one result only."""
     rank: int
     """From 1."""
     signals: tuple[Signal, ...] = ()
@@ -182,25 +182,25 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """A part that failed and what was done instead."""
+    """A part that failed, and what the search did instead."""
 
     part: str
     """"rewriter", "embedder", "dense", "lexical", "reranker", "when", or an extra arm's name."""
     reason: str
     """One line, no query text."""
     consequence: str = ""
-    """What the answer does without."""
+    """What the search did instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """A chunk that would have been a hit, and why it is not."""
+    """A chunk that was removed from the hits, and why."""
 
     id: str
     reason: str
     """"near-duplicate" or "mmr"."""
     by: str | None = None
-    """The id of the hit that replaced it, where there is one."""
+    """The id of the hit that replaced it, if any."""
     score: float | None = None
 
 
@@ -211,7 +211,7 @@ class Stage:
     name: str
     milliseconds: float
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What it decided and on what evidence; plain values, no query text."""
+    """Decisions and the numbers behind them; plain values, no query text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +234,13 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The answer to one search, and how it came about. Iterates and indexes as its hits."""
+    """The hits of one search, and how they were found. Iterates and indexes as its hits."""
 
     hits: tuple[Hit, ...]
     """Best first; at most `limit`."""
     query: str
     query_variations: tuple[str, ...] = ()
-    """What the LLM proposed and was searched beside the query; empty without deep search."""
+    """The LLM's variations that were searched with the query; empty without deep search."""
     deep_search_used: bool = False
     mode: str = "hybrid"
     """"hybrid", "text" (lexical arm alone) or "vector" (dense arm alone)."""
@@ -248,7 +248,7 @@ class SearchResult:
     suppressed: tuple[Suppressed, ...] = ()
     trace: Trace = field(default_factory=Trace)
     terms_of: Callable[[str], Sequence[str]] | None = field(default=None, repr=False, compare=False)
-    """How the store takes a text apart into terms: which words count as the query's when they are marked."""
+    """The store's function from a text to its terms, used to mark the query's words in hits."""
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -265,13 +265,13 @@ class SearchResult:
         return [hit.chunk.id for hit in self.hits]
 
     def to_frame(self) -> Any:
-        """One row a hit as a pandas DataFrame (pandas comes with the notebooks extra)."""
-        from umi_common import explain  # explain draws results; results only offer the method
+        """One row a hit as a pandas DataFrame (needs pandas, which the notebooks extra installs)."""
+        from umi_common import explain  # an import at the top would be a circle
 
         return explain.to_frame(self)
 
     def explain(self, path: str | PathLike[str] | None = None, *, context: Any = None) -> str:
-        """A standalone HTML page about this result, and the `AssembledContext` made of it; also written to `path`."""
+        """A standalone HTML page of this result and, if given, its `AssembledContext`; also written to `path`."""
         from umi_common import explain
 
         return explain.to_page(self, path, context=context)
@@ -282,7 +282,7 @@ class SearchResult:
         return explain.to_html(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))  # IPython in a terminal, and what a notebook keeps beside the HTML
+        printer.text(str(self))  # for IPython in a terminal, and as the plain-text form in a notebook
 
     def __str__(self) -> str:
         from umi_common import explain

@@ -1,12 +1,12 @@
-"""Stand-ins for the parts that cost money, time or luck: LLMs, clocks, embedders and their faults.
+"""Simulated LLMs, clocks and embedders, with and without faults, for tests.
 
-Public, for your own tests too. All are deterministic, need no network and record what they were asked.
+Public, for your own tests too. All are deterministic and need no network.
 
-    llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt holds "who" -> a JSON array of these
-    llm = CassetteLLM("replies.jsonl", llm=real_model)          # records once, replays for ever
-    llm = FaultyLLM("hang")                                     # every way in which a model fails: see FAULTS
+    llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt holds "who" -> a JSON array of these strings
+    llm = CassetteLLM("replies.jsonl", llm=real_model)          # records each reply once, then replays it
+    llm = FaultyLLM("hang")                                     # a model that fails; FAULTS lists the ways
     clock = VirtualClock()                                      # DualRetriever(store, clock=clock)
-    clock.run(umi.asearch("..."))                               # sleeps and timeouts pass at once, in virtual time
+    clock.run(umi.asearch("..."))                               # sleeps and timeouts take virtual time only
     embedder = FaultyEmbedder(HashEmbedder(), fail_on="poison")
 """
 

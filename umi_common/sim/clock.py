@@ -1,4 +1,4 @@
-"""Time that passes only when it is told to."""
+"""A virtual clock and event loop: sleeps and timeouts take no real time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 THREAD_POLL_SECONDS = 0.001
-"""How often a waiting loop looks whether work in a thread has ended."""
+"""Real seconds between two checks whether work in a thread has ended."""
 
 
 class VirtualClock:
-    """A clock for tests: pass it as `clock=`, `clock.monotonic` where seconds are wanted.
+    """A clock for tests: pass it as `clock=`, or `clock.monotonic` where a function to seconds is expected.
 
     Args:
         start: The first moment; aware.
@@ -46,21 +46,21 @@ class VirtualClock:
             return self._seconds
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, at once."""
+        """Move the time forward."""
         if seconds < 0:
             raise ValueError(f"advance({seconds}): time does not run backwards")
         with self._lock:
             self._seconds += seconds
 
     def sleep(self, seconds: float) -> None:
-        """Like time.sleep, but the time passes at once."""
+        """Like time.sleep, in virtual time."""
         self.advance(max(0.0, seconds))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Like asyncio.run, on a loop where asyncio.sleep and timeouts pass in virtual time.
 
-        When every task waits for time, the clock jumps to the first that is due. Work handed to an executor takes
-        no virtual time: the loop waits for it first.
+        When every task is sleeping, the clock jumps to the first wake-up. Work in an executor takes no virtual time:
+        the loop waits for its end before it jumps.
         """
         loop = _VirtualLoop(self)
         try:
@@ -91,7 +91,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def wait_or_jump(self, timeout: float | None) -> float | None:
-        """How long the selector may really wait; jumps where only time is waited for."""
+        """Real seconds that the selector may wait; moves the clock where all tasks are sleeping."""
         if timeout is None or timeout <= 0:
             return timeout
         if self._in_threads:

@@ -1,4 +1,4 @@
-"""Embedders for tests: cheap, deterministic, countable, breakable."""
+"""Embedders for tests: a deterministic one without a model, one that counts calls, one that fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from umi_common.protocols import Embedder
 
 
 class HashEmbedder:
-    """Words hashed into signed buckets, L2-normalised: texts that share words are near each other.
+    """Hashes words into signed buckets, L2-normalised, so texts that share words have a high cosine.
 
     Args:
         dim: Buckets, >= 1.
@@ -44,9 +44,9 @@ class HashEmbedder:
 
 
 class CountingEmbedder:
-    """Another embedder that counts its work.
+    """Wraps an embedder and counts its calls.
 
-    `document_calls`, `query_calls`: calls; `texts`: every text embedded, in order.
+    `document_calls`, `query_calls`: number of calls; `texts`: every text embedded, in order.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -57,25 +57,25 @@ class CountingEmbedder:
         self._embedder = embedder
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Counted and passed on."""
+        """The wrapped embedder's vectors; the call is counted."""
         self.document_calls += 1
         self.texts.extend(texts)
         return self._embedder.embed_documents(texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Counted and passed on."""
+        """The wrapped embedder's vectors; the call is counted."""
         self.query_calls += 1
         self.texts.extend(texts)
         return self._embedder.embed_queries(texts)
 
 
 class FaultyEmbedder:
-    """Another embedder that fails.
+    """Wraps an embedder and fails on chosen calls.
 
     Args:
-        embedder: Does the work otherwise.
-        fail_on: A word: fails where a text holds it. A number: that call fails, counted from 1. A function of the
-            texts. None: always.
+        embedder: Answers the other calls.
+        fail_on: A word: calls fail if a text contains it. A number: that call fails, counted from 1. A function of
+            the texts: calls fail if it returns True. None: all calls fail.
         fault: "raises"; "nan": a row of NaN; "shape": one dimension too few; "short": one row too few.
     """
 

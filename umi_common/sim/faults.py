@@ -1,4 +1,4 @@
-"""LLMs that fail, in every way that models and their services do."""
+"""LLMs that fail in the ways that models and their services do."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ FAULTS: tuple[str, ...] = get_args(Fault)
 
 HUGE_BYTES = 50_000_000
 HANG_SECONDS = 86_400.0
-"""How long `acomplete` hangs; `complete` hangs until it is released."""
+"""Seconds that `acomplete` hangs; `complete` hangs until `release()`."""
 NESTED_DEPTH = 1_000_000
 MANY_STRINGS = 10_000
 
 
 class SimulatedFault(Exception):
-    """What a `FaultyLLM("raises")` raises."""
+    """Raised by `FaultyLLM("raises")`."""
 
 
 class FaultyLLM:
@@ -45,13 +45,13 @@ class FaultyLLM:
 
     Args:
         fault: One of `FAULTS`.
-        heals_after: So many calls fail; later ones reply `good`. None: all fail.
-        good: The reply once healed.
+        heals_after: Number of calls that fail; later ones reply `good`. None: all fail.
+        good: The reply of later calls.
 
-    `hangs` waits until `release()`; everything else fails at once. `calls` counts. Thread-safe.
+    "hangs" waits until `release()`; other faults show at once. `calls` is the number of calls. Thread-safe.
 
     Raises:
-        ConfigError: If there is no such fault.
+        ConfigError: If the fault is unknown.
     """
 
     def __init__(self, fault: Fault | str, *, heals_after: int | None = None, good: str = '["healed"]') -> None:
@@ -66,7 +66,7 @@ class FaultyLLM:
         self._lock = threading.Lock()
 
     def complete(self, prompt: str) -> str:
-        """Fails, or replies with nonsense."""
+        """Raise, hang, or return the faulty reply."""
         if self._healed():
             return self._good
         if self._fault == "hangs":
@@ -84,7 +84,7 @@ class FaultyLLM:
         return self._good
 
     def release(self) -> None:
-        """Let calls that hang return."""
+        """Let hanging calls return."""
         self._released.set()
 
     def _healed(self) -> bool:

@@ -1,4 +1,4 @@
-"""LLMs that answer from a script, from a recording, or from a seed."""
+"""LLMs for tests: replies from a script, from a recording, or made from the query with a seed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from typing import Any, TypeAlias
 from umi_common.protocols import Rewriter
 
 Reply: TypeAlias = str | Sequence[str] | Exception
-"""Text as it is, strings as a JSON array, an exception to be raised."""
+"""A text is the reply itself, strings become a JSON array, an exception is raised."""
 Script: TypeAlias = Mapping[str, Reply] | Sequence[Reply] | Callable[[str], Reply]
 
 
 class ScriptedLLM:
-    """A rewriter that says what it is told to.
+    """A rewriter that replies from a script.
 
     Args:
-        replies: By a word that the prompt holds (the longest wins); or in turn, one a call; or a function of the
-            prompt. A reply is text, a list of strings (sent as a JSON array) or an exception (raised).
+        replies: A dict by a text that the prompt contains (the longest wins); a list, one reply per call; or a
+            function of the prompt. A reply is text, a list of strings (sent as a JSON array) or an exception (raised).
         delay: Seconds each reply takes.
-        sleep: How `complete` waits; `VirtualClock().sleep` to wait without waiting. `acomplete` uses asyncio.sleep.
+        sleep: Called by `complete` to wait; `VirtualClock().sleep` takes no real time. `acomplete` uses asyncio.sleep.
 
-    `prompts` holds every prompt it got. Thread-safe.
+    `prompts` holds every prompt so far. Thread-safe.
     """
 
     name = "scripted"
@@ -41,42 +41,42 @@ class ScriptedLLM:
         self._lock = threading.Lock()
 
     def complete(self, prompt: str) -> str:
-        """The next reply. Raises LookupError where the script has none."""
+        """The next reply. Raises LookupError if the script has none."""
         reply = self._next(prompt)
         if self._delay:
             self._sleep(self._delay)
-        return _said(reply)
+        return _as_text(reply)
 
     async def acomplete(self, prompt: str) -> str:
         """`complete` on an event loop."""
         reply = self._next(prompt)
         if self._delay:
             await asyncio.sleep(self._delay)
-        return _said(reply)
+        return _as_text(reply)
 
     def _next(self, prompt: str) -> Reply:
         with self._lock:
             self.prompts.append(prompt)
-            turn = len(self.prompts)
+            call = len(self.prompts)
         if callable(self._replies):
             return self._replies(prompt)
         if isinstance(self._replies, Mapping):
             return self._replies[_longest_inside(prompt, self._replies)]
-        if turn > len(self._replies):
-            raise LookupError(f"the script has {len(self._replies)} replies; this is call {turn}")
-        return self._replies[turn - 1]
+        if call > len(self._replies):
+            raise LookupError(f"the script has {len(self._replies)} replies; this is call {call}")
+        return self._replies[call - 1]
 
 
 class CassetteMiss(LookupError):
-    """The cassette has no reply to this prompt and no LLM to ask."""
+    """The cassette has no reply to this prompt, and no LLM that could give one."""
 
 
 class CassetteLLM:
-    """A rewriter that records an LLM's replies to a file once and replays them ever after.
+    """A rewriter that records an LLM's replies in a file and replays them.
 
     Args:
-        path: JSON lines of {"prompt", "reply"}; made when the first reply is recorded.
-        llm: Asked where the cassette has no reply; None: `CassetteMiss`.
+        path: JSON lines of {"prompt", "reply"}; created with the first reply.
+        llm: Called if the cassette has no reply; None: `CassetteMiss` is raised.
 
     Thread-safe.
     """
@@ -91,7 +91,7 @@ class CassetteLLM:
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, Sequence[str]] | Iterable[tuple[str, Sequence[str]]]) -> CassetteLLM:
-        """A cassette of (query, variations) pairs: answers any prompt that holds one of the queries."""
+        """A cassette of (query, variations) pairs: answers any prompt that contains one of the queries."""
         cassette = cls.__new__(cls)
         cassette._path, cassette._llm, cassette._lock = None, None, threading.Lock()
         cassette.name = "cassette/pairs"
@@ -106,29 +106,29 @@ class CassetteLLM:
         """The recorded reply, or the LLM's, which is then recorded.
 
         Raises:
-            CassetteMiss: If there is neither.
+            CassetteMiss: If there is no recorded reply and no LLM.
         """
-        kept = self._kept(prompt)
-        if kept is not None:
-            return kept
+        recorded = self._recorded(prompt)
+        if recorded is not None:
+            return recorded
         if self._llm is None:
             raise CassetteMiss(f"no recorded reply to a prompt of {len(prompt)} characters; record with llm=...")
         return self._record(prompt, self._llm.complete(prompt))
 
     async def acomplete(self, prompt: str) -> str:
-        """`complete` on an event loop; an LLM without `acomplete` is asked in a thread."""
-        kept = self._kept(prompt)
-        if kept is not None or self._llm is None:
-            return self.complete(prompt) if kept is None else kept
+        """`complete` on an event loop; an LLM without `acomplete` is called in a thread."""
+        recorded = self._recorded(prompt)
+        if recorded is not None or self._llm is None:
+            return self.complete(prompt) if recorded is None else recorded
         acomplete = getattr(self._llm, "acomplete", None)
         if acomplete is None:
             return self._record(prompt, await asyncio.to_thread(self._llm.complete, prompt))
         return self._record(prompt, await acomplete(prompt))
 
-    def _kept(self, prompt: str) -> str | None:
+    def _recorded(self, prompt: str) -> str | None:
         if not self._by_query:
             return self._replies.get(prompt)
-        # From the end: a conversation's earlier turns stand before the query and may be recorded queries themselves.
+        # From the end: earlier messages of the conversation precede the query, and may equal recorded queries.
         for line in reversed(prompt.splitlines()):
             for part in (line.strip(), line.partition(": ")[2].strip()):
                 if part in self._replies:
@@ -149,10 +149,10 @@ class CassetteLLM:
 
 
 class SimLLM:
-    """A rewriter that makes up plausible variations from the words of the query: same seed, same reply.
+    """A rewriter that makes variations from the words of the query: same seed, same reply.
 
     Args:
-        seed: Chooses among the ways of putting a query differently.
+        seed: Selects among the ways to rephrase a query.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -181,37 +181,11 @@ class SimLLM:
 
 
 _FUNCTION_WORDS = frozenset(
-    {
-        "a",
-        "an",
-        "and",
-        "are",
-        "at",
-        "did",
-        "do",
-        "does",
-        "for",
-        "how",
-        "i",
-        "in",
-        "is",
-        "my",
-        "of",
-        "on",
-        "the",
-        "to",
-        "was",
-        "were",
-        "what",
-        "when",
-        "where",
-        "who",
-        "why",
-    }
+    "a an and are at did do does for how i in is my of on the to was were what when where who why".split()  # noqa: SIM905
 )
 
 
-def _said(reply: Any) -> str:
+def _as_text(reply: Any) -> str:
     if isinstance(reply, Exception):
         raise reply
     return reply if isinstance(reply, str) else json.dumps(list(reply))
@@ -220,7 +194,7 @@ def _said(reply: Any) -> str:
 def _longest_inside(prompt: str, keys: Iterable[str]) -> str:
     inside = [key for key in keys if key in prompt]
     if not inside:
-        raise LookupError("the script has no key that the prompt holds")
+        raise LookupError("the script has no key that occurs in the prompt")
     return max(inside, key=lambda key: (len(key), key))
 
 
