@@ -104,16 +104,8 @@ def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: 
     Raises:
         ConfigError: If lengths differ, a weight is negative or all are 0.
     """
-    return mix([combine(arm, variation_weights) for arm in arms], weights)
-
-
-def combine(scores: Floats, variation_weights: npt.ArrayLike) -> Floats:
-    """(V, n) to (n,): the weighted mean over the query variations.
-
-    Raises:
-        ConfigError: If lengths differ, a weight is negative or all are 0.
-    """
-    return np.asarray(_shares(variation_weights, len(scores)) @ scores, dtype=np.float64)
+    shares = [_shares(variation_weights, len(arm)) for arm in arms]
+    return mix([share @ arm for share, arm in zip(shares, arms, strict=True)], weights)
 
 
 def mix(arms: Sequence[Floats], weights: Sequence[float]) -> Floats:
@@ -144,7 +136,7 @@ def _check(lists: int, weights: Sequence[float], k: float) -> None:
         raise ConfigError(f"rrf k {k!r}: expected a number > 0")
 
 
-def variation_weights(count: int, variation_weight: float) -> Floats:
+def weights_of_variations(count: int, variation_weight: float) -> Floats:
     """(count,) weights of the query variations: 1 for the original query, `variation_weight` for each other."""
     return np.array([1.0, *[variation_weight] * (count - 1)])
 
@@ -207,7 +199,7 @@ def _by_evidence(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats,
         lexical,
         dense,
         lexical_share=float(_shares(_own_arm_weights(pool, config), 2)[0]),
-        variation_weights=variation_weights(pool.variations, config.variation_weight),
+        variation_weights=weights_of_variations(pool.variations, config.variation_weight),
     )
     return scores, {"lexical_share": [round(float(share), 3) for share in shares]}
 
@@ -218,14 +210,14 @@ def _by_convex(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, d
         _normalized(pool.lexical, config.normalizer, pool.lexical_bound),
         _normalized(pool.dense, config.normalizer),
     ]
-    weights = variation_weights(pool.variations, config.variation_weight)
+    weights = weights_of_variations(pool.variations, config.variation_weight)
     fused = convex(arms, _own_arm_weights(pool, config), weights)
     return (fused if config.normalizer in ("zscore", "none") else by_best(fused)), {}
 
 
 def _by_rrf(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
     """Weighted reciprocal ranks of both arms' lists."""
-    variations = variation_weights(pool.variations, config.variation_weight)
+    variations = weights_of_variations(pool.variations, config.variation_weight)
     weights = np.concatenate([arm * variations for arm in _own_arm_weights(pool, config)])
     return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), {}
 

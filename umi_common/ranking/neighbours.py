@@ -22,7 +22,7 @@ import numpy as np
 from umi_common.config import NeighboursConfig, UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool
-from umi_common.ranking.fusion import variation_weights
+from umi_common.ranking.fusion import weights_of_variations
 from umi_common.ranking.normalize import EPSILON
 
 DEFAULTS = NeighboursConfig()
@@ -65,7 +65,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     own = settings.neighbours
     shares = shares_of(pool.calibration) if own.adaptive else FULL_SHARES
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
-    weights = variation_weights(pool.variations, settings.fusion.variation_weight)
+    weights = weights_of_variations(pool.variations, settings.fusion.variation_weight)
     return spread(
         scores,
         pool.source,
