@@ -88,7 +88,7 @@ def _months(match: re.Match[str], now: datetime) -> CalendarPeriod:
     first, last = month_number(match["month"]), month_number(match["last"])
 
     def span(year: int) -> CalendarPeriod:
-        """The months that begin in `year`; the last may lie in the next."""
+        """The months from `first` of `year` on; the last may be in the next year."""
         return spans.months(spans.day(now, year, first, 1).start or now, count=(last - first) % 12 + 1)
 
     if match["year"]:

@@ -1,4 +1,4 @@
-"""Words that make one period of two or turn it: "between A and B", "since A", "two weeks before A"."""
+"""Words that join two periods or change one: "between A and B", "since A", "two weeks before A"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BESIDE = compiled(
 
 @dataclass(frozen=True, slots=True)
 class FoundPeriod:
-    """A period and the words for it: query[start:end]."""
+    """A period and its words in the query: query[start:end]."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ def _in_the_year_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod
 
 
 def operated(query: str, found: FoundPeriod) -> FoundPeriod:
-    """ "since A", "before A", "the week before A": what the word in front makes of a period."""
+    """ "since A", "before A", "the week before A": the period changed by the word in front of it."""
     operator = _operator(query, found)
     if operator is None:
         return found
@@ -79,7 +79,7 @@ def operated(query: str, found: FoundPeriod) -> FoundPeriod:
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
-    """The word that governs a period, in front of it or as its own first word, and where it starts."""
+    """The word that changes a period, in front of it or as its first word, and the index where it starts."""
     inside = _INSIDE.match(query, found.start, found.end)
     if inside is not None:
         return inside["word"].lower(), found.start
