@@ -98,7 +98,7 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
     return [load_beir(part, name=set_name, keys=keys, default_source=part.name) for part in parts]
 
 
-def chunk_of(place: FileLine, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
+def chunk_from(place: FileLine, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
     """A corpus record as a chunk; `order` is its position where the keys name none.
 
     Raises:
@@ -153,7 +153,7 @@ def _read_chunks(path: Path, keys: Keys, default_source: str | None) -> list[Chu
             continue
         stated = None if keys.source is None else metadata_field(place, record).get(keys.source)
         source = default_source if stated is None else str(stated)
-        documents.append(chunk_of(place, record, keys, source, orders[source or ""]))
+        documents.append(chunk_from(place, record, keys, source, orders[source or ""]))
         orders[source or ""] += 1
     if not documents:
         raise DatasetError(f"{path} holds no document")

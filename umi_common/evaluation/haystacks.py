@@ -20,7 +20,7 @@ from umi_common.evaluation.beir import (
     QUERIES,
     FileLine,
     Keys,
-    chunk_of,
+    chunk_from,
     load_beir,
     load_conversations,
     metadata_field,
@@ -81,7 +81,7 @@ def _question(home: Path, set_name: str, place: FileLine, record: Record, granul
     for document in documents:
         session = document["metadata"]["session"]
         orders[session] = orders.get(session, -1) + 1
-        chunks.append(chunk_of(FileLine(path, FIRST_LINE), document, Keys(), session, orders[session]))
+        chunks.append(chunk_from(FileLine(path, FIRST_LINE), document, Keys(), session, orders[session]))
     grades = {document["_id"]: 1 for document in documents if document["answers"]}
     return Dataset(set_name, query.id, tuple(chunks), (query,), {query.id: grades})
 

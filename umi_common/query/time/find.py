@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Literal
 
 from umi_common.query.time import dates, relative, spans
-from umi_common.query.time.ranges import FoundPeriod, joined, operated
+from umi_common.query.time.ranges import FoundPeriod, joined_periods, operated
 from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS
 from umi_common.types import TimeRange, as_utc
 
@@ -124,7 +124,7 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     wholes: list[FoundPeriod] = []
     while periods:
         first, *periods = periods
-        whole = joined(query, first, periods[0] if periods else None)
+        whole = joined_periods(query, first, periods[0] if periods else None)
         if whole is first:
             wholes.append(operated(query, first))
         else:

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, compiled, counted
+from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
 
-_BEFORE = compiled(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
-_INSIDE = compiled(r"(?P<word>since|before|after|until|till|by|between|from)\b")
-_JOIN = compiled(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
-_BESIDE = compiled(
+_BEFORE = time_pattern(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
+_INSIDE = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
+_JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
+_BESIDE = time_pattern(
     rf"(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
@@ -28,7 +28,7 @@ class FoundPeriod:
     period: CalendarPeriod
 
 
-def joined(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
+def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
     """ "between A and B", "from A to B": one period from the start of A to the end of B."""
     opening = _operator(query, first)
     if second is None or opening is None or opening[0] not in {"between", "from"}:

@@ -82,22 +82,22 @@ RULES: list[Rule] = []
 """All rules, in order of preference where two match the same words."""
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The compiled pattern: case is ignored, a space matches 1..3 white-space characters, ' both apostrophes."""
+def time_pattern(pattern: str) -> re.Pattern[str]:
+    """The time_pattern pattern: case is ignored, a space matches 1..3 white-space characters, ' both apostrophes."""
     return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
 
 
 def rule(pattern: str) -> Callable[[Resolve], Resolve]:
-    """Register the decorated function for a pattern of whole words, as `compiled` reads it."""
+    """Register the decorated function for a pattern of whole words, as `time_pattern` reads it."""
 
     def register(resolve: Resolve) -> Resolve:
-        RULES.append(Rule(compiled(rf"(?<![\w-])(?:{pattern})(?!\w)"), resolve))
+        RULES.append(Rule(time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)"), resolve))
         return resolve
 
     return register
 
 
-def part_of(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
+def named_part(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
     return spans.part(period, *PARTS[" ".join(name.lower().split())]) if name else period
 
 
