@@ -17,9 +17,8 @@ DELIBERATE = {
 }
 LEFT = {
     *("Asked", "Background", "ByRow", "Comparison", "Failure", "Found", "Head", "Keys", "LexicalScores", "Notes"),
-    *("Period", "Remembered", "Request", "Rows", "Scorer", "all_of", "background_of", "chunk_of", "compiled", "joined"),
-    *("kind_of", "label", "left_out", "made_with", "narrow", "part_of", "plain", "recall", "requests", "to_chunk"),
-    *("to_frame", "unit_rows"),
+    *("Remembered", "Request", "Rows", "Scorer", "all_of", "background_of"),
+    *("made_with", "narrow", "recall", "requests", "to_chunk", "unit_rows"),
 }
 """Names that still mean two things. Only shrinks."""
 

@@ -1,4 +1,4 @@
-"""TOML file and environment to a dict of settings; kept apart because pydantic-settings is slow to import."""
+"""Read settings from a TOML file and the environment. A file of its own: pydantic-settings is slow to import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
 
 
 def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, Any]:
-    """The file's tables overlaid, field by field, by `UMI_<STAGE>__<FIELD>`; validated by the caller.
+    """The file's tables; variables `UMI_<STAGE>__<FIELD>` replace single fields. The caller validates the values.
 
     Raises:
         ConfigError: If the file cannot be read or parsed, or a variable is not valid JSON where JSON is needed.

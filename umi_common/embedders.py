@@ -1,7 +1,7 @@
-"""The embedded default embedder, and adapters for whatever else makes vectors.
+"""The embedded default embedder, and adapters for other embedding models and functions.
 
-The default is wordllama's 256-d static model: its wheel carries weights and tokenizer, so nothing is downloaded.
-It is loaded at the first text, once a process.
+The default is wordllama's 256-d static model. Its wheel holds weights and tokenizer, so nothing is downloaded. It is
+loaded once per process, at the first text.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ DEFAULT_DIM = 256
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 TEXT_CHARACTERS_MAX = 100_000
-"""What the model sees of one text; a mean over more tokens says nothing new."""
+"""Characters of one text that are embedded; a mean over more tokens hardly changes."""
 BATCH = 1_024
-"""Texts handed to the tokenizer at once; more only costs memory."""
+"""Texts tokenized at once; more only costs memory."""
 
 
 class WordLlamaEmbedder:
-    """Mean of static token vectors, L2-normalised; thousands of short texts a second on one core.
+    """Mean of static token vectors, L2-normalised; thousands of short texts per second on one core.
 
-    A row depends on its own text alone, to the last bit, whatever batch it came in. A text in which the model
-    knows no token gets a zero row. Thread-safe.
+    A row depends, to the last bit, on its own text alone and not on the batch. A text without a known token gets a row
+    of zeros. Thread-safe.
     """
 
     name = DEFAULT_NAME
@@ -70,8 +70,7 @@ class WordLlamaEmbedder:
 
 
 def _load_wordllama() -> tuple[Vectors, Any]:
-    # Read from the wheel's files: importing wordllama resets the root logger, and its load() looks in a folder that
-    # its wheel does not have and then asks the network.
+    # Importing wordllama resets the root logger, and its load() downloads what the wheel already holds elsewhere.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")
@@ -100,14 +99,19 @@ def unit_rows(vectors: Any) -> Vectors:
 
 @lru_cache(maxsize=1)
 def default_embedder() -> Embedder:
-    """The one embedded model of this process; loads at its first text."""
+    """The embedded model, shared by the process; loaded at its first text."""
     return WordLlamaEmbedder()
 
 
 class CallableEmbedder:
-    """Two functions from texts to vectors, with the name that goes into the store's fingerprint.
+    """Two functions from texts to vectors as an embedder.
 
-    `one_by_one`: many queries take it many times as long as one.
+    Args:
+        documents: From texts to vectors.
+        queries: Likewise for queries; None: `documents`.
+        name: Identity of the model, which a store remembers.
+        dim: Dimension; None: found by embedding one short text.
+        one_by_one: Whether many queries take many times as long as one.
     """
 
     def __init__(
@@ -127,17 +131,17 @@ class CallableEmbedder:
 
     @property
     def dim(self) -> int:
-        """Asked of the model with one short text where it was not given."""
+        """The dimension; where it was not given, that of one embedded text."""
         if self._dim is None:
             self._dim = int(self.embed_documents(["dimension"]).shape[1])
         return self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32 as the function gives them."""
+        """(n, dim) float32 as the function returns them."""
         return _as_matrix(self._documents(list(texts)), self.name)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32 as the function gives them."""
+        """(n, dim) float32 as the function returns them."""
         return _as_matrix(self._queries(list(texts)), self.name)
 
 
@@ -152,7 +156,7 @@ def _as_matrix(vectors: Any, name: str) -> Vectors:
 
 
 class AbsentEmbedder:
-    """The name and dimension of a model that is not here: for a store that is only copied, checked or counted."""
+    """The name and dimension of a model that is not available: for a store that is only copied, checked or counted."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name = name
@@ -170,7 +174,7 @@ class AbsentEmbedder:
 def as_embedder(model: Any) -> Embedder:
     """An Embedder from None (the default), an Embedder, a LangChain or LlamaIndex embedding model, or a function.
 
-    The fingerprint is the model's name where it states one, else its class or function name.
+    Its name, which a store remembers, is the model's where it states one, else that of its class or function.
 
     Raises:
         ConfigError: If it is none of these.

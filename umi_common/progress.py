@@ -1,4 +1,4 @@
-"""A progress bar that suits where it is drawn."""
+"""A progress bar for terminals and notebooks."""
 
 from __future__ import annotations
 

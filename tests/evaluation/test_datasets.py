@@ -133,7 +133,7 @@ def test_a_missing_file_or_folder_is_named(beir):
     (beir / "queries.jsonl").unlink()
     with pytest.raises(DatasetError, match=r"cannot read .*queries\.jsonl"):
         load_beir(beir)
-    with pytest.raises(DatasetError, match="expected one BEIR folder a conversation"):
+    with pytest.raises(DatasetError, match="expected one BEIR folder per conversation"):
         load_conversations(beir)
     with pytest.raises(InputError):
         load_beir(beir / "nowhere")

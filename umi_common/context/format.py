@@ -40,7 +40,7 @@ def format_of(policy: AssemblyPolicy) -> Format:
     return Plain(policy, PLAIN_PART if policy.format == "plain" else policy.format)
 
 
-def label(part: ContextPart) -> str:
+def source_label(part: ContextPart) -> str:
     """The source in one line; the first chunk's id where there is no source."""
     return " ".join((part.ids[0] if part.source is None else part.source).split())
 
@@ -102,7 +102,7 @@ class Xml:
         return self._element(part, part.text) + "\n"
 
     def _element(self, part: ContextPart, text: str) -> str:
-        attributes = [("number", str(part.number)), ("source", label(part)), ("date", part.date)]
+        attributes = [("number", str(part.number)), ("source", source_label(part)), ("date", part.date)]
         attributes.append(("trimmed", "true" if part.trimmed else ""))
         written = "".join(
             f" {name}={quoteattr(NOT_XML.sub(chr(0xFFFD), value))}" for name, value in attributes if value
@@ -126,7 +126,7 @@ class Json:
         return self._object(part, part.text) + ",\n"
 
     def _object(self, part: ContextPart, text: str) -> str:
-        fields: dict[str, object] = {"number": part.number, "source": label(part)}
+        fields: dict[str, object] = {"number": part.number, "source": source_label(part)}
         if part.date:
             fields["date"] = part.date
         if part.trimmed:
@@ -144,7 +144,7 @@ def _filled(template: str, part: ContextPart, group: Sequence[ContextPart]) -> s
     values = {
         "number": str(part.number),
         "text": part.text,
-        "source": label(part),
+        "source": source_label(part),
         "date": dates(group),
         "kind": part.kind,
         "score": f"{part.score:.3g}",

@@ -13,7 +13,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, Dropped, Sour
 from umi_common.context.dedupe import ChosenTexts
 from umi_common.context.format import Format
 from umi_common.context.pieces import Piece
-from umi_common.context.stitch import Stretch, in_source_order, near, part_of, seam
+from umi_common.context.stitch import Stretch, in_source_order, near, part_from, seam
 from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import cut_to_fit
 
@@ -187,5 +187,5 @@ class Costs:
 
     def frame(self, piece: Piece, *, first: bool) -> int:
         """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""
-        part = part_of(Stretch((piece,), PROBE, ()), self.counter, number=NUMBER)
+        part = part_from(Stretch((piece,), PROBE, ()), self.counter, number=NUMBER)
         return max(0, self.counter.count(self.format.written(part, first=first)) - part.tokens)

@@ -110,7 +110,7 @@ def _offer(best: dict[str, Piece], chunk: Chunk, beside: Piece, steps: int, poli
         best[chunk.id] = _piece(chunk, beside.hit, value, beside.place, policy)
 
 
-def kind_of(chunk: Chunk, policy: AssemblyPolicy) -> str:
+def _kind(chunk: Chunk, policy: AssemblyPolicy) -> str:
     """The chunk's metadata under the policy's key, where that is a string; else "text"."""
     kind = chunk.metadata.get(policy.kind_key)
     return kind if isinstance(kind, str) and kind else "text"
@@ -121,7 +121,7 @@ def _falling(hit: Hit) -> tuple[float, int, str, str]:
 
 
 def _piece(chunk: Chunk, hit: Hit, value: float, place: int, policy: AssemblyPolicy) -> Piece:
-    return Piece(chunk, hit, value, place, kind_of(chunk, policy), _offset(chunk, policy.offset_keys))
+    return Piece(chunk, hit, value, place, _kind(chunk, policy), _offset(chunk, policy.offset_keys))
 
 
 def _offset(chunk: Chunk, keys: Sequence[str]) -> int | None:

@@ -157,11 +157,11 @@ def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -
     numbers: dict[SourceKey, int] = {}
     for stretch in _ordered(stretches, policy.order):
         number = numbers.setdefault(stretch.pieces[0].source, len(numbers) + 1)
-        parts.append(part_of(stretch, counter, number=number))
+        parts.append(part_from(stretch, counter, number=number))
     return tuple(parts)
 
 
-def part_of(stretch: Stretch, counter: Counter, *, number: int) -> ContextPart:
+def part_from(stretch: Stretch, counter: Counter, *, number: int) -> ContextPart:
     """A stretch as a part; reason, score and arm are those of its best hit."""
     best = _best(stretch)
     arms = _arms(best.hit)

@@ -21,14 +21,14 @@ from umi_common.types import Chunk
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
 QRELS_OF_BEIR = "qrels/test.tsv"
-"""Where BEIR's own downloads keep the judgements."""
+"""The judgements in BEIR's own downloads."""
 QRELS_COLUMNS = ("query-id", "corpus-id", "score")
 FIRST_LINE = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Which metadata keys hold what umi gives a meaning. None: nowhere."""
+    """The metadata keys of the fields that umi uses. None: there is no such key."""
 
     source: str | None = "session"
     position: str | None = None
@@ -41,7 +41,7 @@ class Keys:
 
 
 PLAIN = Keys(source=None, event_time=None)
-"""Documents that stand alone."""
+"""Documents without source and time."""
 
 
 def load_beir(
@@ -55,12 +55,12 @@ def load_beir(
 ) -> Dataset:
     """A BEIR folder as one dataset; a document's text is `title + ". " + text` where it has a title.
 
-    Documents without any text are left out, since nothing can find them; judged relevant, they count as missed.
+    Documents without text are left out; those judged relevant count as missed.
 
     Args:
         folder: Holds `corpus.jsonl` and, by default, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`).
-        name: The collection's name; None: the folder's, which is always the group.
-        keys: Metadata keys with a meaning; by default documents have no source, position or time.
+        name: The collection's name; None: the folder's. The group is always the folder's name.
+        keys: Metadata keys of source, position and times; by default documents have none of these.
         default_source: Source of documents whose metadata names none.
         queries: File name of the questions, relative to the folder; for another split, e.g. "dev/queries.jsonl".
         qrels: File name of the judgements; None: the usual one.
@@ -81,7 +81,7 @@ def load_beir(
 
 
 def load_conversations(folder: str | Path, *, name: str | None = None, keys: Keys | None = None) -> list[Dataset]:
-    """A folder of BEIR folders, each one conversation or meeting and so one store; sorted by folder name.
+    """A folder of BEIR folders, each one conversation or meeting with its own store; sorted by folder name.
 
     Source is the session, or the whole folder where documents name none; position is the order in the file;
     event_time the timestamp, UTC where it has no zone.
@@ -92,13 +92,13 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
     home = Path(folder)
     parts = sorted(path.parent for path in home.glob(f"*/{CORPUS}"))
     if not parts:
-        raise DatasetError(f"{home} holds no folder with a {CORPUS}; expected one BEIR folder a conversation")
+        raise DatasetError(f"{home} holds no folder with a {CORPUS}; expected one BEIR folder per conversation")
     set_name = home.resolve().name if name is None else name
     keys = Keys() if keys is None else keys
     return [load_beir(part, name=set_name, keys=keys, default_source=part.name) for part in parts]
 
 
-def chunk_of(place: FileLine, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
+def chunk_from(place: FileLine, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
     """A corpus record as a chunk; `order` is its position where the keys name none.
 
     Raises:
@@ -144,7 +144,7 @@ def _turn(turn: Any) -> str:
 
 
 def _read_chunks(path: Path, keys: Keys, default_source: str | None) -> list[Chunk | str]:
-    """A chunk a line; the bare id where there is no text."""
+    """One chunk per line; only its id where there is no text."""
     documents: list[Chunk | str] = []
     orders: Counter[str] = Counter()
     for place, record in read_records(path):
@@ -153,7 +153,7 @@ def _read_chunks(path: Path, keys: Keys, default_source: str | None) -> list[Chu
             continue
         stated = None if keys.source is None else metadata_field(place, record).get(keys.source)
         source = default_source if stated is None else str(stated)
-        documents.append(chunk_of(place, record, keys, source, orders[source or ""]))
+        documents.append(chunk_from(place, record, keys, source, orders[source or ""]))
         orders[source or ""] += 1
     if not documents:
         raise DatasetError(f"{path} holds no document")
@@ -175,13 +175,13 @@ def _read_judgements(path: Path, asked: Sequence[Query], documents: Sequence[Chu
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """Where a value was read."""
+    """A line of a file, for error messages."""
 
     path: Path
     line: int
 
     def error(self, complaint: str) -> DatasetError:
-        """The error to raise about this place."""
+        """A DatasetError that names file and line."""
         return DatasetError(f"{self.path}, line {self.line}: {complaint}")
 
 
@@ -213,7 +213,9 @@ def read_records(path: Path) -> Iterator[tuple[FileLine, dict[str, Any]]]:
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            raise place.error(f"not JSON ({error.msg} at column {error.colno}); expected one object a line") from error
+            raise place.error(
+                f"not JSON ({error.msg} at column {error.colno}); expected one object per line"
+            ) from error
         if not isinstance(record, dict):
             raise place.error(f"{type(record).__name__}; expected a JSON object")
         id = record.get("_id")

@@ -1,4 +1,4 @@
-"""Compare retrieval systems on collections with known answers: same questions, same documents, same judge."""
+"""Compare retrieval systems on collections with known answers: same queries, same documents, same metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from umi_common.search.request import LIMIT_MAX
 
 MILLISECONDS = 1_000.0
 FIRST_BYTES = '{"key": "'
-"""How every line of a file of runs starts."""
+"""The first characters of every line in a file of runs."""
 
 
 def compare(
@@ -37,22 +37,22 @@ def compare(
     resume: str | Path | None = None,
     show_progress: bool = True,
 ) -> Comparison:
-    """Ask every system every judged query of every dataset, and measure what comes back.
+    """Run every judged query of every dataset on every system, and measure the results.
 
         compare({"umi": UmiConfig(), "mine": lambda dataset: mine_over(dataset.chunks)}, load_conversations("locomo"))
 
     Args:
         systems: By name: a `UmiConfig`, a `UmiSystem`, or a function of a dataset that returns a search function, a
             LangChain retriever or a LlamaIndex retriever (`evaluation.systems` has the details).
-        datasets: Those of one `name` make one row a system; intervals resample their groups.
+        datasets: Datasets of one `name` make one row per system; confidence intervals resample their groups.
         ks: Cut-offs of the metrics, >= 1.
-        depth: Ids asked for, so latency is at this depth; at least the largest k, at most 100; None: the largest k.
-            A greater depth shows in `failures` at which rank a missed document came.
-        embedder: For umi and for diversity: an Embedder, a function that gives each dataset its own, or None (the
+        depth: Results per query, the largest k to 100; None: the largest k. Latency is measured at this depth, and
+            `failures` shows ranks up to it.
+        embedder: For umi and for diversity: an Embedder, a function from a dataset to its embedder, or None (the
             embedded default).
-        seed: Of intervals and tests.
-        resume: A JSON-lines file of finished runs; what it holds already is not run again. Interrupt at will.
-        show_progress: A bar on stderr or in the notebook.
+        seed: Of confidence intervals and tests.
+        resume: A JSON-lines file of finished runs; runs in it are not repeated, so a comparison may be interrupted.
+        show_progress: A progress bar on stderr or in the notebook.
 
     Raises:
         ConfigError: If there is nothing to compare, or ks and depth are out of range.
@@ -101,15 +101,15 @@ def _progress(systems: Mapping[str, System], datasets: Sequence[Dataset], show: 
 def run_system(
     name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int, asked: Callable[[], object]
 ) -> Run:
-    """Ask every judged query once, in order.
+    """Run every judged query once, in order.
 
     Args:
         name: The system's name.
-        system: What to ask.
-        dataset: Of what.
-        stores: Where umi's stores and the vectors come from.
-        depth: Ids asked for.
-        top: Hits over which diversity and duplication are taken.
+        system: The system.
+        dataset: Its documents and queries.
+        stores: Gives umi's stores and the vectors.
+        depth: Results per query.
+        top: Hits for diversity and duplication.
         asked: Called after each query.
 
     Raises:
@@ -141,13 +141,13 @@ def run_system(
 
 
 class RunFile:
-    """Finished runs as JSON lines, so that a comparison that was stopped goes on where it was.
+    """Finished runs as JSON lines, so that an interrupted comparison continues.
 
     A run is reused if the system's name and umi configuration, the dataset's content, the depth and the embedder's
-    name are the same; what a function does cannot be seen, so rename a system whose code has changed.
+    name are the same. The code of a function is not compared, so rename a system whose code has changed.
 
     Raises:
-        DatasetError: If the file holds something else; it is not touched then.
+        DatasetError: If the file holds something else; it is not changed then.
     """
 
     def __init__(self, path: str | Path | None) -> None:
@@ -161,7 +161,7 @@ class RunFile:
         return self._runs.get(key)
 
     def add(self, key: str, run: Run) -> None:
-        """Keep a finished run; on disk when it returns."""
+        """Add a finished run, in memory and in the file."""
         self._runs[key] = run
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
@@ -180,7 +180,7 @@ class RunFile:
 
 
 def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int) -> str:
-    """Identity of a run, from everything about it that can be seen."""
+    """Identity of a run: a hash of the system's settings, the dataset's content, the depth and the embedder's name."""
     seen = hashlib.sha256()
     for chunk in dataset.chunks:
         seen.update(repr((chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time)).encode())

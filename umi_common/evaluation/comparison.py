@@ -21,7 +21,7 @@ ABSENT = "-"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one system answered on one dataset; every mapping is by query id."""
+    """The answers of one system on one dataset; every mapping is by query id."""
 
     system: str
     set: str
@@ -29,14 +29,14 @@ class Run:
     ids: Mapping[str, Sequence[str]]
     """Best first."""
     milliseconds: Mapping[str, float]
-    """Wall time of the call; the first one of a store includes whatever it loads lazily."""
+    """Wall time of the call; the first call of a store includes what it loads lazily."""
     llm_calls: Mapping[str, int | None]
     arms: Mapping[str, Mapping[str, Mapping[str, int | None]]]
-    """Rank by arm of the relevant documents that came back, by query and document."""
+    """Rank by arm of each relevant document found, by query and document."""
     diversity: Mapping[str, float]
     duplication: Mapping[str, float]
     degraded: Mapping[str, int]
-    """How many answers did without a part, by part."""
+    """Number of answers in which a part failed, by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Row:
     llm_calls: float | None
     """A query, on average; None: the system does not say."""
     degraded: Mapping[str, int]
-    """Answers that did without a part, by part."""
+    """Number of answers in which a part failed, by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,15 @@ class Failure:
     id: str
     text: str
     rank: int | None
-    """In the system's own list, from 1; None: not within its depth."""
+    """Rank in the system's list, from 1; None: not within the depth."""
     arms: Mapping[str, int | None]
-    """Rank in each arm of the system, where it came back and the system says; None: not in that arm's list."""
+    """Rank in each arm of the system, where known; None: not in that arm's list."""
     elsewhere: Mapping[str, int | None]
     """Rank in the lists of the other systems compared."""
 
 
 class Comparison:
-    """What `compare` found. Values are read through `row`, `values`, `versus`, `by_category` and `failures`."""
+    """The results of `compare`. Read values through `row`, `values`, `versus`, `by_category` and `failures`."""
 
     def __init__(
         self, runs: Iterable[Run], datasets: Iterable[Dataset], *, ks: Sequence[int], depth: int, seed: int = 0
@@ -90,7 +90,7 @@ class Comparison:
         self.rows = tuple(self._row(system, name) for name in self.sets for system in self.systems)
 
     def row(self, system: str, set: str | None = None) -> Row:
-        """The figures of one system on one set; the set may be left out where there is one."""
+        """The row of one system and set; the set may be left out where there is only one."""
         wanted = self._only_set() if set is None else set
         for row in self.rows:
             if (row.system, row.set) == (system, wanted):
@@ -105,7 +105,7 @@ class Comparison:
         return metrics[metric].mean
 
     def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
-        """One metric of every query, by "set/group/query id"; all sets where none is named."""
+        """One metric of every query, by "set/group/query id"; of all sets where `set` is None."""
         found: dict[str, float] = {}
         for run in self._runs(system, set):
             for query, value in self._scores[id(run)][metric].items():
@@ -157,11 +157,11 @@ class Comparison:
         return missed
 
     def table(self, format: Literal["text", "markdown", "rich"] = "text", metrics: Sequence[str] = ()) -> Any:
-        """A table a set: each metric's mean, latency p50 and LLM calls; text and markdown are strings."""
+        """One table per set: each metric's mean, latency p50 and LLM calls; text and markdown are strings."""
         return _drawn_table(self, format, metrics or self.metrics)
 
     def to_frame(self) -> Any:
-        """One row a system and set as a pandas DataFrame; raises MissingExtra without pandas."""
+        """One row per system and set as a pandas DataFrame; raises MissingExtra without pandas."""
         return _to_frame(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -228,12 +228,12 @@ def _without_nan(value: Any) -> Any:
 
 
 def _drawn_table(comparison: Comparison, format: str, metrics: Sequence[str]) -> Any:
-    """A table a set, systems down, metrics across.
+    """One table per set, with a row per system and a column per metric.
 
     Args:
-        comparison: What was measured.
-        format: "text" or "markdown" for a string, "rich" for something a rich console prints.
-        metrics: Which ones, in order.
+        comparison: The results.
+        format: "text" or "markdown" for a string, "rich" for a renderable of rich.
+        metrics: The columns, in order.
 
     Raises:
         ConfigError: If the format is none of these or a metric was not measured.
@@ -250,7 +250,7 @@ def _drawn_table(comparison: Comparison, format: str, metrics: Sequence[str]) ->
 
 
 def _to_frame(comparison: Comparison) -> Any:
-    """One row a system and set: each metric's mean, low and high, latency in milliseconds, LLM calls."""
+    """One row per system and set: each metric's mean, low and high, latency in milliseconds, LLM calls."""
     try:
         import pandas
     except ImportError as error:

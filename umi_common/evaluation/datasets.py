@@ -1,4 +1,4 @@
-"""Collections with known answers: documents, questions, and which documents answer which question."""
+"""Collections with known answers: documents, queries, and which documents answer which query."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Query:
     id: str
     text: str
     now: datetime | None = None
-    """When it is asked: what "last week" refers to; None: not stated."""
+    """The time of the query, to which "last week" refers; None: not stated."""
     history: tuple[str, ...] = ()
     """Earlier turns, "role: content", oldest first."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def category(self) -> str | None:
-        """What kind of question it is, where the collection says."""
+        """The kind of query, where the collection states it."""
         for key in ("category_name", "question_type", "category"):
             if self.metadata.get(key) is not None:
                 return str(self.metadata[key])
@@ -40,10 +40,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """One store's worth of documents and the questions put to it. Frozen.
+    """The documents of one store and the queries to it. Frozen.
 
     Raises:
-        DatasetError: If an id occurs twice, or a judgement names a query or document that is not there.
+        DatasetError: If an id occurs twice.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Dataset:
     """This part of it: a conversation, a meeting, a language. Confidence intervals resample groups."""
     chunks: tuple[Chunk, ...]
     queries: tuple[Query, ...]
-    """Only those with at least one relevant document count in metrics."""
+    """Only queries with at least one relevant document count in metrics."""
     qrels: Mapping[str, Mapping[str, int]]
     """Grade by query id and document id; above 0 is relevant."""
     blank: tuple[int, ...] = ()
-    """Rows of the file (from 0) that hold no text: in no store, and in no list of chunks."""
+    """Rows of the file (from 0) without text, which are not among the chunks."""
 
     def __post_init__(self) -> None:
         _refuse_twins((chunk.id for chunk in self.chunks), f"dataset {self.name}/{self.group}: document")
@@ -73,17 +73,16 @@ class Dataset:
         return tuple(sorted(id for id, grade in self.qrels.get(query_id, {}).items() if grade > 0))
 
     def with_queries(self, ids: Collection[str]) -> Dataset:
-        """The same documents, asked only these queries."""
+        """The same documents with only these queries."""
         wanted = set(ids)
         return replace(self, queries=tuple(query for query in self.queries if query.id in wanted))
 
     def with_shuffled_positions(self, seed: int = 0, *, across_sources: bool = False) -> Dataset:
-        """The same documents with their places dealt anew, so that order carries nothing.
+        """The same documents with shuffled sources and positions, so that their order holds no information.
 
         Args:
-            seed: Same seed, same deal.
-            across_sources: Deal sources as well, so that what stands together has nothing to do with each other; the
-                number and lengths of the sources stay. By default a document stays in its source.
+            seed: Same seed, same order.
+            across_sources: Shuffle over all sources, whose number and lengths stay; False: within each source.
         """
         rng, placed = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
         hands: dict[str | None, list[SourcePosition]] = defaultdict(list)

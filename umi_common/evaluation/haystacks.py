@@ -1,4 +1,4 @@
-"""LongMemEval's layout: each question has its own haystack of dated sessions, and so its own store.
+"""LongMemEval's layout as datasets: each question has its own haystack of dated sessions, so its own store.
 
 `queries.jsonl` (`_id, text, metadata` with `question_date, question_type, answer_session_ids`) and
 `haystacks/<question id>.json.gz` with `{session_ids, dates, sessions: [[{role, content, has_answer?}]]}`.
@@ -20,7 +20,7 @@ from umi_common.evaluation.beir import (
     QUERIES,
     FileLine,
     Keys,
-    chunk_of,
+    chunk_from,
     load_beir,
     load_conversations,
     metadata_field,
@@ -43,7 +43,7 @@ def load_haystacks(
     abstention: bool = False,
     limit: int | None = None,
 ) -> list[Dataset]:
-    """One dataset a question, in file order; its group is the question's id and `now` its question_date.
+    """One dataset per question, in file order; its group is the question's id and `now` its question_date.
 
     Source is the session, position the order in it, event_time the session's date (UTC where it has no zone).
     Questions whose haystack holds no evidence at this granularity are left out.
@@ -53,7 +53,7 @@ def load_haystacks(
         granularity: A document is a turn, a round (a user's message and the reply to it), or a session.
         name: The collection's name; None: the folder's.
         abstention: Whether questions that cannot be answered are included; the official metrics leave them out.
-        limit: At most so many questions; None: all.
+        limit: Most questions; None: all.
 
     Raises:
         DatasetError: If a file is missing or malformed; names file and line.
@@ -81,7 +81,7 @@ def _question(home: Path, set_name: str, place: FileLine, record: Record, granul
     for document in documents:
         session = document["metadata"]["session"]
         orders[session] = orders.get(session, -1) + 1
-        chunks.append(chunk_of(FileLine(path, FIRST_LINE), document, Keys(), session, orders[session]))
+        chunks.append(chunk_from(FileLine(path, FIRST_LINE), document, Keys(), session, orders[session]))
     grades = {document["_id"]: 1 for document in documents if document["answers"]}
     return Dataset(set_name, query.id, tuple(chunks), (query,), {query.id: grades})
 
@@ -140,7 +140,7 @@ def _checked(sessions: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]
 
 
 def load_folder(folder: str | Path) -> list[Dataset]:
-    """What a folder holds: a BEIR collection, one haystack a question, or a BEIR folder a conversation.
+    """The datasets of a folder: a BEIR collection, one haystack per question, or one BEIR folder per conversation.
 
     Raises:
         DatasetError: If it is none of these, or a file in it is malformed.

@@ -1,4 +1,4 @@
-"""What a ranked list is worth: relevance judged by ir-measures, diversity and duplication from vectors, latency.
+"""Metrics of a ranked list: relevance computed by ir-measures, diversity and duplication from vectors, latency.
 
 A metric is named `<name>@<k>`, or `<name>` for the whole list:
 
@@ -9,7 +9,7 @@ A metric is named `<name>@<k>`, or `<name>` for the whole list:
     ndcg       sum(grade_i / log2(i + 1)) / the same sum of the best possible order
     map        mean over the relevant documents of precision at their rank; 0 for one not found
 
-All are 0..1, larger is better. The order of the list decides; scores, and so ties, play no part.
+All are 0..1, larger is better. Only the order of the list counts; scores and ties do not.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from umi_common.errors import ConfigError, MissingExtra
 from umi_common.pool import Vectors
 
 MEASURES = {"precision": "P", "recall": "R", "hit": "Success", "mrr": "RR", "ndcg": "nDCG", "map": "AP"}
-"""Ours to the name in ir-measures."""
+"""The name of each metric in ir-measures."""
 DEFAULT_NAMES = ("recall", "hit", "precision", "ndcg")
 CUTS_REQUIRED = ("precision", "recall", "hit")
 NEAR_DUPLICATE = 0.98
-"""Cosine at and above which two hits say the same."""
+"""Smallest cosine of two hits that count as duplicates."""
 LATENCY_SHARES = {"p50": 50, "p95": 95, "p99": 99}
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -116,7 +116,7 @@ def _measure(name: str) -> str:
 
 
 def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:
-    # The judges behind ir-measures break equal scores by document id, each in its own way: give them strict ranks.
+    # The tools behind ir-measures order equal scores differently, so every score differs.
     scores = {id: float(len(ids) - place) for place, id in enumerate(ids)}
     if len(scores) != len(ids):
         raise ConfigError(f"the list for query {query!r} holds an id twice; a system must return each id once")

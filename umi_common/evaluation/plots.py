@@ -52,7 +52,7 @@ def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) ->
         axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=figure.colour(place))
     axes.set_xticks(range(len(comparison.sets)), comparison.sets)
     axes.set_ylim(0.0, 1.0)
-    label(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
+    label_axes(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
     return chart.saved(path)
 
 
@@ -67,7 +67,7 @@ def plot_precision_recall(comparison: Comparison, set: str | None = None, path: 
         axes.plot(recall, precision, marker=figure.marker(place), ms=4, label=system, color=figure.colour(place))
     axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
     name = comparison.sets[0] if set is None else set
-    label(
+    label_axes(
         axes, f"{name}: precision and recall at 1..{comparison.depth}", "recall (0..1)", "precision (0..1)", beside=True
     )
     return chart.saved(path)
@@ -82,7 +82,7 @@ def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
         spent = [_latency(comparison, system, LATENCY_SHARES[name]) for system in comparison.systems]
         axes.scatter(spent, comparison.systems, marker=figure.marker(share), color=figure.colour(share), label=name)
     axes.set_xscale("log")
-    label(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
+    label_axes(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
     return chart.saved(path)
 
 
@@ -98,7 +98,7 @@ def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: Path
         quality = [comparison.value(system, metric, row.set) for row in rows]
         if rows:
             axes.scatter(calls, quality, marker=figure.marker(place), color=figure.colour(place), label=system)
-    label(axes, f"{metric} against LLM calls", "LLM calls a query", f"{metric} (0..1)", beside=True)
+    label_axes(axes, f"{metric} against LLM calls", "LLM calls a query", f"{metric} (0..1)", beside=True)
     return chart.saved(path)
 
 
@@ -121,7 +121,7 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
         across = settings if numeric else [str(value) for value in settings]
         axes.scatter(across, [trial.score for trial in tried], color=figure.colour(0), s=16)
         axes.axhline(tuning.history[0].score, color=figure.colour(4), linestyle="--", label="before tuning")
-        label(axes, "", name, f"{tuning.metric} (0..1)" if name == names[0] else "", legend=name == names[0])
+        label_axes(axes, "", name, f"{tuning.metric} (0..1)" if name == names[0] else "", legend=name == names[0])
     return chart.saved(path)
 
 
@@ -163,7 +163,7 @@ def _latency(comparison: Comparison, system: str, share: int) -> float:
     return float(np.percentile(times, share))
 
 
-def label(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
+def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
     """Set title and axis labels, and a legend where lines have names; `beside`: outside the axes."""
     axes.set_title(title)
     axes.set_xlabel(across)
@@ -207,7 +207,7 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
     axes.set_ylim(0.0, 1.05)
     axes.spines[["top", "right"]].set_visible(False)
     title = f"How the first {len(hits)} hits got their score"
-    label(axes, title, "arm, then stage", "share of the best of them (0..1)")
+    label_axes(axes, title, "arm, then stage", "share of the best of them (0..1)")
     return chart.saved(path)
 
 
@@ -226,7 +226,7 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
         axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=figure.colour(place), label=name)
     axes.axhline(floor, color="#555555", lw=0.8, linestyle=(0, (1, 3)), label=f"floor {floor:g}")
     axes.set_ylim(0.0, 1.05)
-    label(axes, "What an age leaves of a score", "age (days)", "factor (0..1)")
+    label_axes(axes, "What an age leaves of a score", "age (days)", "factor (0..1)")
     return chart.saved(path)
 
 

@@ -1,4 +1,4 @@
-"""How sure a mean is, and whether two systems differ: resampling, seeded."""
+"""Confidence intervals of means, and tests whether two systems differ: resampling with a seed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FLIP_BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over queries and the span in which it lies with 95 % confidence."""
+    """A mean over queries and its confidence interval (95 % by default)."""
 
     mean: float
     low: float
     high: float
     queries: int
     groups: int
-    """What was resampled; equal to `queries` where the set has one group."""
+    """Number of resampled units; equal to `queries` where the set has one group."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -77,11 +77,11 @@ class Difference:
     """One system against another on the same queries."""
 
     mean: float
-    """Ours minus theirs, averaged over the queries."""
+    """Mean over the queries of our value minus theirs."""
     p_value: float
-    """Two-sided: how often chance alone makes a difference as large, (0, 1]."""
+    """Two-sided: the probability of a difference as large by chance alone, (0, 1]."""
     better: int
-    """Queries on which ours scores higher."""
+    """Queries on which our value is higher."""
     worse: int
     queries: int
 
@@ -89,7 +89,7 @@ class Difference:
 def paired_randomisation(
     ours: Mapping[str, float], theirs: Mapping[str, float], *, flips: int = FLIPS, seed: int = 0
 ) -> Difference:
-    """Fisher's paired randomisation test: if the systems are equal, each query's difference may as well be negated.
+    """Fisher's paired randomisation test: if the systems are equal, each query's difference has a random sign.
 
     p = (1 + number of random sign vectors whose |mean| >= the observed |mean|) / (1 + flips)
 
@@ -123,7 +123,7 @@ def paired_randomisation(
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """P values corrected for having made several comparisons; the same keys.
+    """P values corrected for multiple comparisons, by the same keys.
 
     The i-th smallest of m (from 0) becomes (m - i) * p, at most 1 and never below a smaller one's.
 

@@ -1,6 +1,6 @@
-"""What can be compared: umi under some configuration, and whatever else turns a query into ids.
+"""The systems that can be compared: umi under a configuration, and any other retriever.
 
-A system is given as a `UmiConfig`, or as a function that is called once a dataset with (dataset, embedder) or
+A system is a `UmiConfig`, a `UmiSystem`, or a function that is called once per dataset with (dataset, embedder) or
 (dataset) and returns one of
 
     - a function (query, k) -> ids, best first, where query is an `evaluation.Query`;
@@ -25,21 +25,21 @@ from umi_common.evaluation.stores import Stores
 from umi_common.types import SearchResult
 
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
-"""Where a LangChain document's metadata may hold its id, in the order asked."""
+"""Metadata keys that may hold the id of a LangChain document, the first one present counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a system returned for one query."""
+    """The result of a system for one query."""
 
     ids: tuple[str, ...]
     """Best first."""
     llm_calls: int | None = None
-    """None: the system does not say."""
+    """None: not known."""
     arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     """Rank from 1 in each arm by id; None: scored by the arm, but not in its list."""
     degraded: tuple[str, ...] = ()
-    """Parts that failed on the way."""
+    """Parts that failed."""
 
 
 Search = Callable[[Query, int], Answer]
@@ -48,7 +48,7 @@ Search = Callable[[Query, int], Answer]
 
 @dataclass(frozen=True, slots=True)
 class UmiSystem:
-    """umi with more than a configuration: an LLM, one arm alone, or blind to the question's time."""
+    """umi with a configuration and an LLM, a reranker or one arm alone."""
 
     config: UmiConfig = field(default_factory=UmiConfig)
     rewriter: Any = None
@@ -59,21 +59,21 @@ class UmiSystem:
 
 
 def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
-    """One arm of umi by itself: its own order, nothing fused, shaped or collapsed."""
+    """One arm of umi alone: without fusion, neighbours, time and removal of duplicates."""
     off = {"enabled": False}
     config = UmiConfig().replaced(neighbours=off, duplicates=off, when=off, fusion={"adaptive": False})
     return UmiSystem(config, strategy={"lexical": "text", "dense": "vector"}[name])
 
 
 System = UmiConfig | UmiSystem | Callable[..., Any]
-"""The function takes (dataset) or (dataset, embedder) and is called once a dataset."""
+"""The function takes (dataset) or (dataset, embedder) and is called once per dataset."""
 
 
 def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
-    """The system over one dataset, ready to be asked.
+    """The system over one dataset, as a search function.
 
     Raises:
-        ConfigError: If it is nothing that can be compared.
+        ConfigError: If it is no system.
     """
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
@@ -87,7 +87,7 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 
 
 def as_search(name: str, built: Any) -> Search:
-    """What a factory returned, as a search; see the module for what it may be."""
+    """The result of a system's function as a search function; the module lists the possible results."""
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
         return lambda query, k: _from_result(_ask(built, query, k, "hybrid"), None)
     if hasattr(built, "invoke"):
@@ -103,7 +103,7 @@ def as_search(name: str, built: Any) -> Search:
 
 
 class CountingRewriter:
-    """An LLM that counts how often it was asked."""
+    """A `Rewriter` that counts its calls."""
 
     def __init__(self, inner: Any) -> None:
         from umi_common.query.rewriting.rewrite import as_rewriter

@@ -1,6 +1,6 @@
-"""Search for the configuration that suits your material, and judge it on conversations it has not seen.
+"""Search for the best configuration for a collection, and measure it on held-out groups.
 
-Stores are built once; a trial only changes the configuration. Everything that needs no reindex can be tuned: BM25's
+Stores are built once; a trial only changes the configuration. Every setting that needs no reindex can be tuned: BM25's
 k1 and b, fusion weights, neighbour shares, decay, routing.
 """
 
@@ -27,7 +27,7 @@ TRIALS = 30
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A span to draw from, uniformly; only for random search."""
+    """A range from which random search draws uniformly."""
 
     low: float
     high: float
@@ -54,28 +54,28 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What a search found."""
+    """The result of `tune`."""
 
     best: UmiConfig
     settings: Mapping[str, Any]
-    """What was chosen, by "stage.field"."""
+    """The chosen settings, by "stage.field"."""
     metric: str
     history: tuple[Trial, ...]
-    """In the order tried; the first is the configuration it started from."""
+    """In order; the first is the base configuration."""
     test_score: float
-    """Of the best, on the held-out part."""
+    """Score of the best on the held-out part."""
     baseline_test_score: float
-    """Of the configuration it started from, likewise; if this is higher, keep that one."""
+    """Score of the base configuration on the held-out part; if it is higher, keep that configuration."""
     stopped_early: bool = False
     space: Space = field(default_factory=dict, repr=False)
 
     def save(self, path: str | Path) -> None:
-        """A TOML file that `UmiConfig.load` reads: every setting of the best that is not a default."""
+        """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default."""
         note = f"{self.metric} on held-out data: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
         write_toml(self.best, Path(path), note)
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The surface: score over two settings as a map, or over each setting by itself, as a matplotlib Figure."""
+        """The scores as a matplotlib Figure: a heat map where two settings varied, else one plot per setting."""
         from umi_common.evaluation.plots import plot_tuning
 
         return plot_tuning(self, path)
@@ -96,16 +96,16 @@ def tune(
     seed: int = 0,
     show_progress: bool = True,
 ) -> Tuning:
-    """Try configurations on the training groups, keep the best, score it on the others.
+    """Try configurations on the training groups, and score the best one on the held-out groups.
 
     Args:
-        datasets: One or more sets; each counts the same, however many queries it has.
+        datasets: One or more sets; every set has the same weight, whatever its number of queries.
         space: Choices by "stage.field".
         metric: What to maximise; see `metrics`.
         method: "grid": every combination in order, at most `trials`; "random": `trials` draws.
-        trials: None: the whole grid, or 30 draws. The base configuration is tried first and not counted.
+        trials: Most trials; None: the whole grid, or 30 draws. The base configuration is tried first and not counted.
         test_share: Share of each set's groups held out; of its queries where it has one group.
-        patience: Stop after so many trials in a row without a better score; None: never.
+        patience: Stop after this many trials in a row without a better score; None: never.
         base: Settings outside the space, and the baseline; None: the defaults.
         rewriter: An LLM for deep search; None: none.
         embedder: As in `compare`.
@@ -215,7 +215,7 @@ def changed(config: UmiConfig, settings: Mapping[str, Any]) -> UmiConfig:
 
 
 def write_toml(config: UmiConfig, path: Path, note: str) -> None:
-    """Every field that differs from its default, a table a stage, under a comment.
+    """Write every field that differs from its default, one table per stage, under a comment.
 
     Raises:
         ConfigError: If a field was set to None and its default is not: TOML has no null.
@@ -232,7 +232,7 @@ def write_toml(config: UmiConfig, path: Path, note: str) -> None:
 
 def _toml(stage: str, field: str, value: Any) -> str:
     if value is None:
-        raise ConfigError(f"{stage}.{field} is None, which a TOML file cannot say; set it in code")
+        raise ConfigError(f"{stage}.{field} is None, which TOML cannot express; set it in code")
     if isinstance(value, (frozenset, set)):
         value = sorted(value)
     if isinstance(value, (list, tuple)):
@@ -244,14 +244,14 @@ def _toml(stage: str, field: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Datasets to learn from, and others to be judged on."""
+    """Datasets for tuning, and held-out ones for the final score."""
 
     train: tuple[Dataset, ...]
     test: tuple[Dataset, ...]
 
 
 def split_by_group(datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0) -> Split:
-    """Each set's groups dealt to train and test; a set of one group has its queries dealt instead.
+    """Split each set's groups into train and test; the queries instead where a set has one group.
 
     Args:
         datasets: Any number of sets.

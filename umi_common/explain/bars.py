@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from umi_common.explain.reasons import MEASURES, Step, arm_word, best_signals
-from umi_common.explain.texts import plain
+from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
@@ -37,25 +37,26 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
         rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
         via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
         said = f"{arm_word(arm)} {rank} ({MEASURES.get(arm, 'score')} {signal.score:.2f}{via})"
-        lines.append(f"<div class='umi-arm'>{bar(share, ARM_COLOURS.get(arm, OTHER_COLOUR))} {plain(said)}</div>")
+        lines.append(f"<div class='umi-arm'>{bar(share, ARM_COLOURS.get(arm, OTHER_COLOUR))} {escaped(said)}</div>")
     return "".join(lines)
 
 
 def rank_path(steps: list[Step]) -> str:
     """The ranks of a hit in one line: `words #3 → meaning – → fused #2 → final #1`."""
-    return " → ".join(f"{plain(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
+    return " → ".join(f"{escaped(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
 
 
 def losses(result: SearchResult) -> str:
     """The failed parts of the search; empty where nothing failed."""
-    return "".join(
-        f"<p class='umi-lost'>Without <b>{plain(loss.part)}</b>: {plain(loss.reason)}; {plain(loss.consequence)}</p>"
-        for loss in result.degraded
-    )
+    lines = []
+    for loss in result.degraded:
+        part, reason, consequence = map(escaped, (loss.part, loss.reason, loss.consequence))
+        lines.append(f"<p class='umi-lost'>Without <b>{part}</b>: {reason}; {consequence}</p>")
+    return "".join(lines)
 
 
-def left_out(suppressed: Suppressed) -> str:
+def left_out_item(suppressed: Suppressed) -> str:
     """One chunk that was left out, and why."""
-    by = f", in its place {plain(suppressed.by)}" if suppressed.by is not None else ""
+    by = f", in its place {escaped(suppressed.by)}" if suppressed.by is not None else ""
     score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
-    return f"<li><b>{plain(suppressed.id)}</b>{score}: {plain(suppressed.reason)}{by}</li>"
+    return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(suppressed.reason)}{by}</li>"

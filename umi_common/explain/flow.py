@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from umi_common.explain.reasons import Step, steps
-from umi_common.explain.texts import plain, snippet
+from umi_common.explain.texts import escaped, snippet
 from umi_common.types import Hit, SearchResult
 
 HITS_SHOWN = 20
@@ -49,9 +49,9 @@ def flow_table(result: SearchResult) -> str:
     ways = steps(result)
     if not ways:
         return ""
-    heads = "".join(f"<th scope='col'>{plain(step.name)}</th>" for step in ways[0])
+    heads = "".join(f"<th scope='col'>{escaped(step.name)}</th>" for step in ways[0])
     rows = "".join(
-        f"<tr><th scope='row'>{plain(hit.chunk.id)}</th>"
+        f"<tr><th scope='row'>{escaped(hit.chunk.id)}</th>"
         + "".join(f"<td>{'–' if step.rank is None else step.rank}</td>" for step in way)
         + "</tr>"
         for hit, way in zip(result, ways, strict=True)
@@ -76,7 +76,7 @@ def _at(column: int, row: int) -> tuple[int, int]:
 
 
 def _head(name: str, column: int) -> str:
-    return f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{plain(name)}</text>"
+    return f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{escaped(name)}</text>"
 
 
 def _rule(shown: int, deepest: int, width: int) -> str:
@@ -98,7 +98,7 @@ def _line(hit: Hit, way: Sequence[Step], rows: Sequence[int]) -> str:
         for (x, y), step in zip(points, way, strict=True)
     )
     x, y = points[-1]
-    name = plain(snippet(hit.chunk.id, ID_CHARACTERS))
+    name = escaped(snippet(hit.chunk.id, ID_CHARACTERS))
     return (
         f"<g class='hit{' first' if hit.rank == 1 else ''}' data-rank='{hit.rank}'><path d='{path}'/>{dots}"
         f"<text class='name' x='{x + 18}' y='{y + 4}'>{name}</text></g>"

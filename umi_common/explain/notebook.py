@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from umi_common.errors import MissingExtra
-from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out, losses, rank_path
+from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, rank_path
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, steps
-from umi_common.explain.texts import place, plain
+from umi_common.explain.texts import escaped, place
 from umi_common.types import Hit, SearchResult
 
 STYLE = """
@@ -42,22 +42,22 @@ def to_html(result: SearchResult) -> str:
         "<tr><th scope='col'>#</th><th scope='col'>score</th><th scope='col'>arms</th><th scope='col'>chunk</th></tr>"
     )
     table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else "<p>No hits.</p>"
-    also = "".join(f"<div class='umi-why'>also searched: {plain(text)}</div>" for text in result.query_variations)
-    stages = " · ".join(f"{plain(stage.name)} {stage.milliseconds:.1f} ms" for stage in result.trace)
+    also = "".join(f"<div class='umi-why'>also searched: {escaped(text)}</div>" for text in result.query_variations)
+    stages = " · ".join(f"{escaped(stage.name)} {stage.milliseconds:.1f} ms" for stage in result.trace)
     return (
-        f"<div class='umi'><style>{STYLE}</style><b dir='auto'>{plain(result.query)}</b>{also}{losses(result)}{table}"
-        f"{_left_out(result)}<div class='umi-why'>{plain(result.mode)}, {result.trace.milliseconds:.1f} ms: {stages}"
+        f"<div class='umi'><style>{STYLE}</style><b dir='auto'>{escaped(result.query)}</b>{also}{losses(result)}{table}"
+        f"{_left_out(result)}<div class='umi-why'>{escaped(result.mode)}, {result.trace.milliseconds:.1f} ms: {stages}"
         "</div></div>"
     )
 
 
 def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
-    where = " · ".join(f"<bdi>{plain(fact)}</bdi>" for fact in place(hit.chunk))
+    where = " · ".join(f"<bdi>{escaped(fact)}</bdi>" for fact in place(hit.chunk))
     share = hit.score / top if top > 0 else 0.0
     return (
         f"<tr><td>{hit.rank}</td><td>{hit.score:.3f}<br>{bar(share, BAR_COLOUR)}</td>"
         f"<td>{arm_bars(hit, largest)}</td>"
-        f"<td><b>{plain(hit.chunk.id)}</b> <span class='umi-why'>{where}</span>"
+        f"<td><b>{escaped(hit.chunk.id)}</b> <span class='umi-why'>{where}</span>"
         f"<p dir='auto'>{marked(excerpt(hit.chunk.text, words), words)}</p>"
         f"<div class='umi-why'>{rank_path(path)}</div></td></tr>"
     )
@@ -66,7 +66,7 @@ def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], w
 def _left_out(result: SearchResult) -> str:
     if not result.suppressed:
         return ""
-    items = "".join(map(left_out, result.suppressed))
+    items = "".join(map(left_out_item, result.suppressed))
     return f"<details><summary>left out: {len(result.suppressed)}</summary><ul>{items}</ul></details>"
 
 

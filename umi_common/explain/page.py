@@ -18,7 +18,7 @@ from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import MEASURES, Step, arm_word, decided, steps
-from umi_common.explain.texts import place, plain
+from umi_common.explain.texts import escaped, place
 from umi_common.types import Hit, SearchResult, Signal
 
 EXCERPT_CHARACTERS = 600
@@ -44,7 +44,7 @@ def to_page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         "<meta name='color-scheme' content='light dark'>"
-        f"<title>umi: {plain(result.query)}</title><style>{style}</style></head>"
+        f"<title>umi: {escaped(result.query)}</title><style>{style}</style></head>"
         f"<body>{_body(result, context)}<script data-umi>{script}</script></body></html>\n"
     )
     if path is not None:
@@ -54,11 +54,11 @@ def to_page(
 
 def _body(result: SearchResult, context: AssembledContext | None) -> str:
     words = QueryWords.of(result)
-    facts = [f"{len(result)} hits", plain(result.mode), f"{result.trace.milliseconds:.1f} ms"]
+    facts = [f"{len(result)} hits", escaped(result.mode), f"{result.trace.milliseconds:.1f} ms"]
     facts.append("deep search" if result.deep_search_used else "no deep search")
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
-        f"<header><p class='brand'>umi: why these hits</p><h1 dir='auto'>{plain(result.query)}</h1>"
+        f"<header><p class='brand'>umi: why these hits</p><h1 dir='auto'>{escaped(result.query)}</h1>"
         f"<p class='facts'>{' · '.join(facts)}</p>{bars.losses(result)}</header><main>"
         f"{_hits_section(result, words)}{_flow_section(result)}{_searched_section(result)}{_times_section(result)}"
         f"{_packed_section(context, words)}{_left_out_section(result)}</main>"
@@ -89,11 +89,11 @@ def _hits_section(result: SearchResult, words: QueryWords) -> str:
 def _hit(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
     chunk = hit.chunk
     share = hit.score / top if top > 0 else 0.0
-    where = " · ".join(f"<bdi>{plain(fact)}</bdi>" for fact in place(chunk))
+    where = " · ".join(f"<bdi>{escaped(fact)}</bdi>" for fact in place(chunk))
     return (
         f"<li id='hit-{hit.rank}' data-rank='{hit.rank}'><article aria-labelledby='name-{hit.rank}'>"
         f"<h3 id='name-{hit.rank}'><a href='#hit-{hit.rank}'><span class='rank'>{hit.rank}</span> "
-        f"<bdi>{plain(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
+        f"<bdi>{escaped(chunk.id)}</bdi></a></h3><p class='why'>{where}</p>"
         f"<div class='bars'><div class='umi-arm'>{bars.bar(share, 'var(--ink)')} score {hit.score:.3f}</div>"
         f"{bars.arm_bars(hit, largest)}</div>{_text(chunk.text, words)}"
         f"<p class='why'>{bars.rank_path(path)}</p>{_numbers(hit)}</article></li>"
@@ -113,12 +113,12 @@ def _text(text: str, words: QueryWords) -> str:
 def _numbers(hit: Hit) -> str:
     """Metadata, each arm's score and rank for each variation, and the score after each stage."""
     metadata = "".join(
-        f"<tr><th scope='row'>{plain(key)}</th><td>{plain(str(value))}</td></tr>"
+        f"<tr><th scope='row'>{escaped(key)}</th><td>{escaped(str(value))}</td></tr>"
         for key, value in hit.chunk.metadata.items()
     )
     signals = "".join(_signal(signal) for signal in hit.signals)
     stages = "".join(
-        f"<tr><th scope='row'>after {plain(name)}</th><td>{score:.4f}</td></tr>" for name, score in hit.stages.items()
+        f"<tr><th scope='row'>after {escaped(name)}</th><td>{score:.4f}</td></tr>" for name, score in hit.stages.items()
     )
     if not metadata + signals + stages:
         return ""
@@ -131,7 +131,7 @@ def _signal(signal: Signal) -> str:
     rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
     measure = MEASURES.get(signal.arm, "score")
     return (
-        f"<tr><th scope='row'>{plain(arm_word(signal.arm))}, {asked}</th>"
+        f"<tr><th scope='row'>{escaped(arm_word(signal.arm))}, {asked}</th>"
         f"<td>{measure} {signal.score:.4f}, {rank}</td></tr>"
     )
 
@@ -181,7 +181,7 @@ def _searched(text: str, at: int, found: list[set[int]], result: SearchResult) -
     others: set[int] = set().union(*found[:at], *found[at + 1 :])
     kind = "the query" if at == 0 else f"variation {at}"
     return (
-        f"<tr><th scope='row'><span class='why'>{kind}</span><br><bdi>{plain(text)}</bdi></th>"
+        f"<tr><th scope='row'><span class='why'>{kind}</span><br><bdi>{escaped(text)}</bdi></th>"
         f"<td>{_links(sorted(found[at]))}</td><td>{_links(sorted(found[at] - others))}</td></tr>"
     )
 
@@ -194,9 +194,9 @@ def _times_section(result: SearchResult) -> str:
     """The time of each stage and what it decided."""
     longest = max((stage.milliseconds for stage in result.trace), default=0.0)
     rows = "".join(
-        f"<tr><th scope='row'>{plain(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
+        f"<tr><th scope='row'>{escaped(stage.name)}</th><td class='time'>{stage.milliseconds:.2f} ms "
         f"{bars.bar(stage.milliseconds / longest if longest else 0.0, TIME_COLOUR)}</td>"
-        f"<td>{plain(decided(stage))}</td></tr>"
+        f"<td>{escaped(decided(stage))}</td></tr>"
         for stage in result.trace
     )
     heads = "".join(f"<th scope='col'>{head}</th>" for head in ("stage", "time", "what it decided"))
@@ -216,7 +216,7 @@ def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
         return ""
     stats = context.stats
     items = "".join(_part(part, stats.budget, words) for part in context)
-    dropped = "".join(f"<li><b>{plain(gone.id)}</b>: {plain(gone.reason)}</li>" for gone in stats.dropped)
+    dropped = "".join(f"<li><b>{escaped(gone.id)}</b>: {escaped(gone.reason)}</li>" for gone in stats.dropped)
     rest = f"<details><summary>Not in it: {len(stats.dropped)}</summary><ul>{dropped}</ul></details>" if dropped else ""
     about = "about " if stats.approximate else ""
     return (
@@ -227,11 +227,11 @@ def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
 
 
 def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
-    name = plain(part.source if part.source is not None else part.ids[0])
+    name = escaped(part.source if part.source is not None else part.ids[0])
     cut = ", cut short" if part.trimmed else ""
     return (
         f"<li><div class='umi-arm'>{bars.bar(part.tokens / budget, TIME_COLOUR)} {part.tokens} tokens{cut}</div>"
-        f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{plain(part.reason)}</span>"
+        f"<b>[{part.number}] <bdi>{name}</bdi></b> <span class='why'>{escaped(part.reason)}</span>"
         f"{_text(part.text, words)}</li>"
     )
 
@@ -240,5 +240,5 @@ def _left_out_section(result: SearchResult) -> str:
     """Chunks that were left out, and why."""
     if not result.suppressed:
         return ""
-    items = "".join(map(bars.left_out, result.suppressed))
+    items = "".join(map(bars.left_out_item, result.suppressed))
     return f"<section aria-labelledby='out-head'><h2 id='out-head'>Left out, and why</h2><ul>{items}</ul></section>"

@@ -18,7 +18,7 @@ def visible(text: str) -> str:
     return _ACTING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """The text as escaped HTML, control characters written out."""
     return escape(visible(text))
 

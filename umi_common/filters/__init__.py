@@ -1,11 +1,11 @@
-"""The one filter language: parse any spelling, evaluate, compile to SQL and to Chroma.
+"""Metadata filters: parse any spelling into one tree, evaluate it, compile it to SQL and to Chroma.
 
     parse_filter({"user": "ann", "year": {"$gte": 2023}})      the dict of Chroma and LangChain
     parse_filter(MetadataFilters(filters=[...]))               LlamaIndex's
     matches(tree, metadata)     one chunk, in Python: the reference
     to_sql(tree)                SQLite over JSON text: the same answer
     to_chroma(tree)             at least the same rows
-    scope(user="ann").narrow(where)     what a tenant may see, whatever `where` says
+    scope(user="ann").narrow(where)     `where`, limited to the chunks of one user
 
 What a filter means (docs/filters.md has the table in full):
 
@@ -14,6 +14,13 @@ What a filter means (docs/filters.md has the table in full):
     order                numbers with numbers, strings with strings by code point; across kinds never true
     lists                equal item by item in order; an item is found by $contains only; no order
     $ne $nin $not_contains $not     exact complements, so they hold on missing keys too
+
+    tree       the typed tree of a filter
+    parse      any spelling to the tree
+    evaluate   the tree on one chunk's metadata, in Python
+    sql        the tree as a SQLite condition
+    chroma     the tree as a Chroma where-clause
+    scope      the chunks that a caller may see
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A filter as a Chroma where-clause that lets through at least what passes; the store re-checks every candidate.
+"""A filter as a Chroma where-clause that every passing row passes; the caller checks the rows again.
 
-Measured on chromadb 1.5.9: `$gt` and its like take numbers only; `$ne` and `$nin` match rows without the key, as ours
-do; a fraction asked of a row that holds an integer is first cut to an integer (2 == 2.5), and above 2**53 integers and
-floats blur; there is no `$not` and no `$exists`; one list of values has one type; it fails at 1,000 comparisons.
+Measured on chromadb 1.5.9: `$gt`, `$gte`, `$lt`, `$lte` take numbers only. `$ne` and `$nin` match rows without the key,
+as here. Compared with a stored integer, a fraction is first cut to an integer (2 == 2.5); above 2**53 integers and
+floats are mixed up. There is no `$not` and no `$exists`; a list of values has one type; 1,000 comparisons fail.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class ChromaWhere:
 
     where: dict[str, Any]
     exact: bool
-    """Whether it lets through exactly what passes; else more."""
+    """Whether only passing rows pass it."""
 
 
 def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] | None:
-    """What Chroma is given of a chunk's metadata: scalars under their own key; None where nothing is left.
+    """The part of a chunk's metadata that Chroma can hold: scalars under usable keys; None where nothing is left.
 
-    Lists, None and keys that Chroma reserves are left out: the ledger holds them, and `to_chroma` knows. (Lists of one
-    type exist in late Chroma versions only, and `["a", 1]` in none.)
+    Lists, None and keys that Chroma reserves are left out; `to_chroma` makes no clause about them. (Only late Chroma
+    versions have lists, and only of one type.)
     """
     kept = {
         key: value
@@ -47,7 +47,7 @@ def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] |
 
 
 def to_chroma(where: Filter) -> ChromaWhere | None:
-    """A clause over `chroma_metadata` that every passing row passes; None where Chroma cannot narrow at all."""
+    """A clause over `chroma_metadata` that every passing row passes; None where Chroma cannot express any part."""
     leaves = list(comparisons(where))
     if len(leaves) > COMPARISONS_MAX:
         return None
@@ -63,7 +63,7 @@ _EVERYTHING: _Clause = (None, False)
 
 
 def _clause(where: Filter, wanted: bool) -> _Clause:
-    """The clause for `where`, or for its complement; negation goes down to the leaves, where alone Chroma has it."""
+    """The clause for `where`, or for its complement. Chroma negates only comparisons, so `Not` is pushed to them."""
     if isinstance(where, Not):
         return _clause(where.part, not wanted)
     if isinstance(where, Comparison):
@@ -81,7 +81,7 @@ def _join(word: str, clauses: list[_Clause]) -> _Clause:
 
 
 def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
-    """Clauses any of which must hold; for the complement, all of which."""
+    """Clauses of which one must hold; for the complement, all."""
     key, operator, value = comparison.key, comparison.operator, comparison.value
     if not _usable(key) or operator == "$contains":
         yield _EVERYTHING
@@ -121,14 +121,14 @@ def _ordered(key: str, operator: Operator, bound: MetadataValue) -> _Clause:
 
 
 def _number(value: Scalar) -> Scalar:
-    """Whole floats as integers, which Chroma compares rightly with both."""
+    """A whole float as an integer, which Chroma compares correctly with integers and floats."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_WHOLE_MAX:
         return int(value)
     return value
 
 
 def _sure(value: Scalar) -> bool:
-    """Whether Chroma compares this value as we do."""
+    """Whether Chroma compares this value as `matches` does."""
     if isinstance(value, int):
         return abs(value) <= _EXACT_WHOLE_MAX
     return not isinstance(value, float)

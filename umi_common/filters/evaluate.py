@@ -1,4 +1,4 @@
-"""The reference: what a filter says of one chunk's metadata. SQL, columns and Chroma are tested against this."""
+"""Evaluate a filter on one chunk's metadata: the reference against which SQL, columns and Chroma are tested."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def holds(comparison: Comparison, value: MetadataValue) -> bool:
 
 
 def _same_kind(value: MetadataValue, bound: MetadataValue) -> bool:
-    """Only numbers have an order with numbers, and only strings with strings; booleans are no numbers."""
+    """Whether two values can be ordered: numbers with numbers, strings with strings; booleans are no numbers."""
     if isinstance(bound, str):
         return isinstance(value, str)
     return isinstance(value, (int, float)) and not isinstance(value, bool)

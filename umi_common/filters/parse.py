@@ -1,6 +1,6 @@
-"""Any spelling of a filter to the one tree: the dict of Chroma and LangChain, LlamaIndex's MetadataFilters, the tree.
+"""Parse a filter in any spelling: the dict of Chroma and LangChain, LlamaIndex's MetadataFilters, or a tree.
 
-Spellings may be mixed. LlamaIndex objects are known by their attributes; nothing of it is imported.
+Spellings may be mixed. LlamaIndex objects are recognised by their attributes; LlamaIndex is not imported.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def parse_filter(where: object) -> Filter | None:
     """
     if where is None or isinstance(where, Filter):
         return where
-    return _Reading().read(where, depth=1)
+    return _Parser().read(where, depth=1)
 
 
-class _Reading:
-    """One parse, counting as it goes: shared or cyclic parts must not grow into an endless tree."""
+class _Parser:
+    """One parse. Counts conditions and values, so that shared or cyclic parts do not make an endless tree."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -102,7 +102,7 @@ class _Reading:
 
     def _count_values(self, asked: object) -> None:
         if not isinstance(asked, (list, tuple, set, frozenset)) or len(asked) > VALUES_MAX:
-            return  # one list that is too long is named with its key by the comparison
+            return  # `Comparison` reports one list that is too long, with its key
         self._values += len(asked)
         if self._values > VALUES_MAX:
             raise FilterError(
@@ -140,7 +140,7 @@ class _Reading:
         return combine([self.read(part, depth + 1) for part in asked])
 
     def _key(self, key: str, asked: object, depth: int) -> Filter:
-        """What one key of a dict asks: a value, or operators that must all hold."""
+        """The conditions on one key of a dict: equality with a value, or operators that must all hold."""
         if isinstance(asked, (list, tuple)):
             raise FilterError(
                 f'filter on {shown(key)}: a bare list can mean two things; write {{"$in": [...]}} for any of these '
@@ -183,7 +183,7 @@ class _Reading:
                 return self._several("MetadataFilters(and)", filters, depth, all_of)
             case "or":
                 return self._several("MetadataFilters(or)", filters, depth, any_of)
-            case "not":  # none of them, as LlamaIndex's own stores read it
+            case "not":  # none of the filters holds, as in LlamaIndex's own stores
                 return Not(self._several("MetadataFilters(not)", filters, depth, any_of))
         raise FilterError(f"MetadataFilters condition {shown(condition)}; expected and, or, not")
 
@@ -207,7 +207,7 @@ class _Reading:
 
 
 def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> FilterError:
-    """An unknown operator: the hint written for it, or the nearest known spelling, or all of them."""
+    """The error for an unknown operator, with a hint for it, the nearest known spelling, or all known ones."""
     where = "filter" if key is None else f"filter on {shown(key)}"
     if not isinstance(name, str):
         return FilterError(

@@ -1,4 +1,4 @@
-"""Whose memory a call may see: a condition set once, at the border, that no later argument can widen."""
+"""The chunks that a caller may see: a condition set once that no later argument can widen."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Scope:
     """Everything, one user, or one session of one user. Made by `scope` or `EVERYTHING`."""
 
     where: Filter | None
-    """What a chunk must pass to be seen; None: no limit."""
+    """The filter that a chunk must pass to be visible; None: no limit."""
 
     def narrow(self, where: object = None) -> Filter | None:
-        """What passes this scope and `where` (any spelling of a filter): never more than the scope alone.
+        """The filter for chunks that pass this scope and `where` (any spelling of a filter).
 
         Raises:
             FilterError: As `parse_filter`.
@@ -30,7 +30,7 @@ class Scope:
 
 
 EVERYTHING: Final = Scope(None)
-"""All users. Has to be asked for by name; a `user` that happens to be None does not give it."""
+"""All users. It has to be named; `scope(user=None)` is an error instead."""
 
 
 def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:

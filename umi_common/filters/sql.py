@@ -67,9 +67,9 @@ def _not(part: _Sql) -> _Sql:
 
 
 def _joined(word: str, parts: Sequence[_Sql]) -> _Sql:
-    """`((a AND b) AND c)`, the two flattest parts joined first and the taller part to the left.
+    """`((a AND b) AND c)`: the two parts of least height are joined first, the higher one to the left.
 
-    SQLite refuses expressions deeper than 1,000, and more than 100 things open at once in its parser.
+    SQLite refuses expressions deeper than 1,000 levels, and its parser stack holds 100 entries.
     """
     heap = [(part.height, place, part) for place, part in enumerate(parts)]
     heapq.heapify(heap)
@@ -121,7 +121,7 @@ def _one_of(values: Sequence[MetadataValue], key: str, document: str) -> _Sql:
 
 
 def _some(document: str, key: str, test: str, *bound: str) -> _Sql:
-    """The key is there and its value `e` passes the test."""
+    """A condition: the key is present and its value `e` passes the test."""
     sql = f"EXISTS (SELECT 1 FROM json_each({document}) AS e WHERE e.key = ? AND {test})"
     return _Sql(sql, [_escaped(key), *bound])
 

@@ -1,4 +1,4 @@
-"""The typed tree that every filter becomes: hashable, valid once it exists, negation only through `Not`."""
+"""The typed tree of a filter: hashable, checked when made, negated only by `Not`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from umi_common.errors import FilterError
 from umi_common.types import MetadataValue, Scalar
 
 Operator = Literal["$eq", "$in", "$gt", "$gte", "$lt", "$lte", "$contains"]
-"""What a comparison can ask; `$ne`, `$nin`, `$not_contains` and `$exists` are spellings that use `Not`."""
+"""The operators of a comparison; `$ne`, `$nin`, `$not_contains` and `$exists` are spellings that use `Not`."""
 
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 ORDERINGS: tuple[Operator, ...] = ("$gt", "$gte", "$lt", "$lte")
 
 DEPTH_MAX = 32
-"""Most levels of And, Or and Not; SQLite's parser, with room for 100 open things, sets it."""
+"""Most levels of And, Or and Not; limited by SQLite's parser stack of 100 entries."""
 VALUES_MAX = 100_000
-"""Most values of one `$in`, or items of one list; and of all lists that `parse_filter` reads in one filter. An async
-search reads it on the event loop, where so many take about 50 ms."""
+"""Most values of one `$in`, items of one list, and values of all lists in one parsed filter. An async search parses
+the filter on the event loop, where so many values take about 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One key against one value.
+    """A condition on the value of one key.
 
     Raises:
         FilterError: If the operator cannot take the value; names key, operator and the fix.
@@ -90,17 +90,17 @@ Filter = Comparison | And | Or | Not
 
 
 def all_of(parts: Sequence[Filter]) -> Filter:
-    """`And` of parts; a single part stands for itself."""
+    """`And` of the parts; the part itself where there is only one."""
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 def any_of(parts: Sequence[Filter]) -> Filter:
-    """`Or` of parts; a single part stands for itself."""
+    """`Or` of the parts; the part itself where there is only one."""
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
 def comparisons(where: Filter) -> Iterator[Comparison]:
-    """The leaves, left to right."""
+    """The comparisons of a filter, left to right."""
     if isinstance(where, Comparison):
         yield where
     elif isinstance(where, Not):
@@ -113,7 +113,7 @@ def comparisons(where: Filter) -> Iterator[Comparison]:
 def identity(value: MetadataValue) -> Hashable:
     """A key that is the same for two values exactly when `$eq` holds between them.
 
-    Python's own equality says True == 1, so booleans and lists are marked; 1 == 1.0 stays, as the table wants it.
+    In Python True == 1, so booleans and lists are tagged; 1 == 1.0 holds in filters, too.
     """
     if isinstance(value, bool):
         return ("bool", value)
@@ -140,7 +140,7 @@ def shown(value: object) -> str:
 
 
 def _checked_height(operator: str, parts: object) -> int:
-    """Levels from here down to the comparisons, which have none."""
+    """Levels of And, Or and Not from here down to the comparisons; checks the parts."""
     if not isinstance(parts, tuple) or not parts:
         raise FilterError(f"{operator} needs at least one filter; leave it out, or pass where=None for no filter")
     for part in parts:

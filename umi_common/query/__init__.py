@@ -1,4 +1,9 @@
-"""Understand: should the LLM be asked, what does it propose, which time does the query mean."""
+"""What a query asks for: whether to ask the LLM, its variations of the query, the time the query names.
+
+routing      whether to ask the LLM: by the query's words, or by the evidence found
+rewriting/   the LLM's variations of the query
+time/        the period that the query names
+"""
 
 from __future__ import annotations
 

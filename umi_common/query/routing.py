@@ -1,7 +1,6 @@
-"""When to ask the LLM, judged by the words of the query alone: the heuristic of ADR-009 and ADR-015.
+"""Decide whether to ask the LLM: by the words of the query (ADR-009, ADR-015), or by the evidence of the fast pass.
 
 Words are compared whole, lower-cased, without possessive or contraction: "Who's" is "who", "likely" is not "like".
-The evidence gate looks at what the fast pass found instead.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ABSTRACT_TERMS = frozenset({"similar", "like", "connections", "associated", "lin
 """ADR-015, "Deep Search Heuristics": the four sets, exactly."""
 
 PHRASES = {"relationship": (("related", "to"),), "temporal": (("last", "week"), ("recently",))}
-"""ADR-009, "Deep Search Heuristics": what it has beyond the sets of ADR-015."""
+"""ADR-009, "Deep Search Heuristics": the phrases that the sets of ADR-015 lack."""
 
 WORD_SETS = {
     "question": QUESTION_WORDS,
@@ -36,6 +35,7 @@ EVIDENCE_WEIGHTS = {"thin": 1.0, "uncovered": 1.0, "flat": 0.2, "disagreement": 
 REASON_FROM = {"thin": 0.4, "uncovered": 0.1, "flat": 0.7, "disagreement": 0.9, "pronoun": 1.0}
 """Smallest value of a signal that is named as a reason."""
 TOP = 10
+"""Candidates that "flat" and "disagreement" look at."""
 REASONS = {
     "thin": "no chunk shares enough rare words",
     "flat": "no candidate stands out",
@@ -65,9 +65,9 @@ class Decision:
 
     deep: bool
     reasons: tuple[str, ...] = ()
-    """What spoke for it, strongest first; one short phrase each."""
+    """Why to ask, in the order of `EVIDENCE_WEIGHTS` or of `WORD_SETS`; one short phrase each."""
     signals: Mapping[str, float] = field(default_factory=dict)
-    """Every value that was weighed, whichever way it spoke."""
+    """Every value behind the decision, by name."""
 
 
 def query_words(query: str) -> list[str]:
@@ -81,7 +81,7 @@ def needs_deep_search(query: str) -> bool:
 
 
 def route(query: str) -> Decision:
-    """The ADRs' heuristic, with the words that fired and how often each set did.
+    """The ADRs' heuristic: ask if a trigger word occurs; reasons name the words, signals count them by set.
 
     Fires on most questions in English (92.8 % of LoCoMo's), so it saves few calls; see mode "evidence".
     """
@@ -102,24 +102,24 @@ def _holds(words: list[str], phrase: tuple[str, ...]) -> bool:
 
 
 def weigh_evidence(pool: Pool, query: str, *, config: RoutingConfig | None = None) -> Decision:
-    """Whether the fast pass has found little enough that the LLM is worth asking.
+    """Whether the evidence of the fast pass is weak enough to ask the LLM.
 
     strength = (1 - thin) * (1 - uncovered) * (1 - 0.2 flat) * (1 - 0.1 disagreement) * (1 - 0.3 pronoun)
-    weakness = 1 - strength, with each signal from 0 (speaks against asking) to 1 (speaks for it):
+    weakness = 1 - strength, with each signal from 0 (do not ask) to 1 (ask):
 
     thin: exp(-best BM25 / ln(chunks)). BM25 adds up the information (in nats) of the rare words that a chunk shares
-        with the query; ln(chunks) nats single out one chunk.
-    uncovered: idf-weighted share of the query's terms that the corpus does not know.
-    flat: score of the 10th candidate over that of the first, a score being half BM25 over its bound and half the
-        cosine's rise above the pool's median. A found answer stands out.
+        with the query; ln(chunks) nats identify one chunk.
+    uncovered: idf-weighted share of the query's terms that do not occur in the corpus.
+    flat: score of the 10th candidate divided by that of the first. A score is half BM25 over its bound and half the
+        cosine above the pool's median.
     disagreement: share of the arms' top 10 that they do not have in common.
-    pronoun: 1 where the query leans on a pronoun.
+    pronoun: 1 where a pronoun precedes its noun in the query.
 
-    Without the lexical arm, strength is 1 - flat, and a pronoun's share off it.
+    Without the lexical arm, strength is (1 - flat) * (1 - 0.3 pronoun).
 
     Args:
-        pool: Of the original query alone; its row 0 is read, and the number of chunks in `facts["chunks"]`.
-        query: For its pronouns; nothing else is read from it.
+        pool: Of the original query alone; its row 0 and `facts["chunks"]` are read.
+        query: Read for its pronouns only.
         config: `weakness` is the threshold.
 
     Returns:
@@ -136,12 +136,12 @@ def weigh_evidence(pool: Pool, query: str, *, config: RoutingConfig | None = Non
     weights = EVIDENCE_WEIGHTS if pool.mode != "vector" else {**EVIDENCE_WEIGHTS, "flat": 1.0}
     weakness = 1.0 - math.prod(1.0 - weights[name] * value for name, value in signals.items())
     deep = weakness >= config.weakness
-    spoke = [name for name in EVIDENCE_WEIGHTS if signals.get(name, 0.0) >= REASON_FROM[name]]
-    return Decision(deep, tuple(REASONS[name] for name in spoke) if deep else (), {**signals, "weakness": weakness})
+    reasons = [name for name in EVIDENCE_WEIGHTS if signals.get(name, 0.0) >= REASON_FROM[name]]
+    return Decision(deep, tuple(REASONS[name] for name in reasons) if deep else (), {**signals, "weakness": weakness})
 
 
 def leans_on_pronoun(query: str) -> bool:
-    """Whether a pronoun comes before anything it could stand for: "what did she say", not "did Ann keep her job"."""
+    """Whether a pronoun precedes every noun of the query: "what did she say", not "did Ann keep her job"."""
     for word in query_words(query):
         if word in PRONOUNS:
             return True
@@ -160,7 +160,7 @@ def _flatness(pool: Pool) -> float:
     if pool.mode != "vector" and pool.lexical_bound[0] > 0:
         scores += 0.5 * pool.lexical[0] / pool.lexical_bound[0]
     if pool.mode != "text":
-        # Encoders differ in what two unrelated texts score (0.0 to 0.8): the median stands for it.
+        # The cosine of unrelated texts depends on the encoder (0.0 to 0.8); the median estimates it.
         ground = float(np.median(pool.dense[0]))
         scores += 0.5 * np.clip((pool.dense[0] - ground) / max(1.0 - ground, EPSILON), 0.0, 1.0)
     best = np.sort(scores)[::-1][:TOP]

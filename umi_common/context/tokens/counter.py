@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.context.tokens.encodings import EncodingUnavailable, encoding_folders, encoding_name, load_encoding
-from umi_common.context.tokens.tokenizers import name_of, tokens_by
+from umi_common.context.tokens.tokenizers import counter_name, tokens_by
 from umi_common.errors import ConfigError
 from umi_common.runtime.forks import give_lock
 
@@ -110,7 +110,7 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
         return spec
     if spec is None or isinstance(spec, str):
         return _by_name(DEFAULT_ENCODING if spec is None else spec, timeout_seconds if allow_download else None)
-    return Counter(tokens_by(spec), name_of(spec))
+    return Counter(tokens_by(spec), counter_name(spec))
 
 
 def approximate_tokens(text: str) -> int:

@@ -35,7 +35,7 @@ def tokens_by(spec: Any) -> Callable[[str], int]:
     )
 
 
-def name_of(spec: Any) -> str:
+def counter_name(spec: Any) -> str:
     """A short name for `ContextStats.counter`: the object's own, else that of its type or function."""
     for attribute in ("name", "name_or_path", "__qualname__"):
         name = getattr(spec, attribute, None)

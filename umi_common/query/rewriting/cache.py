@@ -1,4 +1,4 @@
-"""Replies already paid for: least recently used out, optionally kept on disk."""
+"""A cache of the LLM's variations: the least recently used entry is evicted; optionally kept on disk."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "rewrites.jsonl"
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""A larger file is not ours to read."""
+"""A larger file is not read."""
 COMPACT_AT = 4
-"""Rewrite the file when it holds this many times the lines of a full cache."""
+"""The file is rewritten when it holds this many times the lines of a full cache."""
 
 Variations = tuple[str, ...]
 
 
 class RewriteCache:
-    """(model, prompt) to variations.
+    """Variations by model and prompt. Thread-safe.
 
     Args:
-        size: Entries kept, least recently used out; 0 keeps none.
-        directory: Where to keep `rewrites.jsonl`; None: memory alone. A file that cannot be read, or lines that
-            are damaged, are skipped with a warning: a cache may be lost, a search may not. Where the directory is
-            deleted, renamed or replaced meanwhile, memory alone.
-        writable: False: read what is on disk, write nothing.
+        size: Most entries; 0: nothing is cached.
+        directory: Where `rewrites.jsonl` is kept; None: memory only. A file that cannot be read, and damaged lines,
+            are skipped with a warning. If the directory is deleted, renamed or replaced later, memory only.
+        writable: False: the file is read and never written.
 
-    Keys are stored as SHA-256, so the file holds no query that the variations do not give away. Thread-safe.
+    Keys are stored as SHA-256, so the file holds no queries; it does hold their variations.
     """
 
     _lock: threading.Lock
@@ -55,7 +54,7 @@ class RewriteCache:
         return len(self._entries)
 
     def get(self, model: str, prompt: str) -> Variations | None:
-        """The variations kept for this prompt, or None; counts as a use."""
+        """The cached variations of this prompt, or None; counts as a use."""
         key = _key(model, prompt)
         with self._lock:
             if key not in self._entries:
@@ -64,7 +63,7 @@ class RewriteCache:
             return self._entries[key]
 
     def put(self, model: str, prompt: str, variations: Variations) -> None:
-        """Keep variations, in memory and, where there is a directory, on disk."""
+        """Cache variations, in memory and, where there is a directory, on disk."""
         if not self._size:
             return
         key = _key(model, prompt)
@@ -84,7 +83,7 @@ class RewriteCache:
                 self._directory = _inode(path.parent)
             elif _inode(path.parent) != self._directory:
                 raise FileNotFoundError(ENOENT, "its directory was deleted, renamed or replaced")
-            # One write to an append-only descriptor: lines of two processes do not mix.
+            # One write to an append-only descriptor, so lines of two processes do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.write(descriptor, line.encode())

@@ -1,6 +1,6 @@
-"""Any LLM as a `Rewriter`, told apart by what it can do, so that no framework is imported.
+"""Any LLM as a `Rewriter`. It is recognised by its methods, so no framework is imported.
 
-| offers | as in | reply read from |
+| methods | of | reply read from |
 |---|---|---|
 | `complete(prompt)` / `acomplete` | umi's own protocol, LlamaIndex LLMs | str, or `.text` |
 | `invoke(prompt)` / `ainvoke` | LangChain chat models, LLMs, runnables | str, or `.content`: str or a list of blocks |
@@ -20,12 +20,12 @@ from umi_common.protocols import Rewriter
 
 
 class Model:
-    """A `Rewriter` around another object; `acomplete` is None where the object has no async way.
+    """A `Rewriter` around another object; `acomplete` is None where the object has no async method.
 
     Args:
-        name: Part of the cache's key: two models must not share replies.
-        complete: Blocking; None where there is only an async way, which then runs on a loop of its own.
-        acomplete: Not blocking.
+        name: Part of the cache's key, so that two models do not share replies.
+        complete: Blocking; None: `acomplete` runs on an event loop of its own instead.
+        acomplete: Not blocking; None: there is no such method.
     """
 
     def __init__(

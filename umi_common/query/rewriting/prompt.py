@@ -1,4 +1,4 @@
-"""The rewriting prompt: a template with two places, everything else literal."""
+"""The rewriting prompt: a template with the placeholders {query} and {history}; other text is literal."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from collections.abc import Sequence
 
 HISTORY_CHARS_MAX = 8_000
-"""The latest turns that fit; older ones are left out."""
+"""Most characters of the history; older turns are left out."""
 
-_PLACE = re.compile(r"\{(query|history)\}")
+_PLACEHOLDER = re.compile(r"\{(query|history)\}")
 
 
 def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
     """The template with {query} and {history} filled in, in one pass.
 
-    Braces in the query, in the history and elsewhere in the template stay as they are: nothing is formatted twice.
-    A template without {history} gets it as a paragraph before its text, where there is any.
+    Other braces in the template, the query and the history stay as they are. Without {history} in the template, a
+    history that is not empty comes before it as a paragraph.
     """
     turns = _latest(history)
     values = {"query": query, "history": turns}
-    prompt = _PLACE.sub(lambda place: values[place[1]], template)
+    prompt = _PLACEHOLDER.sub(lambda found: values[found[1]], template)
     if turns and "{history}" not in template:
         return f"Conversation so far:\n{turns}\n\n{prompt}"
     return prompt

@@ -17,9 +17,9 @@ from umi_common.config import RewriteConfig
 from umi_common.errors import InputError
 
 REPLY_CHARS_MAX = 65_536
-"""Three variations need a few hundred; a longer reply is not read at all."""
+"""A longer reply is not parsed; three variations need a few hundred characters."""
 STRINGS_MAX = 50
-"""A model that lists more than this has run away."""
+"""A longer list counts as a fault of the model."""
 
 _REFUSAL = re.compile(
     r"(?:(?:i'm|i am|we're|we are)?\s*(?:really |very |so )?sorry\b|i apologi[sz]e\b|unfortunately\b|as an ai\b"
@@ -36,9 +36,9 @@ _JOINERS = "\u200c\u200d"
 """Zero-width, but part of the spelling in several scripts."""
 
 DEPTH_MAX = 8
-"""Deepest nesting that is handed to the JSON parser; a list of strings needs 2."""
+"""Deepest nesting of brackets that is parsed as JSON; a list of strings needs 2."""
 STARTS_MAX = 8
-"""Places in a reply at which a JSON value is looked for."""
+"""Brackets of a reply at which parsing JSON is tried."""
 LINE_CHARS_MAX = 120
 """Longest line that may be a variation where lines carry no bullet or number."""
 
@@ -53,20 +53,20 @@ _STRING_ENDS = frozenset(",]}:")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a reply came to."""
+    """The parsed reply."""
 
     variations: tuple[str, ...]
     fault: str | None = None
-    """Why there are none, in a few words; None where there are some, or where the LLM had nothing to add."""
+    """Why there are no variations; None where there are some, or where the LLM only repeats the query."""
 
 
 def parse_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> tuple[str, ...]:
     """The variations of `query` in an LLM's reply.
 
     Args:
-        text: The reply as it came.
-        query: The original; a variation that says the same is dropped.
-        config: Caps, and the template, whose own examples are not taken for an answer.
+        text: The unchanged reply.
+        query: The original; variations equal to it are dropped (see below).
+        config: Caps, and the template, whose own examples are dropped.
 
     Returns:
         At most `config.variations_max` strings in the reply's order, each 1..`variation_bytes_max` UTF-8 bytes on one
@@ -79,7 +79,7 @@ def parse_reply(text: str, *, query: str, config: RewriteConfig | None = None) -
 
 
 def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) -> Reply:
-    """`parse_reply` with the reason where nothing came of it."""
+    """`parse_reply`, with the reason where there are no variations."""
     if not isinstance(text, str) or not isinstance(query, str):
         raise InputError(f"reply is {type(text).__name__}, query {type(query).__name__}; expected str and str")
     config = RewriteConfig() if config is None else config
@@ -100,7 +100,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     variations = _chosen(strings, query, config)
     if not variations and not any(_gist(string) == _gist(query) for string in strings):
         return Reply((), "no usable string in the reply")
-    return Reply(variations)  # nothing, where the LLM finds the query fine as it is
+    return Reply(variations)  # empty without a fault where the LLM only repeats the query
 
 
 def _chosen(strings: Iterable[str], query: str, config: RewriteConfig) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _printable(char: str) -> str:
 
 
 def _gist(text: str) -> str:
-    """Equal for texts that differ in case, punctuation, spaces and English word endings only."""
+    """A key that is equal for texts that differ only in case, punctuation, spaces and English word endings."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'").replace("'s", "")
     words = re.findall(r"\w+", folded)
     return " ".join(_SUFFIX.sub("", word) for word in words)
@@ -152,7 +152,7 @@ def _is_refused(variation: str) -> bool:
 
 
 def _without_echo(text: str, template: str) -> str:
-    """What follows the prompt, where a model repeats it before (or instead of) its answer."""
+    """The reply after the prompt, where the model repeats the prompt before (or instead of) its answer."""
     before, _, after = template.partition("{query}")
     tail, head = after.rpartition("}")[2].strip(), before.partition("{history}")[0].strip()
     for fixed in (tail, head):
@@ -202,7 +202,7 @@ def _quoted_items(text: str) -> list[str]:
 
 
 def _closing(text: str, opening: int) -> int | None:
-    """Where the quote at `opening` closes: before a comma or bracket, so that an apostrophe inside does not count."""
+    """The index of the quote that closes the one at `opening`; it precedes a comma, a colon, a bracket or the end."""
     quote = text[opening]
     position = text.find(quote, opening + 1)
     while position >= 0:
@@ -214,7 +214,7 @@ def _closing(text: str, opening: int) -> int | None:
 
 
 def _without_thinking(reply: str) -> str:
-    """What follows the last </think>; nothing, where the thinking never ended."""
+    """The text after the last </think>; where it is missing, the text before <think>."""
     _, closed, answer = reply.rpartition("</think>")
     if closed:
         return answer
@@ -267,7 +267,7 @@ def _string_of(item: object) -> list[str]:
 
 
 def _depth(text: str) -> int:
-    """Deepest run of open brackets; those inside strings count too, which only makes it more careful."""
+    """The deepest nesting of brackets; brackets inside strings count, too, so it may be too large."""
     depth = deepest = 0
     for char in text:
         if char in "[{":

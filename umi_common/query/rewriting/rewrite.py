@@ -1,9 +1,9 @@
-"""Ask an LLM for variations of a query, on time, and without it if need be.
+"""Ask an LLM for variations of a query within a time limit.
 
     cache -> breaker -> LLM within its deadline -> parser
 
-Whatever goes wrong on the way costs the variations and nothing else. `variations` and `avariations` are one body,
-a generator that asks for the reply; they differ in who fetches it.
+A failure of any step leaves the search without variations and never raises. `variations` and `avariations` run the same
+generator, which yields the call of the LLM.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ CONSEQUENCE = "searched with the original query alone"
 
 @dataclass(frozen=True, slots=True)
 class Rewrites:
-    """What the LLM proposed."""
+    """The LLM's variations of a query, or why there are none."""
 
     variations: tuple[str, ...] = ()
-    """At most `variations_max`, none saying the same as the query; () where anything failed."""
+    """At most `variations_max`, none equivalent to the query; () where anything failed."""
     degraded: Degradation | None = None
-    """What failed; None where nothing did."""
+    """The failure; None where nothing failed."""
     cached: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For the trace: model, attempts, milliseconds, breaker state; no query text."""
@@ -50,13 +50,13 @@ class Rewriting:
     """A rewriter with its cache, its breaker and its deadline.
 
     Args:
-        rewriter: The LLM, in any form `as_rewriter` takes.
+        rewriter: The LLM, in any form that `as_rewriter` takes.
         config: Template, caps, timeout, breaker.
-        clock: Monotonic seconds; for the breaker and the time left between retries.
-        directory: Where the cache is kept between processes; None: in memory.
-        writable: False: what the directory holds is used, and nothing is written there.
-        previous: Its cache and breaker are taken over where their settings are the same, so that a live change of
-            other settings forgets neither.
+        clock: Monotonic seconds, for the breaker and the time left for retries.
+        directory: Where the cache is kept between processes; None: memory only.
+        writable: False: the cache in the directory is read and never written.
+        previous: Its cache and breaker are reused where their settings are the same, so that changing other settings
+            keeps both.
 
     Thread-safe.
     """
@@ -79,7 +79,7 @@ class Rewriting:
         self._llm = as_rewriter(rewriter)
         self._model = str(getattr(self._llm, "name", type(self._llm).__name__))
         self._clock = clock
-        same = previous if previous is not None and _kept_state(previous.config) == _kept_state(self.config) else None
+        same = previous if previous is not None and _reuse_key(previous.config) == _reuse_key(self.config) else None
         cache = RewriteCache(self.config.cache_size, directory, writable=writable) if same is None else same._cache
         self._cache = cache
         self._limiter = ThreadLimiter() if same is None else same._limiter
@@ -88,19 +88,19 @@ class Rewriting:
         self.breaker = breaker if same is None else same.breaker
 
     def variations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
-        """The LLM's variations of a query, at the latest `timeout_seconds` from now.
+        """The LLM's variations of a query, after at most `timeout_seconds`.
 
         Args:
-            query: The original, which the caller searches in any case.
+            query: The original query.
             history: Earlier turns of the conversation, oldest first.
 
         Returns:
-            Variations, or none and what failed. Never raises for anything the LLM does.
+            Variations, or none and the failure. Never raises for anything the LLM does.
         """
         return drive(self._body(query, history), self._threads)
 
     async def avariations(self, query: str, history: Sequence[str] | None = None) -> Rewrites:
-        """`variations` for an event loop, which it never blocks. Cancelling it cancels the LLM call."""
+        """`variations` without blocking the event loop. Cancelling it cancels the LLM call."""
         return await adrive(self._body(query, history), self._threads)
 
     def _call(self, prompt: str, seconds: float) -> Call:
@@ -130,7 +130,7 @@ class Rewriting:
             rewrites = yield from self._attempts(query, prompt, started)
             settled = True
         finally:
-            if not settled:  # cancelled or closed half-way: no verdict on the LLM
+            if not settled:  # cancelled or closed early: neither a success nor a failure of the LLM
                 self.breaker.abandoned()
         if rewrites.degraded is None:
             self.breaker.succeeded()
@@ -146,7 +146,7 @@ class Rewriting:
             attempt += 1
             (outcome,) = yield (self._call(prompt, deadline - self._clock()),)
             if isinstance(outcome, CallFailure):
-                fault = _named(outcome.error)
+                fault = _failure(outcome.error)
                 continue
             reply = read_reply(outcome, query=query, config=self.config)
             if reply.fault is None:
@@ -170,19 +170,19 @@ class Rewriting:
         }
 
     def _capped(self, variations: tuple[str, ...]) -> tuple[str, ...]:
-        """What was kept under other caps, or read from a file, obeys the present ones."""
+        """Cached variations under the present caps; they may have been cached under others."""
         fitting = (
             text for text in variations if len(text.encode("utf-8", "replace")) <= self.config.variation_bytes_max
         )
         return tuple(fitting)[: self.config.variations_max]
 
 
-def _kept_state(config: RewriteConfig) -> tuple[int, int, float]:
+def _reuse_key(config: RewriteConfig) -> tuple[int, int, float]:
     return config.cache_size, config.breaker_failures, config.breaker_seconds
 
 
-def _named(error: Exception) -> str:
-    """The failure in a few words: a type and, from HTTP clients, a status; a message could hold the prompt."""
+def _failure(error: Exception) -> str:
+    """The failure in a few words: its type and HTTP status. Its message is left out, because it may hold the prompt."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
     if isinstance(error, TooManyCalls):

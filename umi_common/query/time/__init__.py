@@ -1,6 +1,6 @@
 """The time that a query names.
 
-In: a query and the present. Out: a period, and whether the query scopes records by it.
+In: a query and the current time. Out: a period, and whether the query limits records to it.
 
     find         the first period that a query names, and whether it scopes the record
     vocabulary   English time words, and the register of rules

@@ -21,7 +21,7 @@ from umi_common.query.time.vocabulary import (
     WHICH_OFFSET,
     YEAR,
     month_number,
-    part_of,
+    named_part,
     rule,
 )
 
@@ -77,7 +77,7 @@ def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
         found = spans.month(now, int(match["year"]), number)
     else:
         found = spans.latest(now, lambda year: spans.month(now, year, number))
-    return part_of(found, match["part"])
+    return named_part(found, match["part"])
 
 
 @rule(
@@ -88,7 +88,7 @@ def _months(match: re.Match[str], now: datetime) -> CalendarPeriod:
     first, last = month_number(match["month"]), month_number(match["last"])
 
     def span(year: int) -> CalendarPeriod:
-        """The months that begin in `year`; the last may lie in the next."""
+        """The months from `first` of `year` on; the last may be in the next year."""
         return spans.months(spans.day(now, year, first, 1).start or now, count=(last - first) % 12 + 1)
 
     if match["year"]:
@@ -127,7 +127,7 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
 )
 @rule(rf"(?P<part>){YEAR}'s")
 def _year(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return part_of(spans.years(now, int(match["year"])), match["part"])
+    return named_part(spans.years(now, int(match["year"])), match["part"])
 
 
 @rule(r"(?:the|early|mid|late)[\s-]{1,3}(?:19|20)?'?(?P<decade>\d0)'?s")

@@ -1,10 +1,10 @@
-"""The time a query means: "last week", "two Fridays ago", "in March 2023", against an injected now.
+"""Find the time that a query names: "last week", "two Fridays ago", "in March 2023", relative to a given now.
 
     prefilter -> rules (dates.py, relative.py) -> ranges (ranges.py) -> numeric dates -> kind
 
-A phrase that scopes the record ("what did I say yesterday", "messages from March 2023") is explicit: it may filter.
-Every other is fuzzy, because people tell of Friday's events on Saturday: it may only boost. Of several periods the
-first that names its year wins, for it holds whatever `now` is. "Recently" and its like name no period.
+A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit: it
+may filter. Every other phrase is fuzzy, because a record of Saturday may report Friday's events: it may only boost. Of
+several periods the first that names its year is chosen, because it does not depend on `now`. "Recently" names none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Literal
 
 from umi_common.query.time import dates, relative, spans
-from umi_common.query.time.ranges import FoundPeriod, joined, operated
+from umi_common.query.time.ranges import FoundPeriod, joined_periods, operated
 from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS
 from umi_common.types import TimeRange, as_utc
 
@@ -34,17 +34,17 @@ class When:
 
     range: TimeRange
     kind: TimeKind
-    """"explicit": the period scopes the record, so it may filter. "fuzzy": it is part of what is asked; boost only."""
+    """"explicit": the query limits records to the period, so it may filter. "fuzzy": it may only boost."""
     phrase: str
-    """The words, as the query has them."""
+    """The words of the query that name it."""
     span: tuple[int, int]
-    """Their place in the query, [start, end) in characters."""
+    """[start, end) of the phrase in the query, in characters."""
     dated: bool = False
-    """The phrase names its year, so it means the same at any `now`; worth a larger boost than "last week"."""
+    """The phrase names its year, so it does not depend on `now`; it gets a larger boost than "last week"."""
 
 
 SCANNED_CHARS = 1_000
-"""A longer query is a pasted text; only its beginning is read for a time."""
+"""Characters of a query that are searched for a time; a longer query is a pasted text."""
 PIVOT_YEAR = 69
 """A two-digit year below it is of this century, else of the last, as in `strptime`."""
 _WORD = re.compile(r"[a-z]+|\d+")
@@ -78,15 +78,15 @@ _SCOPE_BEFORE = re.compile(
 )
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 SCOPE_CHARS = 80
-"""Characters before a period that are read for what it scopes."""
+"""Characters before a period that are searched for a word such as "messages" or "said"."""
 
 
 def find_time(query: str, now: datetime) -> When | None:
     """The first period that the query names, or None.
 
     Args:
-        query: English. One without time words costs some microseconds, any other a fraction of a millisecond.
-        now: What "yesterday" refers to; aware. Days, weeks (from Monday) and months are those of its time zone.
+        query: English. Takes microseconds without time words, else less than a millisecond.
+        now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
 
     Raises:
         InvalidTimeRange: If `now` has no time zone.
@@ -113,18 +113,18 @@ def find_time(query: str, now: datetime) -> When | None:
 
 
 def _may_name_time(query: str) -> bool:
-    """Cheap and generous: a time word, or a digit."""
+    """Whether the query holds a time word or a digit: a cheap test that misses no period."""
     words = set(_WORD.findall(query.lower()))
     return not words.isdisjoint(_HINTS) or any(word.isdigit() for word in words)
 
 
 def _chosen(query: str, now: datetime) -> FoundPeriod | None:
-    """The period to go by: the first that names its year, else the first."""
+    """The first period that names its year, else the first period."""
     periods = list(_periods(query, now)) or list(_numeric_dates(query, now))
     wholes: list[FoundPeriod] = []
     while periods:
         first, *periods = periods
-        whole = joined(query, first, periods[0] if periods else None)
+        whole = joined_periods(query, first, periods[0] if periods else None)
         if whole is first:
             wholes.append(operated(query, first))
         else:
@@ -168,9 +168,10 @@ def _periods(query: str, now: datetime) -> Iterator[FoundPeriod]:
 
 
 def _kind_of(query: str, start: int, end: int, period: spans.CalendarPeriod) -> TimeKind:
-    """ "explicit" where the period, query[start:end], stands right beside the word for what was said or written then.
+    """ "explicit" where a word for a record or for saying stands right beside the period, query[start:end].
 
-    "What did I say yesterday" is explicit; "what did I say about the party yesterday" is not: the party may be meant.
+    "What did I say yesterday" is explicit. "What did I say about the party yesterday" is fuzzy: the party may have been
+    yesterday.
     """
     if period.vague:
         return "fuzzy"

@@ -1,4 +1,4 @@
-"""Words that make one period of two or turn it: "between A and B", "since A", "two weeks before A"."""
+"""Words that join two periods or change one: "between A and B", "since A", "two weeks before A"."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, compiled, counted
+from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
 
-_BEFORE = compiled(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
-_INSIDE = compiled(r"(?P<word>since|before|after|until|till|by|between|from)\b")
-_JOIN = compiled(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
-_BESIDE = compiled(
+_BEFORE = time_pattern(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
+_INSIDE = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
+_JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
+_BESIDE = time_pattern(
     rf"(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
@@ -21,14 +21,14 @@ _BESIDE = compiled(
 
 @dataclass(frozen=True, slots=True)
 class FoundPeriod:
-    """A period and the words for it: query[start:end]."""
+    """A period and its words in the query: query[start:end]."""
 
     start: int
     end: int
     period: CalendarPeriod
 
 
-def joined(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
+def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
     """ "between A and B", "from A to B": one period from the start of A to the end of B."""
     opening = _operator(query, first)
     if second is None or opening is None or opening[0] not in {"between", "from"}:
@@ -56,7 +56,7 @@ def _in_the_year_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod
 
 
 def operated(query: str, found: FoundPeriod) -> FoundPeriod:
-    """ "since A", "before A", "the week before A": what the word in front makes of a period."""
+    """ "since A", "before A", "the week before A": the period changed by the word in front of it."""
     operator = _operator(query, found)
     if operator is None:
         return found
@@ -79,7 +79,7 @@ def operated(query: str, found: FoundPeriod) -> FoundPeriod:
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
-    """The word that governs a period, in front of it or as its own first word, and where it starts."""
+    """The word that changes a period, in front of it or as its first word, and the index where it starts."""
     inside = _INSIDE.match(query, found.start, found.end)
     if inside is not None:
         return inside["word"].lower(), found.start

@@ -1,4 +1,4 @@
-"""Periods told from the anchor: "yesterday", "last week", "two Fridays ago", "over the past few months"."""
+"""Periods relative to the current time: "yesterday", "last week", "two Fridays ago", "over the past few months"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans of the calendar around an anchor, in the anchor's own time zone. Weeks start on Monday.
+"""Spans of the calendar relative to a time, in its own time zone. Weeks start on Monday.
 
 Every span is half-open, [start, end), between wall-clock midnights: a day has 23 or 25 hours where clocks change.
 """
@@ -20,9 +20,9 @@ class CalendarPeriod:
     start: datetime | None
     end: datetime | None
     yearless: bool = False
-    """The phrase named no year, so one beside it may lend its own ("between May and July 2023")."""
+    """The phrase names no year, so it takes the year of the other period in "between May and July 2023"."""
     vague: bool = False
-    """The edges are a guess ("a few weeks ago")."""
+    """Start and end are estimates ("a few weeks ago")."""
 
 
 def midnight(moment: datetime) -> datetime:
@@ -37,24 +37,24 @@ def days(first: datetime, count: int = 1, *, yearless: bool = False) -> Calendar
 
 
 def day(now: datetime, year: int, month: int, number: int) -> CalendarPeriod:
-    """One date. Raises ValueError where there is none such."""
+    """One date. Raises ValueError where it does not exist."""
     return days(midnight(now).replace(year=year, month=month, day=number))
 
 
 def week(now: datetime, offset: int = 0) -> CalendarPeriod:
-    """Monday to Sunday, `offset` weeks from now's."""
+    """Monday to Sunday, `offset` weeks from the current week."""
     monday = midnight(now) - timedelta(days=now.weekday() - 7 * offset)
     return days(monday, 7)
 
 
 def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
-    """Saturday and Sunday of the week `offset` weeks from now's."""
+    """Saturday and Sunday, `offset` weeks from the current week."""
     start = week(now, offset).start
     return days(known(start) + timedelta(days=5), 2)
 
 
 def months(now: datetime, offset: int = 0, count: int = 1) -> CalendarPeriod:
-    """`count` calendar months, the first `offset` months from now's."""
+    """`count` calendar months, the first `offset` months from the current month."""
     return CalendarPeriod(_month_start(now, offset), _month_start(now, offset + count))
 
 
@@ -122,7 +122,7 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
 
 
 def around(moment: datetime, unit: str) -> CalendarPeriod:
-    """What "N units ago" means: the hour, the day, the week around, the calendar month or year of the moment."""
+    """The period of "N units ago": the hour, day or week around the moment, or its calendar month or year."""
     if unit in {"minute", "hour"}:
         half = timedelta(**{f"{unit}s": 1}) / 2
         return CalendarPeriod(moment - half, moment + half)

@@ -1,8 +1,8 @@
-"""The vocabulary of time in English, and the register of rules: a pattern and what it means at an anchor.
+"""English time words, and the list of rules: a pattern, and a function from its match and now to a period.
 
-Patterns are bounded everywhere, so their cost is linear in the query. A rule returns None where the words turn out
-not to mean a time ("may 5 people"). Words that are names or verbs too (May, March, spring, sun, second) need a
-preposition or a number beside them.
+Repetitions in patterns are bounded, so their cost is linear in the query. A rule returns None where the words do not
+mean a time ("may 5 people"). Words that are also names or verbs (May, March, spring, sun, second) need a preposition
+or a number beside them.
 """
 
 from __future__ import annotations
@@ -72,32 +72,32 @@ Resolve = Callable[["re.Match[str]", datetime], "CalendarPeriod | None"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern and its meaning."""
+    """A pattern, and the function that gives its period."""
 
     pattern: re.Pattern[str]
     resolve: Resolve
 
 
 RULES: list[Rule] = []
-"""In order of preference where two match the same words."""
+"""All rules, in order of preference where two match the same words."""
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern, case ignored, in which a plain space is any white space and an apostrophe is of either kind."""
+def time_pattern(pattern: str) -> re.Pattern[str]:
+    """The time_pattern pattern: case is ignored, a space matches 1..3 white-space characters, ' both apostrophes."""
     return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
 
 
 def rule(pattern: str) -> Callable[[Resolve], Resolve]:
-    """Register the decorated function for a pattern of whole words, as `compiled` reads it."""
+    """Register the decorated function for a pattern of whole words, as `time_pattern` reads it."""
 
     def register(resolve: Resolve) -> Resolve:
-        RULES.append(Rule(compiled(rf"(?<![\w-])(?:{pattern})(?!\w)"), resolve))
+        RULES.append(Rule(time_pattern(rf"(?<![\w-])(?:{pattern})(?!\w)"), resolve))
         return resolve
 
     return register
 
 
-def part_of(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
+def named_part(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
     return spans.part(period, *PARTS[" ".join(name.lower().split())]) if name else period
 
 
@@ -106,7 +106,7 @@ def month_number(name: str) -> int:
 
 
 def counted(text: str) -> tuple[int, int]:
-    """The number a phrase counts as (farthest, nearest): "three" is (3, 3), "a few" (5, 2)."""
+    """The (farthest, nearest) number that a phrase means: "three" is (3, 3), "a few" (5, 2)."""
     words = text.lower().split()
     for name, reach in VAGUE_COUNTS.items():
         if name in words:
