@@ -13,12 +13,12 @@ DELIBERATE = {
     # the same class or function for each framework, one of them imported by a user
     *("UmiRetriever", "UmiVectorStore", "as_arm", "create_umi_tool", "reranker_of", "to_chunks"),
     # a command of the command line is named as the function that does its work
-    *("ask", "index", "main", "migrate", "rebuild", "repair", "status", "tune", "verify"),
+    *("ask", "index", "main", "migrate", "rebuild", "repair", "search", "status", "tune", "verify"),
 }
 LEFT = {
-    *("Asked", "Background", "ByRow", "Comparison", "Failure", "Found", "Head", "Keys", "LexicalScores", "Notes"),
-    *("Period", "Remembered", "Request", "Rows", "Scorer", "all_of", "background_of", "chunk_of", "compiled", "joined"),
-    *("kind_of", "label", "left_out", "made_with", "narrow", "part_of", "plain", "recall", "requests", "to_chunk"),
+    *("Asked", "Comparison", "Failure", "Found", "Head", "Keys", "LexicalScores", "Notes"),
+    *("Period", "Request", "Rows", "Scorer", "all_of", "chunk_of", "compiled"),
+    *("kind_of", "label", "left_out", "made_with", "part_of", "plain", "recall", "requests", "to_chunk"),
     *("to_frame", "unit_rows"),
 }
 """Names that still mean two things. Only shrinks."""

@@ -180,15 +180,15 @@ def appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[L
     kept, tail, size = list(parts), [LiveSegment(new)], new.size
     block = [part for part in kept if part.segment.block == kept[-1].segment.block]
     if block and block[0].segment.block != new.block:  # the last block is complete: merge it once, for good
-        return (*kept[: -len(block)], joined(block, alive), LiveSegment(new))
+        return (*kept[: -len(block)], joined_segments(block, alive), LiveSegment(new))
     while block and block[-1].segment.size <= max(SMALL_SEGMENT, MERGE_RATIO * size):
         tail.insert(0, block.pop())
         kept.pop()
         size += tail[0].segment.size
-    return (*kept, joined(tail, alive))
+    return (*kept, joined_segments(tail, alive))
 
 
-def joined(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
+def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
     """Several segments of one block, in row order, merged into one without dead rows."""
     if len(parts) == 1 and not parts[0].dead:
         return parts[0]

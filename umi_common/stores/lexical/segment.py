@@ -129,7 +129,7 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
         terms=codes[starts].astype(np.int32),
         starts=_short(np.append(starts, len(codes))),
         offsets=(rows % BLOCK_ROWS).astype(np.uint16)[document],
-        tf=narrow(np.diff(begins, append=len(pairs))),
+        tf=smallest_type(np.diff(begins, append=len(pairs))),
     )
 
 
@@ -170,7 +170,7 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
         new[order].astype(np.int32),
         _short(starts),
         segment.offsets[source],
-        narrow(segment.tf[source]),
+        smallest_type(segment.tf[source]),
     )
 
 
@@ -181,7 +181,7 @@ def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
     return starts
 
 
-def narrow(counts: npt.NDArray[np.integer]) -> TermCounts:
+def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
     """TermCounts >= 0 in the smallest unsigned type that holds them."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 

@@ -13,7 +13,7 @@ from umi_common.errors import InputError
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.distinct import distinct
 from umi_common.stores.growing import Growing
-from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays, appended, joined
+from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays, appended, joined_segments
 from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, build, running
 from umi_common.stores.lexical.vocabulary import Coded
 from umi_common.stores.rows.rows import Mask
@@ -86,12 +86,12 @@ def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
 def merged_parts(corpus: Corpus) -> list[LiveSegment]:
     """The segments of each block merged into one without dead rows."""
     blocks = groupby(corpus.parts, key=lambda part: part.segment.block)
-    return [joined(list(parts), corpus.alive) for _, parts in blocks]
+    return [joined_segments(list(parts), corpus.alive) for _, parts in blocks]
 
 
 def _after_loss(part: LiveSegment, alive: Mask) -> LiveSegment:
     """The segment, rewritten without dead rows if they are more than DEAD_DOCUMENTS_SHARE_MAX of it."""
-    return joined([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
+    return joined_segments([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
 
 
 def _check_new(corpus: Corpus, rows: Ints) -> None:
