@@ -13,7 +13,7 @@ DELIBERATE = {
     # the same class or function for each framework, one of them imported by a user
     *("UmiRetriever", "UmiVectorStore", "as_arm", "create_umi_tool", "reranker_of", "to_chunks"),
     # a command of the command line is named as the function that does its work
-    *("ask", "index", "main", "migrate", "rebuild", "repair", "status", "tune", "verify"),
+    *("ask", "index", "main", "migrate", "rebuild", "repair", "search", "status", "tune", "verify"),
 }
 LEFT = {
     *("Asked", "Background", "ByRow", "Comparison", "Failure", "Found", "Head", "Keys", "LexicalScores", "Notes"),

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import zlib
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from small_store import chunks, search
 
-from umi_common.config import UmiConfig
+from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.errors import EmbedderError, InvalidChunk, LedgerDamaged, NotAStore, ReindexRequired
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.lexical import file
+from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk
 
 
@@ -273,14 +275,13 @@ def test_verify_names_a_chunk_that_was_changed_behind_our_back(path):
     ],
 )
 def test_verify_compares_words_with_texts_and_repair_indexes_them_again(path, tmp_path, other, full):
-    """The postings file of another store, whole in itself, lies in the place of this one's."""
+    """The saved index holds the postings of other texts and says that it is this ledger's."""
     texts = {chunk.id: other.get(chunk.id, chunk.text) for chunk in chunks()}
     with HybridStore.open(tmp_path / "other", embedder=HashEmbedder(64)) as store:
         store.add(
             [Chunk(chunk.id, texts[chunk.id], source=chunk.source, position=chunk.position) for chunk in chunks()]
         )
-    for theirs in (tmp_path / "other").glob("lexical/*/postings"):
-        shutil.copy(theirs, next(path.glob("lexical/*/postings")))
+    take_postings(tmp_path / "other", path)
     embedder = CountingEmbedder(HashEmbedder(64))
     with HybridStore.open(path, embedder=embedder) as store:
         changed = sorted(id for id in texts if texts[id] != store.get([id])[0].text)
@@ -290,6 +291,13 @@ def test_verify_compares_words_with_texts_and_repair_indexes_them_again(path, tm
         assert store.repair()
         assert store.search_lexical("blue") == search_afresh("blue")
     assert not embedder.texts
+
+
+def take_postings(other, path):
+    """Write the other store's postings into the saved index of the store at `path`."""
+    fingerprint = Analyzer(AnalyzerConfig()).fingerprint
+    theirs, ours = (file.newest(each, fingerprint, lambda mark: True) for each in (other, path))
+    file.write(path, replace(ours, corpus=theirs.corpus), fingerprint)
 
 
 def search_afresh(query):
@@ -305,8 +313,7 @@ def test_full_verification_finds_what_lies_outside_the_sample(tmp_path):
             store.add([*every[:700], Chunk("outside9", text), *every[701:]])
             sample = sorted(store.ids(), key=lambda id: zlib.crc32(id.encode()))[:1_000]
             assert "outside9" not in sample
-    for theirs in (tmp_path / "other").glob("lexical/*/postings"):
-        shutil.copy(theirs, next((tmp_path / "s").glob("lexical/*/postings")))
+    take_postings(tmp_path / "other", tmp_path / "s")
     with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(2)) as store:
         assert store.verify()
         assert "1 of 1500" in store.verify(full=True).problems[0]

@@ -1,17 +1,17 @@
-"""What a corpus tells about itself without labels, for ranking to lean on; of its content alone, not its history.
+"""Statistics of a corpus that ranking uses; they depend on the living chunks alone, not on the order of writes.
 
-Of a query, the background: mean and deviation of its cosines over a sample of the corpus, "nothing special".
+For a query, the background: mean and standard deviation of its cosines over a sample of the corpus.
 
-Of the corpus, whether positions and sources mean anything here:
+For the corpus, how far positions and sources are informative:
 
-    succession   how much more alike chunks one and two apart are than any two of their source: the lag-1 plus the
-                 lag-2 autocorrelation of the vectors around their source's mean, less what chance gives. Lag 2
-                 matters because speakers alternate. 0: positions carry nothing.
+    succession   how much more similar chunks one and two places apart are than any two of their source: the lag-1
+                 plus the lag-2 autocorrelation of the vectors around their source's mean, less the value expected by
+                 chance. Lag 2 matters because speakers alternate. 0: positions carry no information.
     unity        the share of the vectors' variance that lies between sources (intra-class correlation).
-                 0: sources carry nothing, 1: all chunks of a source say the same.
-    company      the share of chunks whose source has more than one.
+                 0: sources carry no information, 1: all chunks of a source have the same vector.
+    company      the share of chunks whose source has more than one chunk.
 
-All are sums over sources, so a write costs the sums of the sources that it touched.
+All are computed from sums by source, so a write costs the sums of the sources that it changed.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ from zlib import crc32
 import numpy as np
 
 from umi_common.pool import NO_SOURCE, Floats, Ints, Vectors
-from umi_common.stores.background import Background, Sample, background_of
+from umi_common.stores.background import CosineBackground, Sample, cosine_background
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.rows.rows import MISSING, Rows
 
 WEIGHT_TERMS_MAX = 30
-"""A chunk weighs as many terms as it has, up to this: "mm-hm" says nothing about the order."""
+"""The weight of a chunk is its number of terms, at most this; very short chunks carry little about the order."""
 LAGS = (1, 2)
+"""Distances in places between the chunks that `succession` compares."""
 SOURCE_CHUNKS_MAX = 1_024
 SAMPLE_CHUNKS_MAX = 8_192
-"""First chunks of a source, and chunks in all, that are looked at; the numbers are settled long before."""
-EPSILON = 1e-12
+"""Chunks of one source, and chunks in all, from which the statistics are computed; more hardly change them."""
+DIVISOR_MIN = 1e-12
+"""Smallest divisor; a smaller variance counts as none."""
 CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
 ALIKE, BOTH = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 * len(LAGS))
 COLUMNS = BOTH.stop
-"""What one source adds, as a row of numbers: chunks, the sum of squared weighted deviations from its weighted mean, the
-sum of squared weights, pairs, the squared deviations from its plain mean; by lag the products of deviations, less
-chance, and the products of weights."""
+"""Columns of one source's sums: chunks, squared weighted deviations from its weighted mean, squared weights, pairs,
+squared deviations from its plain mean; then by lag the products of deviations, less the value expected by chance, and
+the products of weights."""
 
 
 class Calibration:
-    """The numbers of one store, remembered by moment and by source. Thread-safe."""
+    """The statistics of one store, cached for the last snapshot of its rows and by source. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,17 +58,24 @@ class Calibration:
         self._sums = np.zeros((0, COLUMNS))
         self._totals = np.zeros((0, 0))
 
-    def background(self, rows: Rows, vectors: Vectors, queries: Vectors, every: Vectors | None = None) -> Background:
-        """Of V unit queries (V, dim) over a sample of the living chunks of one moment; `every`: their cosines with all
-        rows (V, n), where they are known.
+    def background(
+        self, rows: Rows, vectors: Vectors, queries: Vectors, all_cosines: Vectors | None = None
+    ) -> CosineBackground:
+        """Mean and deviation of the cosines of V unit queries over a sample of the living chunks.
+
+        Args:
+            rows: A snapshot.
+            vectors: (n, dim) unit rows.
+            queries: (V, dim) unit rows.
+            all_cosines: (V, n) cosines of the queries with all rows; None: they are not known.
         """
-        if every is None:
+        if all_cosines is None:
             with self._lock:
                 among = self._sample.vectors(rows, vectors)
-            return background_of(cosines(among, queries))
+            return cosine_background(cosines(among, queries))
         with self._lock:
             drawn = self._sample.draw(rows)
-        return background_of(every[:, drawn])
+        return cosine_background(all_cosines[:, drawn])
 
     def numbers(
         self, rows: Rows, vectors: Vectors, lengths: Callable[[], Ints], sources: Sequence[str]
@@ -74,9 +83,9 @@ class Calibration:
         """succession, succession_pairs, unity, unity_chunks, company; empty where no source has two chunks.
 
         Args:
-            rows: One moment.
+            rows: A snapshot.
             vectors: (n, dim) unit rows; rows of zeros are left out.
-            lengths: Gives (n,) terms; asked once a moment.
+            lengths: Returns the (n,) numbers of terms; called once for a snapshot.
             sources: Names by code.
         """
         with self._lock:
@@ -87,7 +96,7 @@ class Calibration:
 
     def _measured(self, rows: Rows, vectors: Vectors, lengths: Ints, sources: Sequence[str]) -> Mapping[str, float]:
         placed = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
-        # A writer may add sources meanwhile; this moment knows those of this line.
+        # `sources` may have grown since the snapshot was taken.
         sizes = np.bincount(placed, minlength=max(len(sources), len(self._order)))
         in_company = int(sizes[sizes > 1].sum())
         if not in_company:
@@ -100,7 +109,7 @@ class Calibration:
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
-        """Codes of the sources that are looked at, by (checksum, name), until there are chunks enough."""
+        """Codes of the sources used, in the order of (checksum, name), until they hold SAMPLE_CHUNKS_MAX chunks."""
         if len(sizes) > len(self._order):
             new = range(len(self._order), len(sizes))
             self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
@@ -112,16 +121,16 @@ class Calibration:
         return chosen
 
     def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: Vectors, lengths: Ints) -> None:
-        """Bring the rows of `_sums` and `_totals` to the chosen sources of this moment."""
+        """Update `_sums` and `_totals` to hold the chosen sources in this snapshot."""
         touched = _touched(self._rows, rows)
-        before, self._chosen = self._chosen, []  # whatever fails below, nothing half-done is taken for known
+        before, self._chosen = self._chosen, []  # if anything below fails, nothing counts as computed
         if chosen != before:
             known = {code: at for at, code in enumerate(before)}
             touched |= set(chosen) - known.keys()
             old = [known.get(code, -1) for code in chosen]
             if not before:
                 self._sums, self._totals = np.zeros((0, COLUMNS)), np.zeros((0, vectors.shape[1]))
-            # The last row, for those that are new, is overwritten below.
+            # New sources get the last row, which is overwritten below.
             self._sums = np.append(self._sums, np.zeros((1, COLUMNS)), axis=0)[old]
             self._totals = np.append(self._totals, np.zeros((1, vectors.shape[1])), axis=0)[old]
         stale = [at for at, code in enumerate(chosen) if code in touched]
@@ -136,7 +145,7 @@ class Calibration:
 
 
 def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
-    """Codes of the sources that have other chunks than in the moment `before`, which may be the later one."""
+    """Codes of the sources whose chunks differ between two snapshots; `before` may be the later one."""
     if before is None:
         return frozenset()
     shared = min(len(before), len(now))
@@ -146,7 +155,7 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
 
 
 def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Ints) -> tuple[Floats, Floats]:
-    """What one source adds: its row of numbers, and the sum of its vectors."""
+    """(the columns of one source, the sum of its vectors)"""
     own = vectors[mine].astype(np.float64)
     present = own.any(axis=1)
     own, places = own[present], places[present]
@@ -158,8 +167,8 @@ def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Ints) -> tuple
     away = (own - weights @ own / heavy) * weights[:, np.newaxis]
     squares = float(np.einsum("ij,ij->", away, away))
     weights_squared = float(weights @ weights)
-    # Weighted deviations from a mean sum to 0, which fixes what chance gives.
-    chance = -squares / max(heavy**2 - weights_squared, EPSILON)
+    # Weighted deviations from a mean sum to 0, which determines the product expected by chance.
+    chance = -squares / max(heavy**2 - weights_squared, DIVISOR_MIN)
     alike, both, pairs = np.zeros(len(LAGS)), np.zeros(len(LAGS)), 0
     for at, lag in enumerate(LAGS):
         first = np.flatnonzero(places[lag:] - places[:-lag] == lag)
@@ -173,18 +182,19 @@ def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Ints) -> tuple
 
 
 def _succession(sums: Floats) -> dict[str, float]:
+    """`succession` and the number of pairs behind it."""
     whole = sums.sum(axis=0)
-    scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], EPSILON)
+    scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
     both = whole[BOTH]
-    per_lag = np.where(both > 0, whole[ALIKE] / np.maximum(both, EPSILON), 0.0) / max(scale, EPSILON)
+    per_lag = np.where(both > 0, whole[ALIKE] / np.maximum(both, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
     return {
-        "succession": float(np.sum(per_lag)) if scale > EPSILON else 0.0,
+        "succession": float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0,
         "succession_pairs": float(whole[PAIRS]),
     }
 
 
 def _unity(sums: Floats, totals: Floats) -> dict[str, float]:
-    """1 - (variance within sources) / (variance over all), of unit vectors; one source is no evidence."""
+    """`unity`, 1 - (variance within sources) / (total variance), and its degrees of freedom; 0 for a single source."""
     parts = int(np.count_nonzero(sums[:, CHUNKS]))
     if parts < 2:
         return {"unity": 0.0, "unity_chunks": 0.0}
@@ -192,5 +202,5 @@ def _unity(sums: Floats, totals: Floats) -> dict[str, float]:
     chunks, within = sums.sum(axis=0)[[CHUNKS, WITHIN]]
     spread = (chunks - float(whole @ whole) / chunks) / (chunks - 1)
     freedom = chunks - parts
-    unity = 1.0 - within / freedom / spread if spread > EPSILON else 0.0
+    unity = 1.0 - within / freedom / spread if spread > DIVISOR_MIN else 0.0
     return {"unity": float(unity), "unity_chunks": float(freedom)}

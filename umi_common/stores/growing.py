@@ -13,7 +13,7 @@ ROWS_FIRST = 256
 
 
 class Growing(Generic[Scalar]):
-    """An array that grows at its end; views of it stay valid and keep their values."""
+    """An array that grows at its end; views of it stay valid and keep their values. One writer at a time."""
 
     def __init__(self, dtype: type[Scalar], width: int | None = None, room: int = ROWS_FIRST) -> None:
         shape = (room,) if width is None else (room, width)
@@ -22,13 +22,13 @@ class Growing(Generic[Scalar]):
 
     @classmethod
     def holding(cls, values: npt.NDArray[Scalar]) -> Growing[Scalar]:
-        """With these values, which are never written to."""
+        """A growing array that starts with these values; they are never written to."""
         growing = cls(values.dtype.type)
         growing._array, growing._size = values, len(values)
         return growing
 
     def after(self, size: int) -> Growing[Scalar]:
-        """This array if it ends at `size`; else another one with its first `size` values."""
+        """This array if its size is `size`; else a copy of its first `size` values that grows by itself."""
         return self if size == self._size else Growing.holding(self._array[:size])
 
     def extend(self, values: npt.ArrayLike) -> None:
@@ -44,6 +44,6 @@ class Growing(Generic[Scalar]):
 
     @property
     def view(self) -> npt.NDArray[Scalar]:
-        """What is there now; not to be written to."""
+        """The current values; must not be written to."""
         size = self._size  # read first: the array is never shorter
         return self._array[:size]

@@ -55,7 +55,7 @@ def test_nearly_all_words_of_a_text_are_plain():
 
 def test_codes_stay_right_when_remembering_starts_over(monkeypatch):
     monkeypatch.setattr(vocabulary_module, "LETTERS_KEPT", 20)
-    monkeypatch.setattr(vocabulary_module, "TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr(vocabulary_module, "TEXTS_A_STEP", 2)
     vocabulary = Vocabulary(ENGLISH)
     texts = [f"ant bee{i % 7} AC-{i % 5} ..." for i in range(40)]
     for _ in range(2):

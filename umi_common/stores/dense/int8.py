@@ -24,8 +24,8 @@ from umi_common.pool import Ints, Vectors
 from umi_common.stores.dense.cosines import kernel
 from umi_common.stores.growing import Growing
 
-Codes = npt.NDArray[np.int8]
-ROUNDING = 1e-5
+Int8Codes = npt.NDArray[np.int8]
+FLOAT32_ROUNDING = 1e-5
 """How far float32 sums may lie from the exact sums."""
 CODE_MAX = 127
 """Largest absolute value of a code."""
@@ -40,7 +40,7 @@ BLOCK = 256
 class Quantised:
     """n rows as codes."""
 
-    codes: Codes
+    codes: Int8Codes
     """(n, dim)"""
     steps: Vectors
     """(n,) s of each row."""
@@ -66,10 +66,10 @@ class Quantised:
         scores *= self.steps
         scores *= asked.steps[:, np.newaxis]
         lengths = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
-        rest = asked.errors + np.float32(ROUNDING)
+        rest = asked.errors + np.float32(FLOAT32_ROUNDING)
         return Scan(scores, [ErrorBound(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
 
-    def _products(self, asked: Codes) -> Vectors:
+    def _products(self, asked: Int8Codes) -> Vectors:
         """(V, n) of codes, each row read once for all queries.
 
         Memory bandwidth limits a long scan and grows with the cores that read, so a long scan is divided among them.
@@ -77,7 +77,7 @@ class Quantised:
         simsimd = kernel()
         assert simsimd is not None, "codes are made only where the kernel is"
 
-        def product(codes: Codes) -> Vectors:
+        def product(codes: Int8Codes) -> Vectors:
             return np.asarray(simsimd.cdist(codes, asked, metric="dot", out_dtype="float32"))
 
         cores = min(CORES, self.codes.nbytes // BYTES_A_CORE)
@@ -97,7 +97,7 @@ class ErrorBound:
     length: float
     """|s_q c_q|"""
     rest: float
-    """|e_q| + ROUNDING"""
+    """|e_q| + FLOAT32_ROUNDING"""
 
     @property
     def largest(self) -> float:

@@ -96,7 +96,7 @@ def pool_of(
             "query_vectors": found.queries,
         }
     return Pool.of(
-        [state.rows.ids[row] for row in rows.tolist()],
+        list(map(state.rows.ids.__getitem__, rows.tolist())),
         **words,
         **meaning,
         vectors=TakenRows(state.vectors, rows),

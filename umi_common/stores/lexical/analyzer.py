@@ -22,7 +22,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import scripts
 
-RULES_VERSION = 1
+ANALYZER_VERSION = 1
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -30,21 +30,23 @@ LETTERS_MAX = 48
 """Length of a piece above which its terms are not cached: it hardly ever occurs twice."""
 
 _LINK = r"[.\-/@:'&+#]"
-"""What may stand inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
+"""Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
 _ASCII_TOKEN = re.compile(rf"\w+(?:{_LINK}\w+|,\d{{3}}\b)*[+#]*", re.ASCII)
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
 _PROSE_LINKS = frozenset("-/&")
-"""Words linked by these alone are ordinary words side by side: long-term, and/or."""
+"""Words linked by these alone are separate ordinary words: long-term, and/or."""
 _AROUND = re.sub(r"[\w+#]", "", string.punctuation)
-"""What may stand before and after a word and is no part of its token."""
+"""Characters that may stand before and after a word and are not part of its token."""
 _SHORT = 2
+"""Letters of a part up to which a hyphenated word is also indexed joined: e-mail, wi-fi."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
-"""What is left of can't, won't and shan't -> the verb."""
+"""can't, won't and shan't without n't -> the verb."""
 _SYLLABLE = 3
+"""Code points of a term in scripts without spaces whose syllables take several."""
 _ELIDED = re.compile(r"(l|d|j|m|n|s|t|c|qu|jusqu|lorsqu|puisqu|dell|all|dall|nell|sull|quest|un)'(\w{2,})")
 
 
@@ -66,12 +68,12 @@ class Analyzer:
         self._unicode_token: re.Pattern[str] | None = None
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[AnalyzerConfig]]:
-        return Analyzer, (self.config,)  # a result that carries `terms` can be copied and pickled
+        return Analyzer, (self.config,)  # results that refer to `terms` can be copied and pickled
 
     @property
     def fingerprint(self) -> str:
         """Changes whenever the terms of some text may have changed: rules, language, stop words, Snowball release."""
-        parts = (RULES_VERSION, self.config.language, sorted(self.config.stop_words), self._stems.release)
+        parts = (ANALYZER_VERSION, self.config.language, sorted(self.config.stop_words), self._stems.release)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def terms(self, text: str) -> list[str]:
@@ -113,7 +115,7 @@ class Analyzer:
         return self._unicode_token
 
     def analyse_token(self, token: str) -> tuple[str, ...]:
-        """Terms of one token as the patterns above cut it; uncached."""
+        """Terms of one token of the patterns above; uncached."""
         if token.isascii() and token.isalpha() and _CAMEL.search(token) is None:  # nearly all
             word = self._lower(token)
             return () if word in self._stop_words else (self._stems.stem(word),)
@@ -130,7 +132,7 @@ class Analyzer:
         return tuple(terms)
 
     def _word_terms(self, token: str) -> list[str]:
-        """A plain word is its stem; a code is its parts, and each level of it joined."""
+        """The stem of a plain word; of a code its parts, and each level of it joined."""
         if token.isalpha() and not token.isascii():
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
@@ -200,10 +202,10 @@ class _Stemmers:
 
 
 def pieces(text: str) -> list[str]:
-    """A text, normalised, cut at white space, which stands inside no token.
+    """The normalised text, split at white space; no token contains white space.
 
-    A piece has the same terms wherever it stands, so texts are cut by `str.split`, which takes a fifth of the time that
-    the pattern of tokens takes, and the pattern reads each distinct piece once.
+    A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which then
+    reads each distinct piece once.
     """
     return text.split() if text.isascii() else _normalised(text).split()
 

@@ -1,4 +1,4 @@
-"""The BM25 family: what one term is worth in one document, given the collection's numbers.
+"""The BM25 family: the score of one term in one document, given the statistics of the collection.
 
 score(d) = sum over the query's terms t, repeats counted, of idf(t) * (floor + gain(tf, dl))
 
@@ -30,7 +30,7 @@ from umi_common.pool import Floats
 
 Numbers = npt.NDArray[np.integer] | Floats
 _TINY = 1e-300
-"""Keeps 0 / 0 out where k1 or a length is 0, and is lost in any other sum: a document without the term gains 0."""
+"""Prevents 0 / 0 where k1 or a length is 0: a document without the term then gains 0. Any other sum rounds it away."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Weighting:
     documents: int
     """N, live."""
     average_length: float
-    """avgdl, in terms, > 0; any number where no document has a term."""
+    """avgdl, in terms, > 0; any positive number if no document has a term."""
     mean_idf: Callable[[], float]
-    """Mean Okapi idf of the live vocabulary; asked only where a floor needs it, for it costs a pass over all terms."""
+    """Mean Okapi idf of the live vocabulary; called only for a negative idf, since it costs a pass over all terms."""
 
     def idf(self, df: int) -> float:
-        """Worth of a term that df of the N documents hold, 1 <= df <= N."""
+        """idf of a term that df of the N documents hold, 1 <= df <= N."""
         total, variant = self.documents, self.config.variant
         if variant == "lucene":
             return math.log(1.0 + (total - df + 0.5) / (df + 0.5))
@@ -63,22 +63,22 @@ class Weighting:
 
     @property
     def floor(self) -> float:
-        """What a known query term adds to every document, in units of its idf."""
+        """Score that a known query term adds to every matching document, in units of its idf."""
         return self.config.delta if self.config.variant == "plus" else 0.0
 
     @property
     def ceiling(self) -> float:
-        """No gain is larger."""
+        """An upper bound of the gain."""
         return {"lucene": 1.0, "l": math.inf}.get(self.config.variant, self.config.k1 + 1.0)
 
     def norms(self, lengths: Numbers) -> Floats:
-        """K of documents by their length; for L, S. Above 0."""
+        """K (variant L: S) of documents by their length; > 0."""
         b = self.config.b
         share: Floats = 1.0 - b + b * (lengths / self.average_length)
         return (share if self.config.variant == "l" else self.config.k1 * share) + _TINY
 
     def gains(self, tf: Numbers, norms: Floats) -> Floats:
-        """gain of documents with tf occurrences of the term, 0 for none; norms as made by `norms`, aligned."""
+        """gain in documents with tf occurrences of the term, 0 for none; `norms` aligned, from `norms()`."""
         k1, count = self.config.k1, tf.astype(np.float64, copy=False)
         if self.config.variant == "lucene":
             return count / (count + norms)
@@ -94,7 +94,7 @@ def okapi_idf(documents: int, df: int) -> float:
 
 
 def mean_okapi_idf(documents: int, dfs: npt.NDArray[np.integer]) -> float:
-    """Mean over all terms with df > 0, or 0.0; summed by df, so that no history of writes shows in the last bit."""
+    """Mean over all terms with df > 0, or 0.0; summed by df, so that the bits do not depend on earlier writes."""
     sizes = np.bincount(dfs)
     present = [df for df in np.flatnonzero(sizes).tolist() if df > 0]
     terms = int(sum(sizes[df] for df in present))

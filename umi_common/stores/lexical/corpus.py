@@ -14,8 +14,9 @@ import numpy as np
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.distinct import distinct
 from umi_common.stores.growing import Growing
-from umi_common.stores.lexical.segment import Codes, Counts, Mask, Offsets, Segment, merge
+from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge
 from umi_common.stores.lexical.vocabulary import TermCodes
+from umi_common.stores.rows.rows import Mask
 
 Frontier = tuple[Ints, Ints]
 """(tf, length) pairs of a term such that no document has a higher tf and a smaller length. One of them has the term's
@@ -28,7 +29,7 @@ MERGE_RATIO = 4
 """Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 
 
-class ByRow(NamedTuple):
+class RowArrays(NamedTuple):
     """`alive`, `lengths` and `sources` with spare room at the end: a write costs what it adds."""
 
     alive: Growing[np.bool_]
@@ -45,7 +46,7 @@ class LiveSegment:
     """Documents deleted since the segment was made; rising."""
     frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
     """By index of the term in the segment, with a row for each point; filled on demand."""
-    dense: dict[int, Counts] = field(default_factory=dict)
+    dense: dict[int, TermCounts] = field(default_factory=dict)
     """By index of a common term: its frequency by offset, dead documents included; filled on demand."""
 
     @property
@@ -71,14 +72,14 @@ class LiveSegment:
         at[at == len(many)] = 0
         return len(held) - int(np.count_nonzero(many[at] == few))
 
-    def lookup(self, place: int, offsets: Offsets) -> Counts:
+    def lookup(self, place: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
         known = self.dense.get(place)
         if known is not None:
             return known.take(offsets)
         held, tf = self.segment.stored(place)
         at = held.searchsorted(offsets)
-        found: Counts = tf.take(at, mode="clip")
+        found: TermCounts = tf.take(at, mode="clip")
         found *= held.take(at, mode="clip") == offsets
         return found
 
@@ -103,7 +104,7 @@ class Corpus:
     """Live rows of each source code."""
     source_lengths: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Terms in the live rows of each source code."""
-    by_row: ByRow | None = None
+    by_row: RowArrays | None = None
     """The growing arrays behind `alive`, `lengths` and `sources`; None: they have not grown yet."""
 
     @classmethod
@@ -116,7 +117,7 @@ class Corpus:
         """One more than the largest row ever added."""
         return len(self.alive)
 
-    def live_postings(self, part: LiveSegment, place: int) -> tuple[Codes, Counts]:
+    def live_postings(self, part: LiveSegment, place: int) -> tuple[Codes, TermCounts]:
         """(rows, tf) of the live documents."""
         rows, tf = part.segment.postings(place)
         if not part.dead:
@@ -179,22 +180,22 @@ def appended(parts: Sequence[LiveSegment], new: Segment, alive: Mask) -> tuple[L
     kept, tail, size = list(parts), [LiveSegment(new)], new.size
     block = [part for part in kept if part.segment.block == kept[-1].segment.block]
     if block and block[0].segment.block != new.block:  # the last block is complete: merge it once, for good
-        return (*kept[: -len(block)], joined(block, alive), LiveSegment(new))
+        return (*kept[: -len(block)], joined_segments(block, alive), LiveSegment(new))
     while block and block[-1].segment.size <= max(SMALL_SEGMENT, MERGE_RATIO * size):
         tail.insert(0, block.pop())
         kept.pop()
         size += tail[0].segment.size
-    return (*kept, joined(tail, alive))
+    return (*kept, joined_segments(tail, alive))
 
 
-def joined(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
+def joined_segments(parts: Sequence[LiveSegment], alive: Mask) -> LiveSegment:
     """Several segments of one block, in row order, merged into one without dead rows."""
     if len(parts) == 1 and not parts[0].dead:
         return parts[0]
     return LiveSegment(merge([part.segment for part in parts], alive))
 
 
-def _frontier(tf: Counts, lengths: Codes) -> tuple[Frontier, Ints]:
+def _frontier(tf: TermCounts, lengths: Codes) -> tuple[Frontier, Ints]:
     """The frontier, and for each of its points the index of a document at that point."""
     shortest = np.full(int(tf.max()) + 1, np.iinfo(np.int32).max, np.int32)
     np.minimum.at(shortest, tf, lengths)

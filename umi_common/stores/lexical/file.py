@@ -37,15 +37,16 @@ from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.file import sync_directory
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.corpus import Corpus, LiveSegment
-from umi_common.stores.lexical.segment import Mask, Segment, recoded
+from umi_common.stores.lexical.segment import Segment, recoded
 from umi_common.stores.lexical.update import merged_parts
 from umi_common.stores.lexical.vocabulary import TermCodes
+from umi_common.stores.rows.rows import Mask
 
 log = logging.getLogger(__name__)
 
 FOLDER = "lexical"
 UNFINISHED = "new"
-DEAD_SHARE_MAX = 0.5
+DEAD_ROWS_SHARE_MAX = 0.5
 """Share of dead rows above which a saved index is not used, so that rows are numbered afresh."""
 MAGIC = b"UMIBM25\n"
 VERSION = 3
@@ -121,7 +122,7 @@ def newest(directory: Path, fingerprint: str, belongs: Callable[[Mark], bool]) -
         except IndexUnavailable as error:
             log.warning("%s; building the lexical index from the ledger", error)
             continue
-        usable = saved is not None and saved.alive.sum() >= (1 - DEAD_SHARE_MAX) * len(saved.alive)
+        usable = saved is not None and saved.alive.sum() >= (1 - DEAD_ROWS_SHARE_MAX) * len(saved.alive)
         if saved is not None and usable and belongs(saved.mark):
             return saved
     return None

@@ -23,14 +23,14 @@ from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.scorer import RowScorer
-from umi_common.stores.lexical.segment import Mask
 from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, RanksOf, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
+from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
 """Configurations whose scorers one snapshot caches."""
-TEXTS_AT_ONCE = 5_000
+TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
 
 
@@ -103,7 +103,7 @@ class LexicalIndex:
     def begin(self, texts: Sequence[str]) -> None:
         """Analyse the texts that the next `update` is expected to add; without effect if it adds others."""
         with self._writing:
-            self._vocabulary.begin(texts[:TEXTS_AT_ONCE])
+            self._vocabulary.begin(texts[:TEXTS_A_SEGMENT])
 
     def update(
         self,
@@ -130,8 +130,8 @@ class LexicalIndex:
             corpus = self._snapshot.corpus
             if len(removed):
                 corpus = update.removed(corpus, removed)
-            for start in range(0, len(rows), TEXTS_AT_ONCE):
-                some = slice(start, start + TEXTS_AT_ONCE)
+            for start in range(0, len(rows), TEXTS_A_SEGMENT):
+                some = slice(start, start + TEXTS_A_SEGMENT)
                 corpus = update.added(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
             self._snapshot = Snapshot(corpus)
 

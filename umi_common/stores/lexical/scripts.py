@@ -1,6 +1,7 @@
-"""Writing systems: which letters belong together, which script has which Snowball stemmer.
+"""Writing systems: the letters of each script, and its Snowball stemmer.
 
-Block ranges, not Unicode's full script tables: they are stable, need no data file, and only decide how a word is cut.
+Scripts are block ranges, not Unicode's full script tables: ranges are stable and need no data file, and they only
+decide how a word is cut.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _STEMMED_SCRIPTS = {
     "Devanagari": ("\u0900-\u097f", "hindi"),
     "Tamil": ("\u0b80-\u0bff", "tamil"),
 }
-"""Script -> its blocks, the stemmer of its most written language."""
+"""Script -> (its blocks, the stemmer of its most written language)."""
 _LANGUAGE_SCRIPTS = {
     "greek": ("Greek",),
     "russian": ("Cyrillic",),
@@ -48,12 +49,12 @@ _LANGUAGE_SCRIPTS = {
     "nepali": ("Devanagari",),
     "tamil": ("Tamil",),
 }
-"""Languages that are not written in Latin letters (alone)."""
+"""Language -> its scripts, for languages not written in Latin letters alone."""
 _SCRIPT_OF = re.compile("|".join(f"(?P<{name}>[{blocks}])" for name, (blocks, _) in _STEMMED_SCRIPTS.items()))
 
 
 def script_of(word: str) -> str:
-    """The script of a word's first letter that has one here; "Latin" for everything else."""
+    """The script of the word's first letter from _STEMMED_SCRIPTS; "Latin" if it has none."""
     found = _SCRIPT_OF.search(word)
     return LATIN if found is None or found.lastgroup is None else found.lastgroup
 
@@ -72,9 +73,9 @@ def stemmers_by_script(language: str) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def combining_marks() -> str:
-    """Every combining mark and joiner as ranges for a character class.
+    """Every combining mark and joiner as ranges for a character class of `re`.
 
-    `re` counts none of them as a word character, which would cut Hindi, Thai and pointed Arabic inside words.
+    `re` does not count them as word characters, so `\\w+` alone would cut Hindi, Thai and pointed Arabic inside words.
     """
     marks = [code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)) in ("Mn", "Mc")]
     ranges: list[list[int]] = []

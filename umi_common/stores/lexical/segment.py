@@ -1,8 +1,8 @@
 """One immutable segment of an inverted index: for each term its rows and term frequencies.
 
-Rows are the store's own numbers and rise in every list, so segments of one index cover ranges that do not overlap,
-and joining segments is putting their lists one after the other. A segment lies within one block of 65,536 rows: a
-posting is then two bytes of row and, nearly always, one of frequency.
+Rows rise in every list and the segments of one index cover ranges that do not overlap, so two segments are joined by
+concatenating their lists. A segment lies within one block of 65,536 rows, so a posting takes two bytes for its row and
+nearly always one for its frequency.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from umi_common.pool import Ints
 from umi_common.stores.distinct import beginnings, distinct
+from umi_common.stores.rows.rows import Mask
 
 Codes = npt.NDArray[np.int32]
-Counts = npt.NDArray[np.unsignedinteger]
+TermCounts = npt.NDArray[np.unsignedinteger]
 Offsets = npt.NDArray[np.uint16]
 Starts = npt.NDArray[np.uint32] | Ints
-Mask = npt.NDArray[np.bool_]
 
 BLOCK_ROWS = 2**16
-"""A block starts at every multiple of it."""
+"""Rows in a block; a block starts at every multiple of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,19 +35,19 @@ class Segment:
     last: int
     """The last row, in the same block."""
     documents: int
-    """Rows that it was made of, those without a term among them."""
+    """Number of rows that the segment was made of, rows without a term included."""
     terms: Codes
     """(T,) rising."""
     starts: Starts
     """(T + 1,) postings of terms[i] are starts[i]:starts[i + 1]."""
     offsets: Offsets
     """(P,) rows, counted from the start of the block; rising within a term."""
-    tf: Counts
+    tf: TermCounts
     """(P,) occurrences of the term in the row; the smallest unsigned type that holds them."""
 
     @property
     def size(self) -> int:
-        """Postings and documents: what merging it costs."""
+        """Postings plus documents; the cost of merging the segment."""
         return len(self.offsets) + self.documents
 
     @property
@@ -68,7 +68,7 @@ class Segment:
     def places(self, codes: Sequence[int]) -> list[int]:
         """`place` of each of several."""
         known = len(self.terms)
-        if known and self.terms.item(-1) == known - 1:  # it has every code so far, as the first segment often does
+        if known and self.terms.item(-1) == known - 1:  # it has every code below, as first segments often do
             return [code if code < known else -1 for code in codes]
         if not known:
             return [-1] * len(codes)
@@ -77,17 +77,17 @@ class Segment:
         found: list[int] = np.where(self.terms.take(at, mode="clip") == wanted, at, -1).tolist()
         return found
 
-    def postings(self, place: int) -> tuple[Codes, Counts]:
+    def postings(self, place: int) -> tuple[Codes, TermCounts]:
         """(rows, tf) of terms[place]."""
         held, tf = self.stored(place)
         return np.add(held, self.block, dtype=np.int32), tf
 
     def span(self, place: int) -> slice:
-        """Where the postings of terms[place] are."""
+        """Slice of the postings of terms[place]."""
         return slice(self.starts.item(place), self.starts.item(place + 1))
 
-    def stored(self, place: int) -> tuple[Offsets, Counts]:
-        """(offsets, tf) of terms[place], not copied."""
+    def stored(self, place: int) -> tuple[Offsets, TermCounts]:
+        """(offsets, tf) of terms[place] as views."""
         own = self.span(place)
         return self.offsets[own], self.tf[own]
 
@@ -96,7 +96,7 @@ class Segment:
         return (rows - self.block).astype(np.uint16)
 
     def living(self, alive: Mask) -> Mask:
-        """(P,) postings whose row is alive; `alive` by row."""
+        """(P,) whether the row of each posting is alive; `alive` by row."""
         return alive[self.block : self.last + 1][self.offsets]
 
     def living_frequencies(self, alive: Mask) -> Ints:
@@ -112,8 +112,8 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
         lengths: (D,) terms in each document.
         tokens: (sum of lengths,) term codes of all documents, one document after the other.
     """
-    # One sort of (term, document) pairs groups equal ones; the size of a group is the term frequency. Where both fit
-    # into 32 bits, as in any small batch, that takes half the time.
+    # Sorting (term, document) pairs groups equal ones; the size of a group is the term frequency. Pairs that fit into
+    # 32 bits, as in any small batch, are sorted in half the time.
     count = len(rows)
     pairs = tokens.astype(np.min_scalar_type((int(tokens.max(initial=0)) + 1) * count))
     pairs *= pairs.dtype.type(count)
@@ -129,12 +129,12 @@ def build(rows: Ints, lengths: Codes, tokens: Codes) -> Segment:
         terms=codes[starts].astype(np.int32),
         starts=_short(np.append(starts, len(codes))),
         offsets=(rows % BLOCK_ROWS).astype(np.uint16)[document],
-        tf=narrow(np.diff(begins, append=len(pairs))),
+        tf=smallest_type(np.diff(begins, append=len(pairs))),
     )
 
 
 def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
-    """Segments of one block in rising row order as one, without the rows that `alive` (by row) says are dead."""
+    """One segment from several of one block in rising row order, without dead rows; `alive` by row."""
     kept = [_without_dead(segment, alive) for segment in segments]
     terms = distinct(np.concatenate([segment.terms for segment in kept]))
     places = [terms.searchsorted(segment.terms) for segment in kept]
@@ -157,7 +157,7 @@ def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
 
 
 def recoded(segment: Segment, codes: Ints) -> Segment:
-    """The same segment under other term codes: term t becomes codes[t]."""
+    """The segment with other term codes: term t becomes codes[t]."""
     new = codes[segment.terms]
     order = np.argsort(new, kind="stable")
     sizes = segment.frequencies[order]
@@ -170,19 +170,19 @@ def recoded(segment: Segment, codes: Ints) -> Segment:
         new[order].astype(np.int32),
         _short(starts),
         segment.offsets[source],
-        narrow(segment.tf[source]),
+        smallest_type(segment.tf[source]),
     )
 
 
 def running(sizes: npt.NDArray[np.integer] | Mask) -> Ints:
-    """(n + 1,) where each of n runs of these sizes starts, and where the last one ends."""
+    """(n + 1,) start of each of n consecutive runs of these sizes, and the end of the last."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
 
 
-def narrow(counts: npt.NDArray[np.integer]) -> Counts:
-    """Counts >= 0 in the smallest unsigned type that holds them."""
+def smallest_type(counts: npt.NDArray[np.integer]) -> TermCounts:
+    """TermCounts >= 0 in the smallest unsigned type that holds them."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
 
 
@@ -191,7 +191,7 @@ def _short(starts: Ints) -> Starts:
 
 
 def _begins(values: npt.NDArray[np.integer]) -> Ints:
-    """Where each run of equal values begins; of sorted values, each distinct one."""
+    """Index of the first value of each run of equal values."""
     return np.flatnonzero(beginnings(values))
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
 from umi_common.stores.lexical.scorer import Impacts, QueryTerms, RowScorer, Term
-from umi_common.stores.lexical.segment import Mask
+from umi_common.stores.rows.rows import Mask
 
 IdOf = Callable[[int], str]
 RanksOf = Callable[[int], npt.NDArray[np.integer] | None]

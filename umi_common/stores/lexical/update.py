@@ -13,11 +13,12 @@ from umi_common.errors import InputError
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.distinct import distinct
 from umi_common.stores.growing import Growing
-from umi_common.stores.lexical.corpus import ByRow, Corpus, LiveSegment, appended, joined
-from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, Mask, build, running
+from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays, appended, joined_segments
+from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, build, running
 from umi_common.stores.lexical.vocabulary import Coded
+from umi_common.stores.rows.rows import Mask
 
-DEAD_SHARE_MAX = 0.5
+DEAD_DOCUMENTS_SHARE_MAX = 0.5
 """Share of deleted documents above which a segment is rewritten without them."""
 ROWS_MAX = 2**31 - 1
 """Largest row number + 1; rows are stored as int32."""
@@ -85,12 +86,12 @@ def removed(corpus: Corpus, rows: Sequence[int]) -> Corpus:
 def merged_parts(corpus: Corpus) -> list[LiveSegment]:
     """The segments of each block merged into one without dead rows."""
     blocks = groupby(corpus.parts, key=lambda part: part.segment.block)
-    return [joined(list(parts), corpus.alive) for _, parts in blocks]
+    return [joined_segments(list(parts), corpus.alive) for _, parts in blocks]
 
 
 def _after_loss(part: LiveSegment, alive: Mask) -> LiveSegment:
-    """The segment, rewritten without dead rows if they are more than DEAD_SHARE_MAX of it."""
-    return joined([part], alive) if part.dead > DEAD_SHARE_MAX * part.segment.documents else part
+    """The segment, rewritten without dead rows if they are more than DEAD_DOCUMENTS_SHARE_MAX of it."""
+    return joined_segments([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
 
 
 def _check_new(corpus: Corpus, rows: Ints) -> None:
@@ -103,7 +104,7 @@ def _check_new(corpus: Corpus, rows: Ints) -> None:
         raise InputError(f"row {row} after row {last}; rows must rise and never be used again")
 
 
-def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> ByRow:
+def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> RowArrays:
     """The arrays by row with the new rows and the gaps between them; rows in gaps are dead."""
     by_row = _by_row(corpus)
     places = rows - corpus.rows
@@ -113,12 +114,14 @@ def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> ByRow:
     return by_row
 
 
-def _by_row(corpus: Corpus) -> ByRow:
+def _by_row(corpus: Corpus) -> RowArrays:
     """Arrays by row that can grow from this corpus; copied if another write has grown them further already."""
     if corpus.by_row is None:
-        return ByRow(Growing.holding(corpus.alive), Growing.holding(corpus.lengths), Growing.holding(corpus.sources))
+        return RowArrays(
+            Growing.holding(corpus.alive), Growing.holding(corpus.lengths), Growing.holding(corpus.sources)
+        )
     alive, lengths, sources = corpus.by_row
-    return ByRow(alive.after(corpus.rows), lengths.after(corpus.rows), sources.after(corpus.rows))
+    return RowArrays(alive.after(corpus.rows), lengths.after(corpus.rows), sources.after(corpus.rows))
 
 
 def _spread(places: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:

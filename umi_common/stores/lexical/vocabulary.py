@@ -1,4 +1,4 @@
-"""Texts to term codes, for indexing: what a text is made of is looked up, not analysed again."""
+"""Texts to term codes, for indexing: pieces of text seen before are looked up instead of analysed again."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from umi_common.stores.growing import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 
 LETTERS_KEPT = 200_000
-"""Of pieces whose terms are remembered; some 20,000 pieces, 4 MB. Then remembering starts over."""
-TEXTS_AT_ONCE = 1_000
-"""Texts cut into pieces together: few enough for the processor's cache."""
+"""Characters of the pieces whose terms are cached: some 20,000 pieces, 4 MB. A full cache is emptied."""
+TEXTS_A_STEP = 1_000
+"""Texts cut into pieces in one step; so many fit into the processor's cache."""
 
 
 class Numbered(defaultdict[str, int]):
-    """String -> number, a new string gets the next one, from 0. Numbering runs inside C functions."""
+    """String -> number; a new string gets the next number, from 0. All of it runs inside C functions."""
 
     def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
         super().__init__(None, known)
         self.default_factory = count(len(self)).__next__
 
     def of(self, strings: Iterable[str], total: int) -> Ints:
-        """(total,) numbers of as many strings."""
+        """(total,) numbers of `total` strings."""
         return np.fromiter(map(self.__getitem__, strings), np.int64, total)
 
     def newest(self, total: int) -> list[str]:
-        """The last strings that got numbers, in their order."""
+        """The `total` strings that were numbered last, in their order."""
         return list(islice(reversed(self), total))[::-1]
 
 
 class TermCodes(Numbered):
-    """Term -> code, a new code for a new term. Written under the index's lock, read without."""
+    """Term -> code; a new term gets a new code. Written under the index's lock, read without it."""
 
 
 class Coded(NamedTuple):
@@ -50,11 +50,11 @@ class Coded(NamedTuple):
 
 
 class Vocabulary:
-    """The terms of one index. One writer at a time.
+    """The terms of one index and a cache of the terms of pieces. One writer at a time.
 
     Args:
         analyzer: Makes terms of texts.
-        codes: Those of an index that goes on; None: of a new one.
+        codes: Of an existing index; None: of a new one.
     """
 
     def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
@@ -67,24 +67,24 @@ class Vocabulary:
         self._pieces = Numbered()
         self._letters = 0
         self._starts = Growing(np.int64)
-        """By piece: where its codes stand in `_codes`; then where the next one's will."""
+        """By piece: the start of its codes in `_codes`; at the end, the start for the next piece."""
         self._starts.extend([0])
         self._codes = Growing(np.int32)
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Work out now what `coded` will be asked for next; harmless if it never is."""
+        """Compute the codes of the texts that the next call of `coded` should get; wasted if it gets others."""
         self._ahead = texts, self._code(texts)
 
     def coded(self, texts: Sequence[str]) -> Coded:
-        """The codes of texts; terms that are new get theirs."""
+        """The codes of texts; new terms get new codes."""
         begun, self._ahead = self._ahead, None
         return begun[1] if begun is not None and begun[0] == texts else self._code(texts)
 
     def _code(self, texts: Sequence[str]) -> Coded:
         try:
-            some = [self._coded(texts[start : start + TEXTS_AT_ONCE]) for start in range(0, len(texts), TEXTS_AT_ONCE)]
+            some = [self._coded(texts[start : start + TEXTS_A_STEP]) for start in range(0, len(texts), TEXTS_A_STEP)]
         except BaseException:
-            self._start_over()  # pieces may have numbers and no codes
+            self._start_over()  # some pieces may have a number and no codes
             raise
         lengths, tokens = zip(*some, strict=True) if some else ((np.zeros(0, np.int32),), (np.zeros(0, np.int32),))
         return Coded(np.concatenate(lengths), np.concatenate(tokens))
@@ -103,7 +103,7 @@ class Vocabulary:
         return Coded(np.diff(before[ends]).astype(np.int32), self._codes.view[place])
 
     def _learn(self, new: Sequence[str]) -> None:
-        """The terms of pieces and their codes. Plain words are stemmed in one call, the few others one by one."""
+        """Cache the codes of new pieces. Plain words are stemmed in one call, the few others one by one."""
         terms: list[str] = []
         sizes = np.ones(len(new), np.int64)
         stems = self._analyzer.stems_of(new)

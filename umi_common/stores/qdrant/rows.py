@@ -12,7 +12,7 @@ import numpy as np
 from umi_common.decay import decay_factors, rate_of
 from umi_common.pool import NOT_RANKED, Bools, Floats, Ints, Pool, Vectors, ranked
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest, Strategy
-from umi_common.stores.background import background_of
+from umi_common.stores.background import cosine_background
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.dense.index import decayed
 from umi_common.stores.ledger.codec import microseconds
@@ -153,5 +153,5 @@ class Rows:
         """The fields of a pool on the usual cosines of its queries."""
         if self.queries is None:
             return {}
-        usual = background_of(cosines(self.statistics.sample, self.queries))
+        usual = cosine_background(cosines(self.statistics.sample, self.queries))
         return {"dense_mean": usual.mean, "dense_deviation": usual.deviation, "dense_count": usual.chunks}
