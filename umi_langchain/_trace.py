@@ -14,7 +14,7 @@ from umi_common.types import SearchResult, Stage
 
 
 def stages(run_manager: CallbackManagerForRetrieverRun) -> OnStage | None:
-    """What tells a retriever's run of its stages: facts and milliseconds, no query text. None: nobody listens."""
+    """A callback that opens a child run per stage, with facts and milliseconds, no query text. None: no handlers."""
     if not run_manager.handlers:
         return None
     manager = run_manager.get_child()
@@ -32,7 +32,7 @@ def stages(run_manager: CallbackManagerForRetrieverRun) -> OnStage | None:
 
 @asynccontextmanager
 async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIterator[OnStage | None]:
-    """`stages` for async handlers, which are awaited in order beside the search and all done at the end."""
+    """`stages` for async handlers, which are awaited in order during the search and finished at its end."""
     if not run_manager.handlers:
         yield None
         return
@@ -66,7 +66,7 @@ async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIter
         await reporter
 
 
-def tell_losses(on_stage: OnStage | None, result: SearchResult) -> None:
+def report_losses(on_stage: OnStage | None, result: SearchResult) -> None:
     """A run for every part that failed."""
     if on_stage is None:
         return

@@ -30,7 +30,7 @@ from umi_langchain._arms import as_arm
 from umi_langchain._convert import as_documents, as_turns, chunk_pages, to_chunks, to_scored_documents
 from umi_langchain._options import CallOptions, stages_and_fields
 from umi_langchain._rerank import reranker_of
-from umi_langchain._trace import astages, stages, tell_losses
+from umi_langchain._trace import astages, report_losses, stages
 
 Batches = Iterator[tuple[list[Chunk], Any]]
 
@@ -235,7 +235,7 @@ class UmiRetriever(BaseRetriever):
     ) -> list[Document]:
         on_stage = stages(run_manager)
         result = self.umi.search(query, on_stage=on_stage, **self.core_options(options))
-        tell_losses(on_stage, result)
+        report_losses(on_stage, result)
         return to_scored_documents(result, self.keys)
 
     async def _aget_relevant_documents(
@@ -243,7 +243,7 @@ class UmiRetriever(BaseRetriever):
     ) -> list[Document]:
         async with astages(run_manager) as on_stage:
             result = await self.umi.asearch(query, on_stage=on_stage, **self.core_options(options))
-            tell_losses(on_stage, result)
+            report_losses(on_stage, result)
         return to_scored_documents(result, self.keys)
 
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What umi's ranking needs to know of retrieved nodes, as arrays. Nodes are read, never changed."""
+"""Retrieved nodes as the arrays that umi's ranking takes. Nodes are not changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def node_text(item: NodeWithScore) -> str:
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0: as given where all are finite numbers, lifted so that none is negative; else 1 / rank."""
+    """(n,) scores >= 0: as given if all are finite, shifted so that none is negative; else 1 / rank."""
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
     if not np.isfinite(given).all():
         return 1.0 / np.arange(1, len(items) + 1)
@@ -56,7 +56,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
 
     Args:
         items: Nodes that name the previous or the next one in their relationships.
-        store: Where there is one, it knows who stands beside whom.
+        store: Gives the adjacent chunks; None: the nodes' relationships do.
     """
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))
@@ -78,7 +78,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
 
 
 def _links(items: Sequence[NodeWithScore]) -> dict[str, str]:
-    """The node after each node, as the nodes tell."""
+    """The node after each node, from the nodes' relationships."""
     after: dict[str, str] = {}
     for item in items:
         previous, following = (_related(item.node, way) for way in (NodeRelationship.PREVIOUS, NodeRelationship.NEXT))
@@ -95,7 +95,7 @@ def _related(node: BaseNode, way: NodeRelationship) -> str | None:
 
 
 def _links_in(store: Store, ids: list[str]) -> dict[str, str]:
-    """The chunk after each chunk, as the store tells."""
+    """The chunk after each chunk, from the store."""
     after: dict[str, str] = {}
     for beside in store.neighbours(ids, reach=1).values():
         after.update(zip([chunk.id for chunk in beside], [chunk.id for chunk in beside[1:]], strict=False))

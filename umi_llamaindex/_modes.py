@@ -13,7 +13,7 @@ from umi_common.filters import And, Filter, parse_filter
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
 
 NO_WORDS = "?"
-"""A query for those who bring only its vector: the core wants one, the lexical arm finds no word in it."""
+"""Query text for a query that has only a vector: the core needs one, and this one holds no word."""
 PREFETCH_FACTOR = 4.0
 """Candidates for a place in an MMR result, as in LlamaIndex's simple store."""
 HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)

@@ -1,4 +1,4 @@
-"""LlamaIndex's `Settings` as an argument: read when they are needed, not before."""
+"""LlamaIndex's `Settings` as an argument, read when it is used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llama_index.core import Settings
 
 
 class SettingsLLM:
-    """Whatever `Settings.llm` is when a reply is wanted. Replies that are in umi's cache already stay there."""
+    """Calls the `Settings.llm` of the moment. Replies in umi's cache stay there when it changes."""
 
     def complete(self, prompt: str) -> Any:
         """Its completion."""

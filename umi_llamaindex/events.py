@@ -1,4 +1,4 @@
-"""What a search tells LlamaIndex's instrumentation: an event per stage, and one per part that was lost."""
+"""Events of a search for LlamaIndex's instrumentation: one per stage, one per part that failed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class UmiStageEvent(BaseEvent):
 
     `stage` is the core's name: "route" decides on deep search, "rewrite" asks the LLM, "recall" the store, "fuse" makes
     one score; the others are those of `result.trace`. They are sent when the search is over, in the order they ended:
-    the event's own time says nothing, `milliseconds` does.
+    use `milliseconds`, not the event's own time.
     """
 
     stage: str
     milliseconds: float
     facts: dict[str, Any]
-    """What it decided and on what evidence."""
+    """The stage's facts, as in `result.trace`."""
 
     @classmethod
     def class_name(cls) -> str:
@@ -43,9 +43,9 @@ class UmiDegradationEvent(BaseEvent):
         return "UmiDegradationEvent"
 
 
-def tell(dispatcher: Dispatcher, result: SearchResult) -> None:
-    """Send the events of one search, if anybody listens: making them costs more than ranking does."""
-    if not _heard(dispatcher):
+def send_events(dispatcher: Dispatcher, result: SearchResult) -> None:
+    """Send the events of one search if a handler is registered: creating them costs more time than ranking."""
+    if not _has_handler(dispatcher):
         return
     for stage in result.trace:
         event = UmiStageEvent(stage=stage.name, milliseconds=stage.milliseconds, facts=dict(stage.facts))
@@ -54,8 +54,8 @@ def tell(dispatcher: Dispatcher, result: SearchResult) -> None:
         dispatcher.event(UmiDegradationEvent(part=lost.part, reason=lost.reason, consequence=lost.consequence))
 
 
-def _heard(dispatcher: Dispatcher) -> bool:
-    """Whether a handler stands anywhere on the way that an event of this dispatcher takes."""
+def _has_handler(dispatcher: Dispatcher) -> bool:
+    """Whether this dispatcher, or one that its events propagate to, has a handler."""
     while True:
         if any(not isinstance(handler, NullEventHandler) for handler in dispatcher.event_handlers):
             return True

@@ -1,7 +1,7 @@
 """umi's ranking stages as node postprocessors, for the nodes of any retriever: unpack, one core call, repack.
 
 Each works alone, and as one in `UmiPostprocessor`. None needs a query. Scores that are missing or not finite count as
-1 / rank; negative ones are lifted until none is. What comes back are new `NodeWithScore`s around the nodes given, which
+1 / rank; scores are shifted so that none is negative. Returned are new `NodeWithScore`s around the nodes given, which
 are not changed.
 """
 
@@ -61,9 +61,9 @@ class _Stage(BaseNodePostprocessor):
 
 
 class UmiNeighbours(_Stage):
-    """A node gains from the ones beside it in its document (`umi_common.ranking.neighbours.spread`); the best scores 1.
+    """Raises scores by those of adjacent nodes of a document (`umi_common.ranking.neighbours.spread`); the best gets 1.
 
-    Who stands beside whom is read from the nodes' relationships, or from `store`.
+    Adjacent nodes are found by the nodes' relationships, or in `store`.
     """
 
     previous: float = NeighboursConfig().previous

@@ -14,7 +14,7 @@ from umi_common.retriever import Strategy
 from umi_common.types import TimeRange
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
-"""How LlamaIndex's `RetrieverTool` hands on what an agent asks; a query that a person types does not look like this."""
+"""How LlamaIndex's `RetrieverTool` wraps an agent's query."""
 
 
 @dataclass
@@ -60,6 +60,6 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """What is asked, without the frame that a `RetrieverTool` puts around it."""
+    """The query's text, without the wrapping of a `RetrieverTool`."""
     framed = TOOL_INPUT.match(bundle.query_str)
     return (bundle.query_str if framed is None else framed[1]).strip()

@@ -28,7 +28,7 @@ from umi_llamaindex._arms import as_arm
 from umi_llamaindex._convert import index_pages, to_chunks, to_scored_node
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
-from umi_llamaindex.events import tell
+from umi_llamaindex.events import send_events
 from umi_llamaindex.query import UmiQuery, Window, narrowed, query_text
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
@@ -203,13 +203,13 @@ class UmiRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         result = self.search(query_bundle)
-        tell(dispatcher, result)
+        send_events(dispatcher, result)
         return [to_scored_node(hit) for hit in result]
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         result = await self.asearch(query_bundle)
-        tell(dispatcher, result)
+        send_events(dispatcher, result)
         return [to_scored_node(hit) for hit in result]
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:

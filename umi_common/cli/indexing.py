@@ -36,7 +36,7 @@ def index(
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
     follow_symlinks: Annotated[
-        bool, typer.Option("--follow-symlinks", help="Read what links lead to outside of PATHS.")
+        bool, typer.Option("--follow-symlinks", help="Read files outside of PATHS through symbolic links.")
     ] = False,
     max_file_mb: Annotated[
         float, typer.Option(min=0.001, help="Largest file that is read, in MB (1,000,000 bytes).")
@@ -47,16 +47,16 @@ def index(
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if something was skipped.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Bring a store level with files: text, Markdown, HTML, PDF, JSONL and chat logs.
+    """Index files and folders: text, Markdown, HTML, PDF, JSONL and chat logs.
 
-    Unchanged files cost nothing, changed ones are replaced, vanished ones removed. A file that cannot be read is
-    skipped, and so is a bad line of JSONL or page of a PDF; each is listed. Ctrl-C stops in good order.
+    Unchanged files are not read again, changed ones are replaced, vanished ones removed. A file that cannot be read is
+    skipped, and so is a bad line of JSONL or page of a PDF; each is listed. After Ctrl-C the same command continues.
     """
     from umi_common.files import index as index_files
     from umi_common.files.walk import checked_roots
     from umi_common.stores.embedded.hybrid import HybridStore
 
-    checked_roots(paths)  # before a store is made for nothing
+    checked_roots(paths)  # before a store is created
     settings = None if config is None else UmiConfig.load(config)
     with HybridStore.open(store, config=settings) as opened, _interruptible() as asked:
         with progress_bar(unit=" files", disable=True if json else None, leave=False) as bar:
@@ -78,14 +78,14 @@ def index(
     if json:
         print_json({**asdict(report), "store": str(store), "chunks_in_store": there})
     else:
-        _tell(report, store, there)
+        _print(report, store, there)
     if report.stopped:
         raise typer.Exit(INTERRUPTED)
     if strict and report.problems:
         raise typer.Exit(1)
 
 
-def _tell(report: Report, store: Path, there: int) -> None:
+def _print(report: Report, store: Path, there: int) -> None:
     removed = f", {report.removed} gone" if report.removed else ""
     new = f"{report.indexed} indexed as {report.chunks} chunks"
     typer.echo(f"{report.files} files: {new}, {report.unchanged} unchanged{removed}; {store} holds {there} chunks")
@@ -103,12 +103,12 @@ def _tell(report: Report, store: Path, there: int) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[list[int]]:
-    """The first Ctrl-C fills the list, so that the work ends between two files; the second ends it at once."""
+    """A list that the first Ctrl-C fills, to end the run between two files; the second raises KeyboardInterrupt."""
     asked: list[int] = []
 
     def ask(number: int, frame: FrameType | None) -> None:
         asked.append(number)
-        os.write(sys.stderr.fileno(), STOPPING)  # print may be in the middle of something
+        os.write(sys.stderr.fileno(), STOPPING)  # not print, which a signal may interrupt
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = signal.signal(signal.SIGINT, ask)

@@ -1,4 +1,4 @@
-"""`umi status`, `verify`, `repair` and `rebuild`: looking after a store."""
+"""`umi status`, `verify`, `repair` and `rebuild`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json
 
 FullOption = Annotated[
-    bool, typer.Option("--full", help="Compare the words of all chunks with the lexical index, not of 1,000 alone.")
+    bool, typer.Option("--full", help="Compare the words of all chunks with the lexical index, not only of 1,000.")
 ]
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Show what is in a store and which parts answer; ends with 1 if one does not."""
+    """Show what a store holds and which parts work; ends with 1 if one does not."""
     with opened_without_model(store) as source:
         found = source.status()
     if json:
@@ -51,19 +51,19 @@ def human_bytes(count: int) -> str:
 
 
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
-    """Read everything and compare it with its checksums; ends with 1 if something is wrong."""
+    """Read everything and compare it with its checksums; ends with 1 if something is damaged."""
     with opened_without_model(store) as source:
         _tell(source.verify(full=full), json, fix=f"umi repair --store {store}")
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Make anew whatever index is wrong; embeds nothing."""
+    """Rebuild damaged indexes; embeds nothing."""
     with opened_without_model(store, writing=True) as source:
         _tell(source.repair(), json, fix="restore umi.db from a copy")
 
 
 def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Make all indexes anew from the ledger and free what removed chunks take; embeds nothing."""
+    """Rebuild all indexes from the ledger and free the space of removed chunks; embeds nothing."""
     with opened_without_model(store, writing=True) as source:
         source.compact()
         _tell(source.verify(), json, fix="restore umi.db from a copy")
@@ -78,7 +78,7 @@ def _tell(found: Verification, json: bool, *, fix: str) -> None:
 
 
 def _end(problems: Sequence[str], *, quiet: bool, fix: str) -> None:
-    """With 1 if there are problems, each a line with its fix."""
+    """End with 1 if there are problems; each is printed with its fix."""
     for problem in () if quiet else problems:
         typer.echo(f"umi: {problem}; {fix}", err=True)
     if problems:

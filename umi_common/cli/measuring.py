@@ -12,11 +12,11 @@ from umi_common.cli.options import ConfigOption, JsonOption, print_json
 from umi_common.cli.search import as_data
 from umi_common.config import UmiConfig
 
-QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five.")]
+QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five questions.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where the demo keeps its index.")]
 FolderArgument = Annotated[Path, typer.Argument(help="A BEIR folder, a folder of conversations, or haystacks.")]
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw a picture there (PNG, SVG or PDF).")]
-ResumeOption = Annotated[Path | None, typer.Option("--resume", help="Keep finished runs there and go on from them.")]
+ResumeOption = Annotated[Path | None, typer.Option("--resume", help="Save finished runs there and continue from them.")]
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where the best settings go (TOML).")]
 TrialsOption = Annotated[int, typer.Option("--trials", min=1, help="Settings to try.")]
 
@@ -51,7 +51,7 @@ def evaluate(
     plot: PlotOption = None,
     resume: ResumeOption = None,
 ) -> None:
-    """Measure umi on a collection of questions with known answers, beside each of its arms alone."""
+    """Measure umi, and each of its arms alone, on a collection of questions with known answers."""
     from umi_common.evaluation import arm, compare, load_folder
 
     systems: dict[str, Any] = {"umi": UmiConfig.load(config), "lexical arm": arm("lexical"), "dense arm": arm("dense")}
@@ -78,7 +78,7 @@ def tune(
     plot: PlotOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Try settings on a part of a collection, check the best on the rest, write it to a file that umi loads."""
+    """Try settings on a part of a collection, check the best on the rest, write them to a file that umi loads."""
     from umi_common.evaluation import load_folder
     from umi_common.evaluation import tune as search
 

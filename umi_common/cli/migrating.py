@@ -26,11 +26,12 @@ ADDRESSES = (
     "qdrant:FOLDER/COLLECTION on this disk."
 )
 SourceArgument = Annotated[str, typer.Argument(help=ADDRESSES)]
-TargetArgument = Annotated[str, typer.Argument(help="Likewise; made if there is none.")]
+TargetArgument = Annotated[str, typer.Argument(help="Likewise; created if it does not exist.")]
 CheckpointOption = Annotated[
-    Path | None, typer.Option("--checkpoint", help=f"How far it has got; by default {CHECKPOINT} in a store's folder.")
+    Path | None,
+    typer.Option("--checkpoint", help=f"File for the progress; by default {CHECKPOINT} in a store's folder."),
 ]
-PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chunks that go over in one call.")]
+PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chunks copied in one call.")]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def migrate(
 ) -> None:
     """Copy a store with its vectors into another and compare the two; embeds nothing.
 
-    Stopped or killed, it goes on where it was when it is given again.
+    After a stop or a kill, the same command continues.
     """
     from umi_common.migrate import migrate as move
 

@@ -28,10 +28,10 @@ DEFAULT_STORE = Path(".umi")
 
 
 def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> HybridStore:
-    """A store that is there already.
+    """An existing store, open.
 
     Raises:
-        NotAStore: If it is not; says how to make one.
+        NotAStore: If there is none; the message says how to make one.
     """
     from umi_common.stores.embedded.hybrid import HybridStore
 
@@ -41,10 +41,10 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
 
 
 def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
-    """A store that is there already, whatever made its vectors: for commands that embed nothing.
+    """An existing store, open without loading its embedder, for commands that embed nothing.
 
     Raises:
-        NotAStore: If it is not; says how to make one.
+        NotAStore: If there is none; the message says how to make one.
     """
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.ledger.made_with import made_with
@@ -54,7 +54,7 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
 
 
 def where_of(conditions: Sequence[str] | None) -> dict[str, Any] | None:
-    """`["user=ann", "year=2023"]` as a filter. A value that reads as JSON is that; any other is a string.
+    """`["user=ann", "year=2023"]` as a filter. A value that is JSON is parsed; any other is a string.
 
     Raises:
         ConfigError: If a condition is neither KEY=VALUE nor a JSON object.
@@ -82,5 +82,5 @@ def _condition(condition: str) -> dict[str, Any]:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on one line; what JSON has no type for is written out."""
+    """One JSON object on one line; values without a JSON type are converted to strings."""
     typer.echo(json.dumps(value, ensure_ascii=False, default=str))

@@ -1,4 +1,4 @@
-"""The program: its commands, and how it ends."""
+"""The command-line program: its commands, and its exit codes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import sys
 
 import typer
 
-from umi_common.cli import maintenance as keeping
-from umi_common.cli import measuring, migrating
-from umi_common.cli import search as asking
+from umi_common.cli import maintenance, measuring, migrating, search
 from umi_common.cli.indexing import INTERRUPTED, index
 from umi_common.errors import UmiError
 from umi_common.explain import one_line
@@ -22,20 +20,20 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 @app.callback()
 def umi() -> None:
-    """Find the right passage, say why, and fit it into the prompt.
+    """Find the passages that answer a question, show why, and fit them into a prompt.
 
     Start with: umi index FOLDER, then umi search "your question".
     """
 
 
 app.command()(index)
-app.command()(asking.search)
-app.command()(asking.explain)
-app.command()(asking.ask)
-app.command()(keeping.status)
-app.command()(keeping.verify)
-app.command()(keeping.repair)
-app.command()(keeping.rebuild)
+app.command()(search.search)
+app.command()(search.explain)
+app.command()(search.ask)
+app.command()(maintenance.status)
+app.command()(maintenance.verify)
+app.command()(maintenance.repair)
+app.command()(maintenance.rebuild)
 app.command()(migrating.migrate)
 app.command()(measuring.demo)
 app.command("eval")(measuring.evaluate)
@@ -44,14 +42,14 @@ app.command()(measuring.tune)
 
 def main() -> None:
     """Entry point of `umi`."""
-    logging.basicConfig(level=logging.CRITICAL)  # what goes wrong is told in one line by the command itself
+    logging.basicConfig(level=logging.CRITICAL)  # the command itself prints one line about an error
     try:
         code = app(standalone_mode=False)
     except UmiError as error:
         _end(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         _end("stopped; what was written is safe, the same command goes on or starts again", INTERRUPTED)
-    except BrokenPipeError:  # head has seen enough; Python would complain when it flushes at its end
+    except BrokenPipeError:  # `umi ... | head`: Python would fail when it flushes stdout at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except OSError as error:

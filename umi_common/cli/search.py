@@ -38,7 +38,7 @@ PROMPT = """Answer the question from the evidence alone, and cite its numbers. S
 Question: {question}"""
 
 QueryArgument = Annotated[str, typer.Argument(help="What you want to know.")]
-HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page about it there.")]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page with all details to this file.")]
 TokensOption = Annotated[int, typer.Option("--tokens", "-t", min=1, help="Most tokens of the context.")]
 ContextOption = Annotated[bool, typer.Option("--context", help="Print the context alone, without a prompt.")]
 
@@ -51,8 +51,8 @@ def search(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Find passages and say why they are there."""
-    with _asking(store, config) as umi:
+    """Find passages and show why each was found."""
+    with _opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
     if json:
         print_json(as_data(result))
@@ -70,8 +70,8 @@ def explain(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how an answer came about: every rank on the way, what was left out, times, and the packed context."""
-    with _asking(store, config) as umi:
+    """Show how a result was computed: every rank, chunks left out, times, and the packed context."""
+    with _opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
         packed = assemble(result.hits, budget=TokenBudget(max_total=tokens))
     if html is not None:
@@ -94,18 +94,18 @@ def ask(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print a prompt with the best evidence that fits; umi itself asks no LLM: pipe it into the one you use."""
-    with _asking(store, config) as umi:
+    """Print a prompt with the best passages that fit. umi asks no LLM: pipe the prompt into yours."""
+    with _opened_retriever(store, config) as umi:
         packed = umi.get_context(query, budget=TokenBudget(max_total=tokens), where=where_of(where))
     if json:
         print_json({"query": query, **_packed(packed)})
     else:
         text = packed.text if context else PROMPT.format(context=packed.text, question=query)
-        typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold what steers a terminal
+        typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold control characters
 
 
 @contextmanager
-def _asking(store: Path, config: Path | None) -> Iterator[DualRetriever]:
+def _opened_retriever(store: Path, config: Path | None) -> Iterator[DualRetriever]:
     with opened(store) as source, DualRetriever(source, config=UmiConfig.load(config)) as umi:
         yield umi
 

@@ -31,18 +31,18 @@ CREATE INDEX parts_by_source ON parts (source);
 KEYS_AT_ONCE = 500
 SCANNED_AT_ONCE = 1_000
 WITNESSES = 64
-"""Chunks looked up to see that checkpoint and store belong together."""
+"""Number of chunks looked up to check that checkpoint and store belong together."""
 
 
 class KnownFile(NamedTuple):
-    """A file as far as it is known."""
+    """What the checkpoint records about a file."""
 
     version: str
-    """The one that was begun last."""
+    """The version that was begun last."""
     others: bool
-    """Whether the store may hold chunks of another version, which have to go."""
+    """Whether the store may hold chunks of another version, which must be removed."""
     settled: bool
-    """Whether the store holds this version, whole, and nothing else of the file."""
+    """Whether the store holds exactly this version of the file."""
     stamp: str
     """Of the file as it was then; see `readers.reading.stamp_of`."""
 
@@ -57,7 +57,7 @@ class DonePart(NamedTuple):
 
 
 class IngestCheckpoint:
-    """One run's hold on the file; None: in memory, for a store that is. Commits are durable when they return.
+    """The checkpoint file, locked for one run; path None: in memory. Commits are durable when they return.
 
     Raises:
         StoreLocked: At once, if another run holds it.
@@ -112,10 +112,10 @@ class IngestCheckpoint:
         return None if row is None else KnownFile(row[0], bool(row[1]), bool(row[2]), row[3])
 
     def begin(self, files: Iterable[tuple[str, Path, str]], *, others: bool) -> None:
-        """Note, before the first write, that a version of a file is on its way: (source, path, version).
+        """Record, before the first write, that versions of files begin: (source, path, version).
 
         Args:
-            others: What to take for true of files that were never begun; see `KnownFile.others`.
+            others: The value for files that were never begun; see `KnownFile.others`.
         """
         with self._writing() as db:
             db.executemany(
@@ -126,12 +126,12 @@ class IngestCheckpoint:
             )
 
     def finish(self, parts: Iterable[DonePart]) -> None:
-        """Note that these are in the store."""
+        """Record that these parts are in the store."""
         with self._writing() as db:
             db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
 
     def done(self, keys: Sequence[str]) -> set[str]:
-        """Those of the parts that are in the store."""
+        """The keys whose parts are in the store."""
         found: set[str] = set()
         with self._errors():
             for start in range(0, len(keys), KEYS_AT_ONCE):
@@ -152,7 +152,7 @@ class IngestCheckpoint:
                 db.execute("UPDATE files SET settled = 1, others = 0, stamp = ? WHERE source = ?", (stamp, source))
 
     def forget(self, sources: Iterable[str]) -> None:
-        """The store holds nothing of these files any more."""
+        """Remove these files from the checkpoint."""
         gone = [(source,) for source in sources]
         with self._writing() as db:
             db.executemany("DELETE FROM parts WHERE source = ?", gone)
@@ -171,7 +171,7 @@ class IngestCheckpoint:
             return [id for (id,) in self._db.execute(sql, (count,))]
 
     def close(self) -> None:
-        """Let the next run in."""
+        """Unlock and close the file."""
         self._db.close()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Files cut into parts that are read, written and repeated by themselves: a whole file, or a range of its records."""
+"""Files cut into parts that are read, written and repeated independently: a whole file, or a range of its records."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from umi_common.files.readers.reading import (
 )
 
 PART_BYTES = 1 << 20
-"""A range of records, about; some thousand chunks, the work that a kill repeats."""
+"""Size in bytes of a range of records: some thousand chunks, repeated after a kill."""
 DEFAULT_LIMITS = ReadLimits()
-"""What is read of a file where the caller names no limits."""
+"""Used where the caller gives no limits."""
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -35,7 +35,7 @@ class FilePart:
 
     path: Path
     source: str
-    """What its chunks are told to be cut from, and their ids made of."""
+    """Source of its chunks; their ids are made from it."""
     start: int
     stop: int
     first_line: int
@@ -43,9 +43,9 @@ class FilePart:
     key: str
     """Changes with the bytes, the source, the first line and the rules of cutting."""
     fresh: bool = True
-    """Whether no other version of the file was ever begun: then a chunk of its that is there already is its own."""
+    """Whether no other version of the file was ever begun; a chunk of the file in the store is then of this version."""
     limits: ReadLimits = DEFAULT_LIMITS
-    """Under which the file is read, wherever that is."""
+    """Limits for reading the file."""
 
     @property
     def size(self) -> int:
@@ -57,7 +57,7 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
     """The parts of a file in order; together they are all of it. Reads the file once, `size` bytes at a time.
 
     Records (JSONL) are cut behind the line that reaches `size` bytes; every other kind of file is one part. Of records
-    in anything but UTF-16 the limit of bytes is one of a line, not of the file, which is never in memory whole.
+    in anything but UTF-16 the limit of bytes is one of a line, not of the file, which is never in memory as a whole.
 
     Raises:
         FileUnreadable: Names the file and what to do.
@@ -89,12 +89,12 @@ def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
 
 
 def version_of(parts: Sequence[FilePart]) -> str:
-    """Names the content of a whole file."""
+    """A hash of a whole file's content."""
     return hashlib.sha256("".join(part.key for part in parts).encode()).hexdigest()[:32]
 
 
 def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
-    """The content, cut behind newlines where it is records; an empty file is one empty piece."""
+    """The content, records cut after newlines; an empty file is one empty piece."""
     records = path.suffix.lower() in RECORD_ENDINGS
     if not records:
         check_size(path, limits)

@@ -1,4 +1,4 @@
-"""One run: which parts are to be done, what their outcomes mean, and what is removed. Others do the parts."""
+"""One run: which parts are to be done, what their outcomes mean, and what is removed. The caller does the parts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from umi_common.files.work import IngestStore, PartOutcome, of_files, sweep
 from umi_common.progress import progress_bar
 
 FILES_AT_ONCE = 200
-"""Files that one pass over the store frees of stale chunks."""
+"""Number of files whose stale chunks one pass over the store removes."""
 FAILURES_MAX = 3
-"""Batches in a row that the embedder fails on, every part, before it counts as down."""
+"""Batches in a row on which the embedder may fail completely before the run ends."""
 
 
 @dataclass(slots=True)
 class _File:
-    """A file of which something is to be done."""
+    """A file with parts to be done."""
 
     path: Path
     parts: list[FilePart]
@@ -35,7 +35,7 @@ class _File:
     left: set[str]
     """Keys of the parts that are not in the store."""
     skipped: bool = False
-    """Whether a record or a page was skipped: then the next run tries its part again."""
+    """Whether a record or a page was skipped; the next run then tries its part again."""
 
 
 class IngestSession:

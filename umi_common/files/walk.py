@@ -35,7 +35,7 @@ def checked_roots(paths: Iterable[str | Path]) -> list[Path]:
 def files_below(
     roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
 ) -> Iterator[Path]:
-    """The files below `roots` that umi can read; what is skipped, and why, goes into `report`.
+    """The files below `roots` that umi can read; skipped files and the reasons are added to `report`.
 
     Args:
         roots: Absolute paths without symbolic links; a file among them is given whatever its ending.
@@ -51,7 +51,7 @@ def files_below(
         folders: list[Path] = [root]
         linked: list[Path] = []
         while folders or linked:
-            folder = folders.pop() if folders else linked.pop()  # links last: a folder's own path is the one it is by
+            folder = folders.pop() if folders else linked.pop()  # links last, so that a folder is named by its own path
             identity = _identity(folder)
             if identity in seen:
                 continue
@@ -89,7 +89,7 @@ def is_outside(path: Path, roots: Sequence[Path]) -> bool:
 
 
 def is_gone(path: Path) -> bool:
-    """Not there, for certain: what cannot be looked at may be back tomorrow."""
+    """Whether a path certainly does not exist; a path that cannot be accessed may still exist."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -100,7 +100,7 @@ def is_gone(path: Path) -> bool:
 
 
 def source_of(path: Path, base: Path | None) -> str:
-    """What an absolute path is called: as seen from `base`, where it lies below it."""
+    """The source name of an absolute path: relative to `base` if it lies below it, else the whole path."""
     below = base is not None and path.is_relative_to(base)
     return (path.relative_to(base) if below and base is not None else path).as_posix()
 

@@ -1,4 +1,4 @@
-"""What a worker does with some parts: read, chunk, embed, upsert. Repeated, it leaves the store as it is."""
+"""Read, chunk, embed and upsert some parts. Repeating it does not change the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCANNED_AT_ONCE = 1_000
 
 
 class IngestStore(Protocol):
-    """What ingestion asks of a store; see `protocols.Store`."""
+    """The methods of `protocols.Store` that ingestion uses."""
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]: ...
 
@@ -36,28 +36,28 @@ class IngestStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """What became of a part."""
+    """The result of one part: written, or why not."""
 
     part: FilePart
     chunks: int = 0
     witness: str | None = None
     """The id of one of its chunks."""
     problem: Problem | None = None
-    """Why nothing of it was written; None: all of it but what was skipped is in the store, durably."""
+    """Why nothing of it was written; None: all of it except `skipped` is durably in the store."""
     skipped: list[Problem] = field(default_factory=list)
-    """Its records and pages that cannot be read, or whose id another chunk has."""
+    """Records and pages that cannot be read, or whose id another chunk has."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A part on its way."""
+    """A part while it is processed."""
 
     part: FilePart
     found: FileChunks = field(default_factory=FileChunks)
     chunks: list[Chunk] = field(default_factory=list)
-    """Those of `found` whose id no other chunk has."""
+    """Chunks of `found` whose id no other chunk has."""
     new: list[Chunk] = field(default_factory=list)
-    """Those that the store does not hold just so."""
+    """Chunks that the store does not hold in exactly this form."""
     problem: Problem | None = None
 
     def outcome(self) -> PartOutcome:
@@ -71,11 +71,11 @@ class _Reading:
 def ingest_parts(
     store: IngestStore, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess
 ) -> list[PartOutcome]:
-    """Bring some parts into the store, in one write; the outcomes aligned with the parts.
+    """Write some parts to the store in one call; returns their outcomes, aligned with the parts.
 
-    Chunks that the store holds just so are neither embedded nor written again. Records and pages that cannot be read
-    are skipped, and records with an id which another file or record has. A part of which nothing can be read, or on
-    whose text the embedder fails, is left out whole; the others go on.
+    Unchanged chunks are neither embedded nor written again. Skipped are records and pages that cannot be read, and
+    records with an id that another file or record has. A part is left out as a whole if nothing of it can be read, or
+    if the embedder fails on its text; the other parts are written.
 
     Raises:
         StoreError: As the store raises them. What was written before stays; the same call can be repeated.
@@ -86,7 +86,7 @@ def ingest_parts(
     try:
         _write(store, embedder, good)
     except EmbedderError:
-        for reading in good:  # one by one, to find out whose text it is
+        for reading in good:  # one by one, to find the part that it fails on
             try:
                 _write(store, embedder, [reading])
             except EmbedderError as error:
@@ -95,10 +95,10 @@ def ingest_parts(
 
 
 def sweep(store: IngestStore, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) -> int:
-    """Remove what the store holds of these files and their parts do not; how many chunks went.
+    """Remove chunks of these files that their parts no longer have; returns how many.
 
     Raises:
-        FileUnreadable: If a file changed since its parts were cut; nothing of any file was removed then.
+        FileUnreadable: If a file changed since its parts were cut; then no chunk of any file was removed.
     """
     keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
     where, after, removed = of_files([parts[0].source for parts in files]), None, 0
@@ -110,7 +110,7 @@ def sweep(store: IngestStore, files: Sequence[Sequence[FilePart]], pdf: PdfProce
 
 
 def of_files(sources: Sequence[str]) -> Filter:
-    """The chunks of some files."""
+    """A filter for the chunks of some files."""
     return cast(Filter, parse_filter({FILE_KEY: {"$in": list(sources)}}))
 
 
@@ -124,7 +124,7 @@ def _read(part: FilePart, pdf: PdfProcess) -> _Reading:
 
 
 def _compare(store: IngestStore, batch: Sequence[_Reading]) -> None:
-    """Skip chunks whose id others have: they would overwrite each other. Tell what is new of the rest."""
+    """Skip chunks whose id another chunk has, since they would overwrite each other; find the new ones of the rest."""
     ids = [chunk.id for reading in batch for chunk in reading.found.chunks]
     there = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
     here: dict[str, Chunk] = {}
@@ -140,7 +140,7 @@ def _compare(store: IngestStore, batch: Sequence[_Reading]) -> None:
 
 
 def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: FilePart) -> str | None:
-    """What is wrong with a chunk's id: `here` has it in this batch, `stored` in the store."""
+    """The problem with a chunk's id, if `here` has it in this batch or `stored` in the store; None: no problem."""
     if here is not None and here.metadata[FILE_KEY] == part.source:
         return f"holds id {chunk.id!r} twice"
     other = stored if here is None else here

@@ -1,7 +1,7 @@
-"""Chat logs: `[2024-06-11 19:15] Mira: ...` and what messengers export. One passage a message, dated where it can be.
+"""Chat logs: `[2024-06-11 19:15] Mira: ...` and exports of messengers. One passage a message, with its time.
 
-A date like 03/04/24 is read by the rest of its log: some number above 12 tells days from months. Where none does, the
-messages stay undated, for a wrong time is worse than none. Times without a zone are UTC.
+Whether 03/04/24 is in March or April is decided by the other dates of the log: a number above 12 is a day. If no date
+decides, the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<
 UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
 LINES_LOOKED_AT = 50
 DATED_SHARE, UNDATED_SHARE = 0.5, 0.9
-"""Of the first lines, how many begin a message in a chat log; messages may go on for lines where they are dated."""
+"""Share of the first lines that begin a message in a chat log; dated messages may continue over several lines."""
 UNDATED_LINES_MIN = 4
 
 
 def message_pattern(text: str) -> re.Pattern[str] | None:
-    """What begins a message in this text; None: it is no chat log."""
+    """The pattern of a message's beginning in this text; None: it is no chat log."""
     lines = [line for line in text[:20_000].splitlines() if line.strip()][:LINES_LOOKED_AT]
     if sum(1 for line in lines if DATED.match(line)) > DATED_SHARE * len(lines):
         return DATED
@@ -37,7 +37,7 @@ def message_pattern(text: str) -> re.Pattern[str] | None:
 
 
 def messages(text: str, pattern: re.Pattern[str], *, size: int = PASSAGE_CHARACTERS) -> Iterator[Passage]:
-    """One passage a message ("Mira: ..."), a long one in several; what nobody says (somebody joined) is left out."""
+    """One passage a message ("Mira: ..."), long ones in several; lines without a speaker (joins) are left out."""
     begun = list(pattern.finditer(text))
     day_first = _day_first([match["date"] for match in begun]) if pattern is DATED else None
     borders = [match.start() for match in begun] + [len(text)]
@@ -52,7 +52,7 @@ def messages(text: str, pattern: re.Pattern[str], *, size: int = PASSAGE_CHARACT
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:
-    """Whether days come before months; None: it cannot be told. Dots always put the day first."""
+    """Whether days come before months; None: not decidable. With dots the day always comes first."""
     pairs = [tuple(map(int, date.split("/")[:2])) for date in dates if "/" in date]
     days = any(first > 12 for first, _ in pairs)
     months = any(second > 12 for _, second in pairs)

@@ -1,4 +1,4 @@
-"""One file as chunks. The kind of a file is told by its ending, a chat log by its lines."""
+"""One file as chunks. The file's ending selects the reader; chat logs are recognised by their lines."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 2
-"""Part of a file's version: raise it with every change of what a file's chunks are."""
+"""Part of a file's version: raise it when the chunks of any file change."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
 SKIPPED_LISTED = 100
-"""Skipped records or pages of one file that are listed: enough to see what is wrong; a file can have millions."""
+"""Most skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
 """Metadata of every chunk from a file: the file's source name."""
 OFFSET_KEY = "start_index"
@@ -41,7 +41,7 @@ class FileChunks:
     skipped: list[str] = field(default_factory=list)
     """One line for each of the first SKIPPED_LISTED records or pages that were skipped: file, place, reason."""
     unlisted: int = 0
-    """How many more were."""
+    """Number of further skipped records or pages."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
@@ -60,7 +60,7 @@ def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
     """The chunks of a file, in order, with source, position and metadata `start_index` (characters of its text).
 
     Args:
-        source: What the chunks are told to be cut from; None: the path. Their ids are made of it.
+        source: Source of the chunks, from which their ids are made; None: the path.
 
     Raises:
         FileUnreadable: Names the file and what to do; also for a single record or page that cannot be read, which
@@ -156,7 +156,7 @@ READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
 }
 RECORD_ENDINGS = (".jsonl", ".ndjson")
 ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, ".pdf"})
-"""What a folder is searched for; a file that is named itself is read whatever its ending."""
+"""Endings of files that are read in a folder; a file given by its own path is read whatever its ending."""
 
 
 def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
@@ -170,18 +170,18 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
                     f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '
                     '"metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'
                 )
-    if found.skipped and not found.chunks:  # what the store holds of the file stays, as with any unreadable file
+    if found.skipped and not found.chunks:  # chunks of the file in the store stay, as for any unreadable file
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; nor can its {others} other lines be read" if others else ""))
     return found
 
 
 def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:
-    """The chunk of a record; none if its text is blank. Whatever else it says is metadata."""
+    """The chunk of a record; none if its text is blank. Its other keys are metadata."""
     if not isinstance(record, dict):
         raise ValueError(f"{type(record).__name__} in place of an object")
     rest = dict(record)
-    text, id, inner = _taken(rest, TEXT_KEYS), _taken(rest, ID_KEYS), _taken(rest, ("metadata",))
+    text, id, inner = _pop_first(rest, TEXT_KEYS), _pop_first(rest, ID_KEYS), _pop_first(rest, ("metadata",))
     if not isinstance(text, str) or not isinstance(inner, (dict, type(None))):
         raise ValueError("no text" if isinstance(inner, (dict, type(None))) else "metadata is no object")
     metadata = {**rest, **(inner or {}), FILE_KEY: name}
@@ -191,5 +191,5 @@ def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:
         yield to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
 
 
-def _taken(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
+def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
     return next((record.pop(key) for key in keys if key in record), None)

@@ -1,4 +1,4 @@
-"""Bytes of a file and their text. Whatever is wrong with one file is an error that names it and says what to do."""
+"""Bytes of a file and their text, within limits. Every problem is an error that names the file and says what to do."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PDF_SECONDS = 10.0
 hostile file of 6 kB takes a minute."""
 PDF_SECONDS_MAX = 86_400.0
 NUL_LOOKED_FOR = 8_192
-"""Bytes at the beginning in which text has no NUL."""
+"""Number of bytes at the beginning of a file that hold no NUL if it is text."""
 CONTROLS_SHARE = 0.02
-"""Of text that is not Unicode, this share of control characters means it is none."""
+"""Non-Unicode content with more than this share of control characters is not text."""
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -72,7 +72,7 @@ def file_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading. A pipe or a device is neither waited for nor, unless it just came, opened.
+    """A regular file, open for reading. Pipes and devices are refused without waiting for them.
 
     Raises:
         FileUnreadable: If it is no regular file.
@@ -87,7 +87,7 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
-    """What is left of an open file of which `before` bytes were read; its size may be told wrong, as in /proc.
+    """The rest of an open file after `before` bytes; its stated size may be wrong, as in /proc.
 
     Raises:
         FileUnreadable: If it is too large, or has nothing to read without waiting.
