@@ -39,7 +39,7 @@ class _Worker:
         return ingest_parts(self._store, self._embedder, parts, self._pdf)
 
 
-class Workers:
+class RayWorkers:
     """A fixed number of workers that are given batches as long as there are some."""
 
     def __init__(self, actors: Sequence[Any]) -> None:
@@ -106,8 +106,8 @@ def _next(
 @contextmanager
 def started_workers(
     count: int, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
-) -> Iterator[Workers]:
-    """Workers, checked, that are ended when the block is left. Ray is connected.
+) -> Iterator[RayWorkers]:
+    """RayWorkers, checked, that are ended when the block is left. Ray is connected.
 
     Args:
         store: The store that all write to; None: each opens its own.
@@ -116,7 +116,7 @@ def started_workers(
 
     kind: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=RETRIES)(_Worker)
     actors = [kind.remote(open_store, open_embedder, store) for _ in range(count)]
-    workers = Workers(actors)
+    workers = RayWorkers(actors)
     try:
         workers.check()
         yield workers
