@@ -6,7 +6,7 @@ V is the number of query variations (the original is 0), n the number of candida
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,8 +33,8 @@ FIRST_RANK = 1
 class Pool:
     """One frozen struct of arrays. No stage changes it."""
 
-    ids: Sequence[str]
-    """(n,) rising; a tuple, or equal to one."""
+    ids: tuple[str, ...]
+    """(n,) rising."""
     lexical: Floats
     """(V, n) raw BM25; 0 where no term matches."""
     dense: Floats
@@ -90,6 +90,7 @@ class Pool:
         dense: Floats | None = None,
         vectors: Vectors | TakenRows | None = None,
         query_vectors: Vectors | None = None,
+        weights: Floats | None = None,
         **others: Any,
     ) -> Pool:
         """The pool of n chunks, sorted by id; each field that is left out is neutral or follows from those given.
@@ -100,40 +101,30 @@ class Pool:
             dense: (V, n) cosines; None: no dense arm.
             vectors: (n, dim) unit rows; None: not known, (n, 0).
             query_vectors: (V, dim) unit rows; None: not known, (V, 0).
+            weights: (n,) >= 0, such as a decay: scores above 0 are multiplied by them before they are ranked; None: 1.
             others: Further fields of a pool. Left out, `lexical_rank` ranks every row with a BM25 above 0, `dense_rank`
                 every row and query with a vector, `lexical_bound` is the largest BM25, and `coverage` is 1 where some
                 row matches. The rest says: not known.
         """
-        given = {name: scores for name, scores in (("lexical", lexical), ("dense", dense)) if scores is not None}
-        shape = next(iter(given.values())).shape
-        variations, n = shape
-        words = given.setdefault("lexical", np.zeros(shape))
-        bound = others.get("lexical_bound", words.max(axis=1, initial=0.0))
-        arrays: dict[str, Any] = {
-            "dense": np.zeros(shape),
-            "lexical_bound": bound,
-            "coverage": (bound > 0).astype(np.float64),
-            "source_lexical": np.zeros(shape),
-            "source_bound": np.zeros(variations),
-            "source": np.full(n, NO_SOURCE),
-            "position": np.full(n, NO_POSITION),
-            "length": np.zeros(n, dtype=np.int64),
-            "age_hours": np.full(n, np.nan),
-            "vectors": np.zeros((n, 0), dtype=np.float32) if vectors is None else vectors,
-            "query_vectors": np.zeros((variations, 0), dtype=np.float32) if query_vectors is None else query_vectors,
-            "lexical_rank": np.zeros(shape, dtype=np.int64),
-            "dense_rank": np.zeros(shape, dtype=np.int64),
-            "mode": "text" if dense is None else "vector" if lexical is None else "hybrid",
-        }
-        pool = cls(ids=tuple(ids), **(arrays | given | others))
-        order = sorted(range(n), key=pool.ids.__getitem__)
-        if order != list(range(n)):
-            pool = pool.rows(np.array(order, dtype=np.int64))
+        given = {"lexical": lexical, "dense": dense, "vectors": vectors, "query_vectors": query_vectors}
+        arrays = {name: array for name, array in given.items() if array is not None} | others
+        shape = arrays["dense" if lexical is None else "lexical"].shape
+        shapes = {"V": shape[:1], "n": shape[1:], "Vn": shape, "n0": (shape[1], 0), "V0": (shape[0], 0)}
+        for name, (axes, neutral) in NEUTRAL.items():
+            if name not in arrays:
+                arrays[name] = np.full(shapes[axes], neutral)
+        arrays.setdefault("mode", "text" if dense is None else "vector" if lexical is None else "hybrid")
+        arrays.setdefault("lexical_bound", arrays["lexical"].max(axis=1, initial=0.0))
+        arrays.setdefault("coverage", np.where(arrays["lexical_bound"] > 0, 1.0, 0.0))
+        pool = cls(ids=tuple(ids), **arrays)
+        if list(pool.ids) != sorted(pool.ids):
+            order = np.array(sorted(range(len(pool)), key=pool.ids.__getitem__), dtype=np.int64)
+            pool, weights = pool.rows(order), None if weights is None else weights[order]
         ranks: dict[str, Any] = {}
-        if "lexical_rank" not in others:
-            ranks["lexical_rank"] = ranked(pool.lexical, pool.lexical > 0)
+        if "lexical_rank" not in others and lexical is not None:
+            ranks["lexical_rank"] = ranked(weighted(pool.lexical, weights), pool.lexical > 0)
         if "dense_rank" not in others and dense is not None:
-            ranks["dense_rank"] = ranked(pool.dense, pool._has_cosine())
+            ranks["dense_rank"] = ranked(weighted(pool.dense, weights), pool._has_cosine())
         return replace(pool, **ranks) if ranks else pool
 
     def _has_cosine(self) -> Bools:
@@ -147,6 +138,10 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def ids_at(self, rows: Ints) -> list[str]:
+        """The ids of some rows."""
+        return [self.ids[row] for row in rows.tolist()]
 
     @property
     def variations(self) -> int:
@@ -222,10 +217,24 @@ class Pool:
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
         }
         extra = {name: scores[which] for name, scores in self.extra.items()}
-        ids = tuple(self.ids[row] for row in which)
-        return replace(self, ids=ids, extra=extra, **per_row, **per_variation)
+        return replace(self, ids=tuple(self.ids_at(which)), extra=extra, **per_row, **per_variation)
 
 
+NEUTRAL: Mapping[str, tuple[str, Any]] = {
+    "lexical": ("Vn", 0.0),
+    "dense": ("Vn", 0.0),
+    "lexical_rank": ("Vn", NOT_RANKED),
+    "dense_rank": ("Vn", NOT_RANKED),
+    "source_lexical": ("Vn", 0.0),
+    "source_bound": ("V", 0.0),
+    "source": ("n", NO_SOURCE),
+    "position": ("n", NO_POSITION),
+    "length": ("n", 0),
+    "age_hours": ("n", np.nan),
+    "vectors": ("n0", np.float32(0.0)),
+    "query_vectors": ("V0", np.float32(0.0)),
+}
+"""Axes and value of each array that `Pool.of` may be left without; "n0": (n, 0)."""
 PER_ROW = ("source", "position", "length", "age_hours", "vectors")
 PER_VARIATION = (
     "lexical_bound",
@@ -236,6 +245,17 @@ PER_VARIATION = (
     "dense_deviation",
 )
 PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical")
+
+
+def source_codes(sources: Iterable[str | None]) -> Ints:
+    """(n,) a code for each distinct source by first appearance, from 0; NO_SOURCE for None."""
+    codes: dict[str, int] = {}
+    return np.array([NO_SOURCE if name is None else codes.setdefault(name, len(codes)) for name in sources], np.int64)
+
+
+def weighted(scores: Floats, weights: Floats | None) -> Floats:
+    """Scores above 0 times the weights of their rows; the others as they are."""
+    return scores if weights is None else np.where(scores > 0, scores * weights, scores)
 
 
 def ranked(scores: Floats, found: Bools, depth: int | None = None) -> Ints:

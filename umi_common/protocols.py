@@ -10,13 +10,16 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from inspect import Parameter, signature
+from math import nan
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from umi_common.config import DecayConfig, LexicalConfig, RecallConfig, UmiConfig
-from umi_common.filters import Filter
-from umi_common.pool import Pool, Vectors
+from umi_common.decay import decay_factors, rate_of
+from umi_common.filters import Filter, matches
+from umi_common.pool import Floats, Pool, Vectors
 from umi_common.types import Chunk, Stage, TimeRange
 
+SECONDS_PER_HOUR = 3600.0
 Clock = Callable[[], datetime]
 """The present, as an aware datetime."""
 OnStage = Callable[[str], Callable[[Stage], None]]
@@ -108,6 +111,23 @@ class RecallRequest:
         unknown = _unknown_options(getattr(recall, "__func__", recall))
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
         return recall(options.pop("probes"), **options)
+
+    def passes(self, chunk: Chunk) -> bool:
+        """Whether a chunk passes filter and time range."""
+        inside = self.window is None or (chunk.event_time is not None and chunk.event_time in self.window)
+        return inside and matches(self.where, chunk.metadata)
+
+    def age_hours(self, chunk: Chunk) -> float:
+        """Hours from the chunk's time to `now`; negative in the future, NaN without a time."""
+        when = chunk.event_time
+        return nan if when is None else (self.now - when).total_seconds() / SECONDS_PER_HOUR
+
+    def decay_weights(self, age_hours: Floats) -> Floats | None:
+        """(n,) factors that fall with the age (n,); None: decay is off."""
+        half_life = self.decay.half_life_hours
+        if half_life is None:
+            return None
+        return decay_factors(age_hours, rate=rate_of(half_life), floor=self.decay.floor)
 
     def named(self) -> list[str]:
         """The ids that the probes name."""

@@ -10,10 +10,14 @@ A tolerance or an exemption that is not the default has its reason beside it, an
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from umi_common.protocols import Embedder, Store
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -21,6 +25,12 @@ from umi_common.stores.qdrant import QdrantStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scale"))
 
+OWN_PARTS = Path(__file__).parents[2] / "docs" / "own-parts.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", OWN_PARTS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+LIST_STORE, _, _ = "\n".join(
+    block for block in BLOCKS if "\ndef bm25(" in block or "class ListStore:" in block
+).partition("\nlisted = ")
+"""The blocks that define `ListStore`, without its use."""
 Make = Callable[[Embedder, Path], Store]
 """An empty store with this embedder; the folder is empty and its own."""
 
@@ -60,6 +70,14 @@ def qdrant_local(embedder: Embedder, folder: Path) -> Store:
     return QdrantStore(QdrantClient(":memory:"), "contract", embedder)
 
 
+def python_lists(embedder: Embedder, folder: Path) -> Store:
+    """The store that docs/own-parts.md shows."""
+    names: dict[str, Any] = {"np": np}
+    exec(LIST_STORE, names)
+    store: Store = names["ListStore"](embedder)
+    return store
+
+
 def qdrant_engine(embedder: Embedder, folder: Path) -> Store:
     """QdrantStore over Qdrant's own engine, which `qdrant-edge-py` brings into this process."""
     from edge_client import EdgeClient
@@ -81,6 +99,7 @@ REMOVED = dict.fromkeys(
 )
 MUTE = {"test_a_chunk_without_a_word_is_a_chunk_to_bm25": "a chunk without a word does not count in the engine's idf"}
 KINDS = [
+    Kind("python-lists", python_lists),
     Kind("hybrid-memory", in_memory),
     Kind("hybrid-disk", on_disk),
     # The engine's idf is a float32.
