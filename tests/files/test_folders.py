@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 
-from umi_common.errors import FileUnreadable
+from umi_common.errors import EmbedderError, FileUnreadable
 from umi_common.files import index
 from umi_common.files.run import CHECKPOINT
-from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
 
@@ -164,3 +164,12 @@ def test_a_store_that_lost_its_ledger_is_still_called_damaged(store, folder):
     (store.path / "umi.db").unlink()
     with pytest.raises(LedgerDamaged):
         HybridStore.open(store.path)
+
+
+def test_an_embedder_that_is_down_is_told_as_an_error_for_one_file_too(tmp_path, folder):
+    """An expired key must not look like a folder with two odd files."""
+    down = FaultyEmbedder(HashEmbedder(16))
+    with HybridStore.open(tmp_path / "store", embedder=down) as store:
+        with pytest.raises(EmbedderError, match="the embedder failed on everything"):
+            index(store, [folder])
+        assert not len(store)

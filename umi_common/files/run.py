@@ -55,7 +55,7 @@ def index(
     Raises:
         FileUnreadable: If a path does not exist. Problems with files inside a folder are in the report.
         ConfigError: If a limit is out of range.
-        EmbedderError: If the embedder fails on everything, several times in a row.
+        EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: As the store raises them.
     """
     return ingest(
@@ -109,7 +109,7 @@ def ingest(
         ConfigError: If the checkpoint belongs to another store, or a limit is out of range.
         ReindexRequired: If the checkpoint was made with another embedder.
         StoreLocked: If another run uses the checkpoint.
-        EmbedderError: If the embedder fails on everything, several times in a row.
+        EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
         StoreError: As the store raises them.
     """
     limits = ReadLimits(max_file_bytes, pdf_seconds)

@@ -79,7 +79,8 @@ class IngestSession:
         self._open: dict[str, _File] = {}
         self._to_sweep: list[_File] = []
         self._to_settle: list[tuple[str, list[str], str]] = []
-        self._part_bytes, self._failures, self._on_file = part_bytes, 0, on_file
+        self._part_bytes, self._on_file = part_bytes, on_file
+        self._failures, self._failure, self._embedded = 0, "", False
         self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
             self._others = check_belongs(checkpoint, store, embedder, base, own=own_checkpoint)
@@ -137,7 +138,13 @@ class IngestSession:
         self._check_embedder(outcomes)
 
     def finish(self) -> Report:
-        """Remove the chunks that changed files no longer have, and those of vanished files. The run's report."""
+        """Remove the chunks that changed files no longer have, and those of vanished files. The run's report.
+
+        Raises:
+            EmbedderError: If the embedder failed on everything in this run.
+        """
+        if self._failures and not self._embedded:
+            self._refuse_embedder()
         self._sweep()
         self._save_settled()
         if not self.report.stopped:
@@ -262,13 +269,22 @@ class IngestSession:
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
         failed = [each.problem for each in outcomes if each.problem is not None]
-        down = len(failed) == len(outcomes) and all(each.error == EmbedderError.__name__ for each in failed)
+        down = (
+            bool(failed)
+            and len(failed) == len(outcomes)
+            and all(each.error == EmbedderError.__name__ for each in failed)
+        )
         self._failures = self._failures + 1 if down else 0
+        self._failure = str(failed[-1]) if down else ""
+        self._embedded = self._embedded or not down
         if self._failures >= FAILURES_MAX:
-            raise EmbedderError(
-                f"the embedder failed on {FAILURES_MAX} batches in a row, last: {failed[-1]}; "
-                "what is finished is in the store, the same call goes on from there"
-            )
+            self._refuse_embedder()
+
+    def _refuse_embedder(self) -> None:
+        raise EmbedderError(
+            f"the embedder failed on everything in the last {self._failures} batches, last: {self._failure}; "
+            "what is finished is in the store, the same call goes on from there"
+        )
 
 
 def _size(path: Path) -> int:
