@@ -246,12 +246,16 @@ def test_no_face_shows_another_tenants_text_while_ids_change_tenants(face):
                 turn += 1
                 store.add([chunk(n, "ann" if (n + turn) % 3 else "bob") for n in range(turn % 7, 40, 7)])
 
-        writer = threading.Thread(target=write)
-        writer.start()
-        until = time.monotonic() + SECONDS / 4
-        while time.monotonic() < until:
-            shown += search()
+        def read() -> None:
+            while not stop.is_set():
+                shown.extend(search())
+
+        threads = [threading.Thread(target=write), *(threading.Thread(target=read) for _ in range(8))]
+        for thread in threads:
+            thread.start()
+        time.sleep(SECONDS / 4)
         stop.set()
-        writer.join()
+        for thread in threads:
+            thread.join()
     assert shown
     assert not [text for text in shown if "bob" in text]
