@@ -82,6 +82,17 @@ class Probe:
     """Chunks that join the pool whether an arm finds them or not. A store that cannot do this leaves them out."""
 
 
+def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
+    """Whether a chunk passes the filter and its time lies in the window; None: everything does."""
+    inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
+    return inside and matches(where, chunk.metadata)
+
+
+def chunk_age_hours(chunk: Chunk, now: datetime) -> float:
+    """Hours from the chunk's time to `now`; negative in the future, NaN without a time."""
+    return nan if chunk.event_time is None else (now - chunk.event_time).total_seconds() / SECONDS_PER_HOUR
+
+
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
     """One search as a store gets it; see `Store.recall`. A store whose `recall` takes `(probes, **options)` makes it by
@@ -114,13 +125,11 @@ class RecallRequest:
 
     def passes(self, chunk: Chunk) -> bool:
         """Whether a chunk passes filter and time range."""
-        inside = self.window is None or (chunk.event_time is not None and chunk.event_time in self.window)
-        return inside and matches(self.where, chunk.metadata)
+        return chunk_passes(chunk, self.where, self.window)
 
     def age_hours(self, chunk: Chunk) -> float:
         """Hours from the chunk's time to `now`; negative in the future, NaN without a time."""
-        when = chunk.event_time
-        return nan if when is None else (self.now - when).total_seconds() / SECONDS_PER_HOUR
+        return chunk_age_hours(chunk, self.now)
 
     def decay_weights(self, age_hours: Floats) -> Floats | None:
         """(n,) factors that fall with the age (n,); None: decay is off."""

@@ -15,7 +15,7 @@ from umi_common.protocols import Store
 from umi_common.ranking.fusion import arm_ranks, falling_ranks
 from umi_common.runtime.calls import Body, Call, value_of
 from umi_common.search.rank import RankedPool, next_best
-from umi_common.search.recall import Components, Recalled, ask_chunks, passes
+from umi_common.search.recall import Components, Recalled, ask_chunks
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.taken import ids_at
@@ -41,7 +41,7 @@ def fetch(
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
             pairs = zip(ids_at(pool.ids, rows), value_of(outcome), strict=True)
             fetched = (chunk or recalled.chunks_not_in_store.get(id) for id, chunk in pairs)
-            passing = [chunk for chunk in fetched if chunk is not None and passes(chunk, request)]
+            passing = [chunk for chunk in fetched if chunk is not None and request.passes(chunk)]
             chunks |= {chunk.id: chunk for chunk in passing}
             rows = next_best(ranked, len(rows) - len(passing))
             ranked = replace(ranked, order=np.concatenate([ranked.order, rows]))

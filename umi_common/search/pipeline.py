@@ -15,7 +15,7 @@ from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.search.fetch import fetch, to_hits
 from umi_common.search.rank import RankedPool, diversified, rank
-from umi_common.search.recall import Components, Recalled, passes, recall
+from umi_common.search.recall import Components, Recalled, recall
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, SearchResult, Suppressed
@@ -66,7 +66,7 @@ def context_body(
         store, reach = components.store, policy.neighbours
         (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach, where=request.where)),)
         if not isinstance(found, CallFailure):
-            around = {id: [chunk for chunk in beside if passes(chunk, request)] for id, beside in found.items()}
+            around = {id: [chunk for chunk in beside if request.passes(chunk)] for id, beside in found.items()}
     with TraceBuilder(on_stage).stage("assemble") as facts:
         context = assemble(
             result.hits,

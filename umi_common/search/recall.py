@@ -10,9 +10,8 @@ from functools import partial
 import numpy as np
 
 from umi_common.config import UmiConfig
-from umi_common.filters import matches
 from umi_common.pool import Pool
-from umi_common.protocols import Probe, RecallRequest, Store, Strategy
+from umi_common.protocols import Probe, RecallRequest, Store, Strategy, chunk_age_hours
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
@@ -21,8 +20,6 @@ from umi_common.search.request import SearchRequest
 from umi_common.search.rerank import Reranking
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
-
-SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +137,8 @@ def _join_arms(
             of_arms = {id: chunk for hits in arm_hits.values() for id, chunk in hits.chunks.items()}
             known = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
             unscored = {id: chunk or of_arms.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
-            added = {id: chunk for id, chunk in unscored.items() if chunk is not None and passes(chunk, request)}
-            pool = pool.with_rows(tuple(added), [_age_hours(chunk, request) for chunk in added.values()])
+            added = {id: chunk for id, chunk in unscored.items() if chunk is not None and request.passes(chunk)}
+            pool = pool.with_rows(tuple(added), [chunk_age_hours(chunk, request.now) for chunk in added.values()])
             not_in_store = {id: chunk for id, chunk in added.items() if known[id] is None}
             facts.update(missing=len(missing), joined=sum(id in set(pool.ids) for id in missing))
     extra = {name: np.array([hits.scores.get(id, 0.0) for id in pool.ids]) for name, hits in arm_hits.items()}
@@ -155,20 +152,6 @@ def _probes_again(request: SearchRequest, recalled: Recalled, ids: tuple[str, ..
     vectors = list(pool.query_vectors) if pool.query_vectors.size else [None] * pool.variations
     first, *others = zip((request.query, *recalled.variations), vectors, strict=True)
     return [Probe(*first, ids), *(Probe(*other) for other in others)]
-
-
-def passes(chunk: Chunk, request: SearchRequest) -> bool:
-    """Whether a chunk passes the filter of the request and lies in its time range."""
-    window = request.time_range
-    if window is not None and (chunk.event_time is None or chunk.event_time not in window):
-        return False
-    return request.where is None or matches(request.where, chunk.metadata)
-
-
-def _age_hours(chunk: Chunk, request: SearchRequest) -> float:
-    if chunk.event_time is None:
-        return float("nan")
-    return (request.now - chunk.event_time).total_seconds() / SECONDS_PER_HOUR
 
 
 def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:

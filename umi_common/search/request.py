@@ -21,8 +21,8 @@ from umi_common.errors import (
 )
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
-from umi_common.protocols import OnStage, Strategy
-from umi_common.types import TimeRange, as_utc
+from umi_common.protocols import OnStage, Strategy, chunk_passes
+from umi_common.types import Chunk, TimeRange, as_utc
 
 LIMIT_MAX = 100
 """Most hits that a search returns."""
@@ -66,6 +66,10 @@ class SearchRequest:
     history: tuple[str, ...]
     strategy: Strategy
     query_vector: Vectors | None
+
+    def passes(self, chunk: Chunk) -> bool:
+        """Whether a chunk passes the filter and lies in the time range."""
+        return chunk_passes(chunk, self.where, self.time_range)
 
     @classmethod
     def checked(
