@@ -47,6 +47,7 @@ class Core:
         self.indexes = Indexes(ledger, directory, config.analyzer)
         self.high_water.check(acknowledged, ledger, self.indexes.state.mark)
         self._session: str | None = None
+        """Of this writer, as `Ledger.begin_session` names it; None: nothing was written yet."""
         self.writing = threading.RLock()
         """Held from looking at what is there until the change is in the indexes."""
         self._lock = lock

@@ -38,7 +38,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
             high_water.write(mark, session)
         finally:
             ledger.close()
-        high_water.write(mark, session, closed=True)
+        high_water.write(mark, session, closed=not ledger.has_log())
         high_water.close()
     finally:
         lock.release()
