@@ -68,17 +68,17 @@ def test_a_thousand_equal_scores_fall_to_the_smallest_ids_as_ten_do(ranked: bool
     ids = [f"{number * 7919 % 1_000:03d}" for number in range(1_000)]
     with HybridStore.open() as store:
         store.add([Chunk(id, "the same words") for id in ids])
-        state, asked = store._core.indexes.state, list[int]()
+        snapshot, asked = store._core.indexes.snapshot, list[int]()
 
         def ranks_of(compared: int) -> Ranks | None:
             asked.append(compared)
-            return state.by_row.id_order.ranks_for(compared, state.rows.ids, 1_000 if ranked else 2_000)
+            return snapshot.row_data.id_order.ranks_for(compared, snapshot.rows.ids, 1_000 if ranked else 2_000)
 
-        found = state.lexical.search(
-            ["words"], k=20, config=LexicalConfig(), id_of=state.rows.ids.__getitem__, ranks_of=ranks_of
+        found = snapshot.lexical.search(
+            ["words"], k=20, config=LexicalConfig(), id_of=snapshot.rows.ids.__getitem__, ranks_of=ranks_of
         )[0]
-        assert [state.rows.ids[row] for row in found.rows] == sorted(ids)[:20]
-        assert asked == [1_000, 20] and bool(len(state.by_row.id_order._ranks)) == ranked
+        assert [snapshot.rows.ids[row] for row in found.rows] == sorted(ids)[:20]
+        assert asked == [1_000, 20] and bool(len(snapshot.row_data.id_order._ranks)) == ranked
 
 
 def test_ids_are_compared_until_as_many_have_been_as_there_are_rows_or_many_would_be_at_once(

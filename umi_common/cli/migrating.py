@@ -116,11 +116,11 @@ def store_at(place: Path | Collection, copy_of: Movable | None = None) -> Iterat
 def _folder(place: Path, copy_of: Any) -> Any:
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.embedded.hybrid import HybridStore
-    from umi_common.stores.ledger.made_with import made_with
+    from umi_common.stores.ledger.made_with import stored_embedder
 
     if copy_of is None:
         return opened_without_model(place)
-    known = made_with(place)
+    known = stored_embedder(place)
     own = None if known is None else AbsentEmbedder(*known)
     config = None if (place / LEDGER).exists() else copy_of.config
     return HybridStore.open(place, embedder=copy_of.embedder if own is None else own, config=config)

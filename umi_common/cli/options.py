@@ -47,9 +47,9 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
         NotAStore: If there is none; the message says how to make one.
     """
     from umi_common.embedders import AbsentEmbedder
-    from umi_common.stores.ledger.made_with import made_with
+    from umi_common.stores.ledger.made_with import stored_embedder
 
-    known = made_with(store)
+    known = stored_embedder(store)
     return opened(store, writing=writing, embedder=None if known is None else AbsentEmbedder(*known))
 
 

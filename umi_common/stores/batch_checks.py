@@ -1,4 +1,4 @@
-"""What a write must pass before it reaches the ledger: checks, and vectors for every text."""
+"""Checks of the arguments of writes and pages, and vectors for every text, shared by the stores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from umi_common.errors import DuplicateId, EmbedderError, InvalidChunk, InvalidVector, ReindexRequired, UmiError
+from umi_common.errors import (
+    DuplicateId,
+    EmbedderError,
+    InputError,
+    InvalidChunk,
+    InvalidLimit,
+    InvalidVector,
+    ReindexRequired,
+    UmiError,
+)
 from umi_common.pool import Vectors
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder
@@ -106,6 +115,23 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
         bad = chunks[int(np.flatnonzero(~finite)[0])].id
         raise InvalidVector(f"the vector of chunk {bad!r} holds NaN, infinity or a number beyond float32")
     return unit_rows(matrix)
+
+
+def checked_page(after: str | None, limit: int) -> str:
+    """`after`, or the empty text, which is smaller than every id.
+
+    Raises:
+        InvalidLimit, InputError: If one of them is wrong.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0, the chunks of one page")
+    if after is None:
+        return ""
+    try:
+        after.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise InputError(f"after is {after!r:.80}; expected the last id of the page before, or None") from error
+    return after
 
 
 def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Looking after a store: what it is, whether it is sound, and making its indexes anew."""
+"""Status, verification and repair of a store."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from umi_common.stores.distinct import distinct
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import checked, decode
-from umi_common.stores.ledger.integrity import check_id_index, file_problems, remake_indexes
+from umi_common.stores.ledger.integrity import file_problems, remake_indexes
 from umi_common.stores.lexical.file import drop
 from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 1_000
-"""Rows held in memory while all are checked."""
+"""Rows in memory at the same time while all are checked."""
 TEXTS_AT_ONCE = 5_000
-"""Texts compared with the postings in one pass over these."""
+"""Texts compared in one pass over the postings."""
 SAMPLE = 1_000
 """Chunks whose postings every verify() compares with their texts: some 0.1 s."""
-NAMED = 3
-"""Chunks that a problem names."""
+CHUNKS_NAMED = 3
+"""Chunks that one problem names."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """A store at a glance."""
+    """Size, parts and problems of a store."""
 
     chunks: int
     sources: int
     dimension: int | None
     embedder: str
-    """Of the store's vectors; the open one's in an empty store."""
+    """Name of the embedder that made the vectors; in an empty store, of the one it was opened with."""
     analyzer: str
     """Fingerprint."""
     lexical: str
-    """State of the lexical index, as it says itself, or what is wrong with it."""
+    """State of the lexical index, or its fault."""
     dense: str
     """How vectors are searched: "exact"."""
     dead_rows: int
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
     problems: tuple[str, ...] = ()
-    """Indexes that are out of action, as verify() says it; repair() makes them anew."""
+    """Indexes that cannot answer, as in verify(); repair() makes them again."""
 
 
 def status(core: Core) -> StoreStatus:
     """See `HybridStore.status`."""
-    indexes, rows = core.indexes, core.indexes.state.rows
+    indexes, rows = core.indexes, core.indexes.snapshot.rows
     return StoreStatus(
         chunks=rows.living,
         sources=len(distinct(rows.source[rows.alive & (rows.source >= 0)])),
@@ -72,15 +72,15 @@ def status(core: Core) -> StoreStatus:
 
 
 def _lexical_state(core: Core) -> str:
-    state = core.indexes.state
+    snapshot = core.indexes.snapshot
     if core.indexes.building:
-        return f"building, {state.rows.living} chunks"
-    chunks = len(state.lexical)
-    return state.lexical_fault or f"{'ready' if chunks else 'empty'}, {chunks} chunks"
+        return f"building, {snapshot.rows.living} chunks"
+    chunks = len(snapshot.lexical)
+    return snapshot.lexical_fault or f"{'ready' if chunks else 'empty'}, {chunks} chunks"
 
 
 def _bytes_in(directory: Path) -> int:
-    """Of all files; what a build in the background takes away meanwhile does not count."""
+    """Size of all files; a file that another thread removes meanwhile counts 0."""
     size = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -98,7 +98,7 @@ def verify(core: Core, *, full: bool = False) -> Verification:
             problems += core.ledger.steady(partial(look, core))
         except LedgerDamaged as error:
             problems.append(f"umi.db: {error}")
-    return Verification(core.indexes.state.rows.living, tuple(problems))
+    return Verification(core.indexes.snapshot.rows.living, tuple(problems))
 
 
 def _check_file(core: Core) -> list[str]:
@@ -108,13 +108,13 @@ def _check_file(core: Core) -> list[str]:
 
 def _check_id_index(core: Core) -> list[str]:
     with core.ledger.snapshot() as connection:
-        check_id_index(core.ledger, connection)
+        core.ledger.check_id_index(connection)
     return []
 
 
 def _check_rows(core: Core) -> list[str]:
     problems = []
-    rows = core.indexes.state.rows
+    rows = core.indexes.snapshot.rows
     seqs = rows.seq[rows.alive].tolist()
     for start in range(0, len(seqs), ROWS_AT_ONCE):
         some = seqs[start : start + ROWS_AT_ONCE]
@@ -134,7 +134,7 @@ def _check_rows(core: Core) -> list[str]:
 
 
 def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
-    """Those of the rows not found that no write has removed meanwhile, in this process or another."""
+    """Problems for those of these rows, which were not found, that no write has removed meanwhile."""
     if not seqs:
         return []
     with core.writing:
@@ -145,32 +145,34 @@ def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
 
 
 def _check_lexical(core: Core) -> list[str]:
-    state = core.indexes.state
-    if state.lexical_fault is not None:
-        return [f"lexical index: {state.lexical_fault}"]
-    here, there = len(state.lexical), state.rows.living
+    snapshot = core.indexes.snapshot
+    if snapshot.lexical_fault is not None:
+        return [f"lexical index: {snapshot.lexical_fault}"]
+    here, there = len(snapshot.lexical), snapshot.rows.living
     return [] if here == there else [f"lexical index: it holds {here} of {there} chunks"]
 
 
 def _check_postings(core: Core, *, full: bool) -> list[str]:
     """Compare postings with texts: of all chunks, or of a sample, those whose ids have the smallest CRC-32."""
-    state = core.indexes.state
-    if state.lexical_fault is not None:
+    snapshot = core.indexes.snapshot
+    if snapshot.lexical_fault is not None:
         return []
-    rows = np.flatnonzero(state.rows.alive)
+    rows, ids = np.flatnonzero(snapshot.rows.alive), snapshot.rows.ids
     if not full and len(rows) > SAMPLE:
-        rows = np.sort(heapq.nsmallest(SAMPLE, rows.tolist(), key=lambda row: zlib.crc32(state.rows.ids[row].encode())))
+        rows = np.sort(heapq.nsmallest(SAMPLE, rows.tolist(), key=lambda row: zlib.crc32(ids[row].encode())))
     wrong: list[str] = []
     for start in range(0, len(rows), TEXTS_AT_ONCE):
-        entries = core.ledger.entries(state.rows.seq[rows[start : start + TEXTS_AT_ONCE]].tolist())
-        # A row that has gone since is no fault; one that is lost, _check_rows has told.
-        some = [row for row in rows[start : start + TEXTS_AT_ONCE].tolist() if int(state.rows.seq[row]) in entries]
-        texts = [checked(entries[int(state.rows.seq[row])]).text for row in some]
-        found = state.lexical.differing(np.array(some, dtype=np.int64), texts)
-        wrong += [state.rows.ids[some[at]] for at in found]
+        entries = core.ledger.entries(snapshot.rows.seq[rows[start : start + TEXTS_AT_ONCE]].tolist())
+        # A row that is not found was removed meanwhile, or is lost; _check_rows names lost rows.
+        some = [row for row in rows[start : start + TEXTS_AT_ONCE].tolist() if int(snapshot.rows.seq[row]) in entries]
+        texts = [checked(entries[int(snapshot.rows.seq[row])]).text for row in some]
+        found = snapshot.lexical.differing(np.array(some, dtype=np.int64), texts)
+        wrong += [ids[some[at]] for at in found]
     if not wrong:
         return []
-    return [f"lexical index: {len(wrong)} of {len(rows)} chunks are indexed under other words, first {wrong[:NAMED]}"]
+    return [
+        f"lexical index: {len(wrong)} of {len(rows)} chunks are indexed under other words, first {wrong[:CHUNKS_NAMED]}"
+    ]
 
 
 def rebuild(core: Core) -> None:

@@ -1,4 +1,4 @@
-"""An open store: ledger, indexes, embedder and lock as one, and the rules of writing to them."""
+"""An open store: ledger, indexes, embedder and writer's lock, and how chunks are written and read."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embe
 from umi_common.stores.distinct import distinct
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.indexes import Indexes
-from umi_common.stores.embedded.state import Change
-from umi_common.stores.ledger.acknowledged import HighWater
+from umi_common.stores.embedded.row_data import Change
+from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import fingerprint
 from umi_common.types import Chunk
 
-BEGUN_FROM = 200
-"""Texts from which analysing them while SQLite commits is worth a thread."""
+ANALYSE_DURING_COMMIT_FROM = 200
+"""Texts from which a second thread pays: it analyses them while SQLite commits."""
 
 
 class Core:
-    """What every part of the façade works on."""
+    """The parts of an open store. `HybridStore` is its façade."""
 
     def __init__(
         self, directory: Path | None, ledger: Ledger, lock: WriterLock | None, embedder: Embedder, config: UmiConfig
@@ -42,20 +42,20 @@ class Core:
         self.ledger = ledger
         self.embedder = embedder
         self.config = config
-        self.high_water = HighWater(directory)
-        acknowledged = self.high_water.read()
+        self.mark_file = MarkFile(directory)
+        acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
-        self.high_water.check(acknowledged, ledger, self.indexes.state.mark)
+        self.mark_file.check(acknowledged, ledger, self.indexes.snapshot.mark)
         self._session: str | None = None
-        """Of this writer, as `Ledger.begin_session` names it; None: nothing was written yet."""
+        """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
         self.writing = threading.RLock()
-        """Held from looking at what is there until the change is in the indexes."""
+        """Held by a writer from reading what is stored until its change is in the indexes."""
         self._lock = lock
         self._pid = os.getpid()
         self._closed = False
 
     def ready(self) -> None:
-        """Before every read: usable, and level with the ledger.
+        """Called before every read: checks that the store is open, and takes over what other processes wrote.
 
         Raises:
             StoreClosed, StoreForked: As named.
@@ -64,7 +64,7 @@ class Core:
         self.indexes.follow()
 
     def ready_to_write(self) -> None:
-        """Before every write.
+        """Called before every write.
 
         Raises:
             StoreClosed, StoreForked, StoreReadOnly, StoreMoved: As named.
@@ -83,8 +83,8 @@ class Core:
 
     @property
     def dim(self) -> int | None:
-        """Of the stored vectors; None: there never was one."""
-        return self.indexes.state.vectors.shape[1] or None
+        """Dimension of the stored vectors; None: there never was one."""
+        return self.indexes.snapshot.vectors.shape[1] or None
 
     def add(self, chunks: Iterable[Chunk], vectors: Any, *, show_progress: bool) -> None:
         """See `HybridStore.add`."""
@@ -104,14 +104,14 @@ class Core:
                 made = embedded(ids, texts, self.embedder, dim=self.dim, show_progress=show_progress)
             with self.writing:
                 self.ready_to_write()
-                # While we embedded, another thread may have removed what was unchanged; then look again.
+                # Another thread may have removed unchanged chunks during the embedding; then start again.
                 if self.indexes.seqs_of(list(same)) == list(same.values()):
                     refuse_other_dimension(made, self.dim)
                     self._replace([entries[at] for at in todo], made)
                     return
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Ids, with ledger numbers, of entries that are stored just so; with `vectors`, these as well."""
+        """Ids and ledger numbers of entries that are stored with the same content and, if given, the same vector."""
         known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         same = {}
@@ -141,40 +141,41 @@ class Core:
         wanted = None if ids is None else list(ids)
         with self.writing:
             self.ready_to_write()
-            state = self.indexes.state
-            allowed = state.by_row.mask(state, tree, None)
-            chosen = np.ones(len(state.rows), dtype=np.bool_) if allowed is None else allowed
+            snapshot = self.indexes.snapshot
+            allowed = snapshot.row_data.mask(snapshot, tree, None)
+            chosen = np.ones(len(snapshot.rows), dtype=np.bool_) if allowed is None else allowed
             if wanted is not None:
                 named = {row for id in wanted if (row := self.indexes.row_of(id)) is not None}
-                only = np.zeros(len(state.rows), dtype=np.bool_)
+                only = np.zeros(len(snapshot.rows), dtype=np.bool_)
                 only[list(named)] = True
                 chosen = chosen & only
-            dead = state.rows.seq[chosen].tolist()
+            dead = snapshot.rows.seq[chosen].tolist()
             if dead:
-                self._commit(dead, [], np.zeros((0, state.vectors.shape[1]), dtype=np.float32))
+                self._commit(dead, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))
             return len(dead)
 
     def _commit(self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
         indexes = self.indexes
-        settings = fingerprint(self.embedder) if indexes.state.mark.seq == 0 else None
+        settings = fingerprint(self.embedder) if indexes.snapshot.mark.seq == 0 else None
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
             texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
-            meanwhile = partial(indexes.state.by_row.lexical.begin, texts) if len(texts) >= BEGUN_FROM else None
+            analyse = partial(indexes.snapshot.row_data.lexical.begin, texts)
+            meanwhile = analyse if len(texts) >= ANALYSE_DURING_COMMIT_FROM else None
             mark = self.ledger.change(dead, entries, vectors, settings, meanwhile)
-            self.high_water.write(mark, self._session)
+            self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
             heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
             indexes.apply(Change(mark, dead, heads, texts, metadata, vectors))
         except BaseException:
-            indexes.stale = True  # the commit may have been made: the next call asks the ledger
+            indexes.stale = True  # the commit may have succeeded: the next call reads the ledger
             raise
         indexes.save(always=False)
 
     def ids(self) -> list[str]:
-        """Of all living chunks, rising."""
-        rows = self.indexes.state.rows
+        """Ids of all chunks, rising."""
+        rows = self.indexes.snapshot.rows
         return sorted(rows.ids[row] for row in np.flatnonzero(rows.alive).tolist())
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
@@ -195,27 +196,27 @@ class Core:
         return [found.get(seq) if seq else None for seq in wanted]
 
     def _present(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Chunks by ledger number, without those that are known to be removed: they may still be in memory."""
+        """Chunks by ledger number, without removed ones, which the cache of chunks may still hold."""
         removed = self.indexes.removed(seqs)
         return self.chunks([seq for seq, gone in zip(seqs, removed, strict=True) if not gone])
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""
-        with self.indexes.lock:  # rows and vectors of one moment
+        with self.indexes.lock:  # so that rows and vectors belong together
             found = [(at, row) for at, id in enumerate(ids) if (row := self.indexes.row_of(id)) is not None]
-            stored = self.indexes.state.vectors
+            stored = self.indexes.snapshot.vectors
             made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
             made[[at for at, _ in found]] = stored[[row for _, row in found]]
         return made
 
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
-        state = self.indexes.state
-        rows, by_row = state.rows, state.by_row
-        allowed = None if where is None else by_row.mask(state, where, None)
+        snapshot = self.indexes.snapshot
+        rows, row_data = snapshot.rows, snapshot.row_data
+        allowed = None if where is None else row_data.mask(snapshot, where, None)
         around: dict[str, list[int]] = {}
         for id in ids:
-            row = by_row.row_of(id)
+            row = row_data.row_of(id)
             if row is not None and row < len(rows):
                 beside = distinct(rows.beside(np.array([row]), reach))
                 ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
@@ -225,12 +226,12 @@ class Core:
         return {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Chunks by ledger number; those that are gone are left out.
+        """Chunks by ledger number, without removed ones.
 
         Raises:
-            LedgerDamaged: If one that nobody removed is not there.
+            LedgerDamaged: If the ledger lacks a chunk that was not removed.
         """
-        kept = self.indexes.state.by_row.chunks
+        kept = self.indexes.snapshot.row_data.chunks
         found, missing = kept.known(seqs)
         if missing:
             with COMPUTE_SLOTS.held():
@@ -242,7 +243,7 @@ class Core:
         return found
 
     def _check_lost(self, seqs: Sequence[int]) -> None:
-        """What is gone from the ledger must have been removed by a write; wait for the write under way to say so."""
+        """Raise if one of these rows, which the ledger lacks, was not removed. Waits for a write that is under way."""
         if not any(self.indexes.alive(seqs)):
             return
         with self.writing:
@@ -252,7 +253,7 @@ class Core:
             raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
 
     def close(self) -> None:
-        """Save what is worth saving and let go; a second call does nothing."""
+        """Save the lexical index, close the ledger and release the lock; a second call does nothing."""
         if self._closed or os.getpid() != self._pid:
             return
         with self.writing:
@@ -263,7 +264,7 @@ class Core:
             finally:
                 self.ledger.close()
                 if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():
-                    self.high_water.write(self.indexes.state.mark, self._session, closed=True)
-                self.high_water.close()
+                    self.mark_file.write(self.indexes.snapshot.mark, self._session, closed=True)
+                self.mark_file.close()
                 if self._lock is not None:
                     self._lock.release()

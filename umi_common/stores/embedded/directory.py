@@ -1,4 +1,4 @@
-"""A store's directory: what may be in it, who may write to it."""
+"""A store's directory: the lock of its one writer, and the check that it is a store or may become one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
-from umi_common.stores.ledger.acknowledged import FILE as MARK
-from umi_common.stores.ledger.acknowledged import HighWater
+from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.file import FILE, create_file, sync_directory
+from umi_common.stores.ledger.followed import MARK
 from umi_common.stores.lexical.file import FOLDER as LEXICAL
 
 LOCK = "umi.lock"
 DENSE = "dense"
+"""Folder of an index that early versions kept."""
 
 
 class WriterLock:
-    """The one writer's hold on a directory, across threads and processes. Ends with the process at the latest.
+    """The lock of the one writer of a directory. The system releases it when the process ends.
 
     Raises:
         StoreLocked: At once, if another holds it.
@@ -40,20 +41,20 @@ class WriterLock:
             ) from error
 
     def release(self) -> None:
-        """Let the next writer in; in a forked child nothing happens, the lock is its parent's."""
+        """Release the lock; does nothing in a forked child, because the parent holds the lock."""
         if os.getpid() == self._pid:
             self._lock.release()
 
 
 def locked_for_writing(directory: Path) -> WriterLock:
-    """Make the directory a store if it is none yet, and take it.
+    """The lock of the directory, in which an empty store is made if there is none.
 
     Raises:
         NotAStore: If it holds something else; nothing is written then.
         LedgerDamaged: If it was a store and its ledger is gone.
         StoreLocked, StoreReadOnly, StoreFull: As named.
     """
-    check(directory)
+    check_directory(directory)
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -63,9 +64,9 @@ def locked_for_writing(directory: Path) -> WriterLock:
     try:
         if not (directory / FILE).exists():
             create_file(directory)
-            for folder in made or [directory]:  # a new folder is an entry of its parent
+            for folder in made or [directory]:  # the parent holds the entry of a new folder
                 sync_directory(folder.parent)
-        HighWater(directory).refuse_foreign_log(directory / FILE)
+        MarkFile(directory).refuse_foreign_log(directory / FILE)
     except OSError as error:
         lock.release()
         raise StoreFull(f"{directory}: the disk refused the new store ({error.strerror})") from error
@@ -75,8 +76,8 @@ def locked_for_writing(directory: Path) -> WriterLock:
     return lock
 
 
-def check(directory: Path, *, must_exist: bool = False) -> None:
-    """Refuse what is neither a store nor a place for a new one.
+def check_directory(directory: Path, *, must_exist: bool = False) -> None:
+    """Raise unless the directory is a store or, without `must_exist`, may become one.
 
     Raises:
         NotAStore: If it holds something else, or nothing and `must_exist`.

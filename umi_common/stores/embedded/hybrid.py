@@ -1,4 +1,4 @@
-"""The store: chunks in a ledger, found by words and by meaning."""
+"""HybridStore: chunks in a ledger, searched by BM25 and by cosine."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from umi_common.stores.chroma.chroma_import import Drift, Imported, Keys, drift,
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import open_core
-from umi_common.stores.embedded.recall import recall
+from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
-from umi_common.stores.embedded.strict import search_lexical
-from umi_common.stores.ledger.scan import scan
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.values import Verification
 from umi_common.types import Chunk, TimeRange
@@ -30,7 +28,7 @@ from umi_common.types import Chunk, TimeRange
 class HybridStore:
     """Chunks with their vectors, searched by BM25 and by cosine. Made by `HybridStore.open`. Thread-safe.
 
-    What a call has acknowledged is on the disk. One process writes to a directory, any number read.
+    A write is on the disk when its call returns. One process writes to a directory, any number read.
 
     Raises:
         StoreClosed: From every method after close().
@@ -41,7 +39,7 @@ class HybridStore:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._query_embedder = QueryEmbedder(core.embedder)
-        # A store that nobody closes is closed when it is forgotten, or at the interpreter's end.
+        # Without a call of close(), the store is closed when it is garbage-collected, or when the interpreter exits.
         weakref.finalize(self, core.close)
 
     @classmethod
@@ -80,11 +78,11 @@ class HybridStore:
         config: UmiConfig | None = None,
         show_progress: bool = False,
     ) -> None:
-        """Change what a closed store was made with; all of it or, whatever fails, nothing.
+        """Change the embedder or the analyzer of a closed store; if anything fails, nothing is changed.
 
         Args:
             embedder: Embeds every text again; None: the vectors stay.
-            config: Its analyzer cuts every text into terms again at the next opening; None: the terms stay.
+            config: Its analyzer indexes every text again at the next opening; None: the terms stay.
 
         Raises:
             NotAStore, StoreLocked, LedgerDamaged: As `open`.
@@ -121,8 +119,8 @@ class HybridStore:
     ) -> Imported:
         """Take over a Chroma collection, or the vector store of LangChain or LlamaIndex around one, with its vectors.
 
-        Three texts are embedded, to see that the vectors are this store's embedder's; nothing else is. In slices:
-        what was taken over stays when the import breaks off, and costs nothing when it is repeated.
+        Only three texts are embedded, to check that the store's embedder made the vectors. Each slice of 1,000 chunks
+        is one commit: an import that was interrupted keeps its slices, and a repeated one skips them.
 
         Args:
             collection: Open in this process.
@@ -136,11 +134,11 @@ class HybridStore:
         return import_collection(self._core, collection, keys, show_progress=show_progress)
 
     def drift(self, collection: Any) -> Drift:
-        """How a collection that was imported differs from the store by now; changes neither."""
+        """How a collection that was imported differs from the store now; changes neither."""
         return drift(self._core, collection)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
-        """Remove chunks by id, by filter, or those of the ids that pass the filter; how many went.
+        """Remove chunks by id, by filter, or those of the ids that pass the filter; returns how many.
 
         Raises:
             InputError: If neither is given.
@@ -156,11 +154,11 @@ class HybridStore:
     def get_versions(
         self, ids: Sequence[str], versions: Sequence[int | None], *, exact: bool = False
     ) -> list[Chunk | None]:
-        """The chunks as a pool of this store has scored them (`Pool.version`), aligned with ids.
+        """The chunks in the versions that a pool of this store scored (`Pool.version`), aligned with ids.
 
         Args:
-            exact: Where a version has been replaced or removed since, give None; else the chunk that has the id now,
-                or None.
+            exact: For a version that was replaced or removed since, return None; otherwise the chunk that has the id
+                now, or None.
         """
         self._core.ready()
         return self._core.get_versions(ids, versions, exact=exact)
@@ -170,7 +168,7 @@ class HybridStore:
     ) -> list[Chunk]:
         """A page of the chunks that pass `where`, by rising id, from beyond `after`; see `protocols.Store.scan`."""
         self._core.ready()
-        return scan(self._core.ledger, parse_filter(where), after, limit)
+        return self._core.ledger.scan(parse_filter(where), after, limit)
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, as stored: length 1; zeros where there is none."""
@@ -178,7 +176,7 @@ class HybridStore:
         return self._core.vectors(ids)
 
     def ids(self) -> list[str]:
-        """Of all chunks, rising."""
+        """Ids of all chunks, rising."""
         self._core.ready()
         return self._core.ids()
 
@@ -187,7 +185,7 @@ class HybridStore:
     ) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
 
-        Only those that pass `where`: a source may hold what a filter keeps from the caller.
+        Chunks that do not pass `where` are left out.
         """
         self._core.ready()
         return self._core.neighbours(ids, reach, parse_filter(where))
@@ -230,7 +228,7 @@ class HybridStore:
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
         self._core.ready()
-        return recall(self._core.indexes, self._query_embedder, requests)
+        return recall_pools(self._core, self._query_embedder, requests)
 
     def search_lexical(
         self,
@@ -240,7 +238,7 @@ class HybridStore:
         where: Filter | Mapping[str, Any] | None = None,
         timeout: float = 0.25,
     ) -> list[tuple[str, float]]:
-        """(id, BM25) of the best chunks by words alone, best first; strict: no other arm steps in.
+        """(id, BM25) of the best chunks by words alone, best first; unlike `recall`, it raises if that arm fails.
 
         Args:
             k: Most results, >= 1; fewer come when fewer match.
@@ -253,7 +251,7 @@ class HybridStore:
 
     def __len__(self) -> int:
         self._core.ready()
-        return self._core.indexes.state.rows.living
+        return self._core.indexes.snapshot.rows.living
 
     @property
     def path(self) -> Path | None:
@@ -267,7 +265,7 @@ class HybridStore:
 
     @property
     def embedder(self) -> Embedder:
-        """What turns texts into vectors here."""
+        """The embedder of this store."""
         return self._core.embedder
 
     @property
@@ -277,11 +275,11 @@ class HybridStore:
 
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
-        """Text to terms, as the lexical index has them; may be kept, and pickled, beyond the store."""
+        """Function from a text to its terms in the lexical index; can be pickled and used after close()."""
         return self._core.indexes.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
-        """Swap the settings for the calls that start from now on.
+        """Replace the settings, for the calls that start afterwards.
 
         Raises:
             ReindexRequired: If the analyzer differs; nothing is changed then.
@@ -290,7 +288,7 @@ class HybridStore:
         self._core.config = config
 
     def status(self) -> care.StoreStatus:
-        """The store at a glance."""
+        """Size, parts and problems of the store."""
         self._core.ready()
         return care.status(self._core)
 
@@ -300,23 +298,23 @@ class HybridStore:
         return care.verify(self._core, full=full)
 
     def repair(self) -> Verification:
-        """Make anew whatever index verify() finds wrong; what it finds afterwards.
+        """Make the indexes that verify() finds wrong again; returns what verify() finds afterwards.
 
         Raises:
-            LedgerDamaged: If the ledger itself is damaged, which nothing can rebuild.
+            LedgerDamaged: If the ledger itself is damaged, which cannot be rebuilt.
         """
         return care.repair(self._core)
 
     def rebuild(self) -> None:
-        """Make all indexes anew from the ledger; embeds nothing."""
+        """Make all indexes again from the ledger; embeds nothing."""
         care.rebuild(self._core)
 
     def compact(self) -> None:
-        """Free what removed chunks still take, on the disk and in memory."""
+        """Free the space of removed chunks, on the disk and in memory."""
         care.compact(self._core)
 
     def close(self) -> None:
-        """Let go of the directory; what was acknowledged is on the disk already."""
+        """Close the store and release its directory."""
         self._core.close()
 
     def __enter__(self) -> HybridStore:

@@ -1,7 +1,7 @@
 """The indexes of an open store, kept in step with its ledger.
 
-The writer hands over what it has committed; a reader, or a writer whose hand-over was cut short, reads it from the
-ledger by sequence number. `state` is swapped as a whole, so a search works on one moment and never waits for another.
+A writer passes each commit on to `apply`. A reading process, or a writer whose `apply` was interrupted, reads the new
+rows from the ledger by sequence number. `snapshot` is replaced as a whole, so a search sees one commit and never waits.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from umi_common.config import AnalyzerConfig
-from umi_common.stores.embedded.by_row import ByRow
-from umi_common.stores.embedded.state import Change, State
+from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.analyzer import Analyzer
 
 DEAD_ROWS_MAX = 50_000
-"""Rows of removed chunks, where they are also more than half, at which all rows are numbered afresh."""
+"""Dead rows above which all rows are numbered again, if they are also more than half of the rows."""
 
 
 class Indexes:
@@ -26,17 +25,17 @@ class Indexes:
 
     Args:
         ledger: What they are made from.
-        directory: Where they keep what spares the next opening work; None: nowhere.
+        directory: Where the lexical index is saved for the next opening; None: nowhere.
         analyzer: Text to terms.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
-        """Held while the indexes change; the ledger may be read under it. No search takes it."""
+        """Held while the indexes change; the ledger may be read meanwhile. Searches do not acquire it."""
         self.stale = False
-        """The ledger may hold more than the indexes: a hand-over was cut short."""
+        """The ledger may hold more than the indexes, because `apply` was interrupted."""
         self.building = False
-        """All is being made anew; searches go on with the moment before."""
+        """All indexes are being made again; searches use the snapshot before."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
@@ -47,21 +46,21 @@ class Indexes:
     @property
     def analyzer(self) -> Analyzer:
         """Text to terms."""
-        return self.state.by_row.lexical.analyzer
+        return self.snapshot.row_data.lexical.analyzer
 
     def load(self, *, fresh: bool = False) -> None:
-        """Read everything from the ledger; the lexical index from its snapshot, unless `fresh` or unusable."""
+        """Read everything from the ledger; the lexical index from its file, unless `fresh` or the file is unusable."""
         with self.lock:
-            made = ByRow(self._ledger, self._directory, self._analyzer, fresh=fresh)
-            before: State | None = getattr(self, "state", None)
-            if before is not None and before.by_row.filtered:
-                made.fill_columns()  # or the next search with a filter would wait for it
-            self.state = made.state
+            made = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh)
+            before: StoreSnapshot | None = getattr(self, "snapshot", None)
+            if before is not None and before.row_data.filtered:
+                made.fill_columns()  # so that the next search with a filter does not wait for it
+            self.snapshot = made.snapshot
             self._torn = self.stale = False
 
     @contextmanager
     def rebuilding(self) -> Iterator[None]:
-        """Says in `building` that all is being made anew."""
+        """Set `building` during the block."""
         self.building = True
         try:
             yield
@@ -69,20 +68,20 @@ class Indexes:
             self.building = False
 
     def apply(self, change: Change) -> None:
-        """Take over what was committed, unless a reading of the ledger has brought it already."""
+        """Take over a commit, unless `follow` has already done so."""
         with self.lock:
-            known = self.state.mark
+            known = self.snapshot.mark
             if change.mark.seq <= known.seq and change.mark.deletion <= known.deletion:
                 return
             self._torn = True
-            self.state = self.state.by_row.apply(change)
+            self.snapshot = self.snapshot.row_data.apply(change)
             self._torn = self.stale = False
-            living = self.state.rows.living
-            if len(self.state.rows) - living > max(DEAD_ROWS_MAX, living):
+            living = self.snapshot.rows.living
+            if len(self.snapshot.rows) - living > max(DEAD_ROWS_MAX, living):
                 self.load(fresh=True)
 
     def follow(self) -> None:
-        """Catch up with the ledger: behind another process, or after a hand-over that was cut short."""
+        """Take over what another process committed, or what an interrupted `apply` left out."""
         if self._ledger.read_only:
             version = self._ledger.version()
             if version != self._version:
@@ -92,7 +91,7 @@ class Indexes:
             with self.lock:
                 with self._ledger.reading() as connection:
                     mark = self._ledger.mark(connection)
-                if self._torn or mark != self.state.mark:
+                if self._torn or mark != self.snapshot.mark:
                     self.load()
                 self.stale = False
 
@@ -103,21 +102,20 @@ class Indexes:
                 self.load()
                 return
             change, count = found
-            if change.mark == self.state.mark:
+            if change.mark == self.snapshot.mark:
                 return
             if len(change.vectors) == len(change.heads):
                 self.apply(change)
-            if self.state.mark != change.mark or self.state.rows.living != count:
-                self.load()  # rows are missing; load() says so
+            if self.snapshot.mark != change.mark or self.snapshot.rows.living != count:
+                self.load()  # rows are missing; load() raises the right error
 
     def _read_change(self) -> tuple[Change, int] | None:
-        """What the ledger holds beyond the indexes, and its count; None: they have to be made anew."""
-        ledger, known = self._ledger, self.state.mark
-        with ledger.reading() as connection:
-            connection.execute("BEGIN")
+        """The changes since the indexes, and the ledger's count of chunks; None: the indexes must be made again."""
+        ledger, known = self._ledger, self.snapshot.mark
+        with ledger.snapshot() as connection:
             mark, count = ledger.mark(connection), ledger.count(connection)
             if mark == known:
-                return Change(mark, [], [], [], [], self.state.vectors[:0]), count
+                return Change(mark, [], [], [], [], self.snapshot.vectors[:0]), count
             dead = ledger.deleted(connection, after=known.deletion)
             if mark.epoch != known.epoch or dead is None or not ledger.descends_from(connection, known):
                 return None
@@ -133,25 +131,25 @@ class Indexes:
             return change, count
 
     def row_of(self, id: str) -> int | None:
-        """The row of a chunk that is alive now."""
-        return self.state.by_row.row_of(id)
+        """The row of a chunk; None: there is no such chunk now."""
+        return self.snapshot.row_data.row_of(id)
 
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Ledger numbers of chunks that are alive now; None where there is none."""
-        return self.state.by_row.seqs_of(ids)
+        """Ledger numbers of chunks, aligned with ids; None where there is no such chunk now."""
+        return self.snapshot.row_data.seqs_of(ids)
 
     def alive(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether a chunk with this ledger number is there now."""
-        rows = self.state.rows
+        """Whether there is a chunk with this ledger number, aligned with seqs."""
+        rows = self.snapshot.rows
         return rows.among(seqs, rows.alive)
 
     def removed(self, seqs: Sequence[int]) -> list[bool]:
-        """Whether there was a chunk with this ledger number and is no more; False also for numbers not known yet."""
-        rows = self.state.rows
+        """Whether the chunk with this ledger number was removed, aligned with seqs; False for numbers not known yet."""
+        rows = self.snapshot.rows
         return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
-        """Write the lexical snapshot: always, or when a crash would cost a long rebuild; not into another directory."""
+        """Save the lexical index: always, or only if a crash would cost a long rebuild."""
         with self.lock:
             if not self.stale and self._ledger.in_place():
-                self.state.by_row.save(self.state, always=always)
+                self.snapshot.row_data.save(self.snapshot, always=always)

@@ -1,4 +1,4 @@
-"""From a path to an open store: directory, lock, ledger, and what the store was made with, each checked in turn."""
+"""From a path to an open store: directory, lock, ledger, embedder and analyzer are checked in turn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError
-from umi_common.stores.embedded import directory as place
 from umi_common.stores.embedded.core import Core
+from umi_common.stores.embedded.directory import check_directory, locked_for_writing
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import checked_config, refuse_other_embedder
@@ -25,9 +25,9 @@ def open_core(path: str | os.PathLike[str] | None, embedder: Any, config: UmiCon
     lock = None
     with ExitStack() as undo:
         if directory is not None and read_only:
-            place.check(directory, must_exist=True)
+            check_directory(directory, must_exist=True)
         elif directory is not None:
-            lock = place.locked_for_writing(directory)
+            lock = locked_for_writing(directory)
             undo.callback(lock.release)
         ledger = Ledger(None if directory is None else directory / FILE, read_only=read_only)
         undo.callback(ledger.close)

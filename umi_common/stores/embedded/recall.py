@@ -1,7 +1,7 @@
-"""One search of the store: both arms for all probes, one pool.
+"""One search of the store: both arms for all probes, one pool; and search by words alone.
 
-Each arm gives its best; the union, with the chunks beside the best of it, is then scored by both arms, so that
-what ranks it sees no holes.
+Each arm finds its best chunks. Both arms then score all of them, and their neighbours, so every row of the pool has a
+score from each arm.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import SearchUnavailable
+from umi_common.errors import IndexUnavailable, InvalidLimit, SearchUnavailable
+from umi_common.filters import Filter
 from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.dense import index as dense_index
 from umi_common.stores.dense.int8 import Scan
-from umi_common.stores.embedded.candidates import NO_ROWS, Found, pool_of
-from umi_common.stores.embedded.indexes import Indexes
-from umi_common.stores.embedded.state import State
+from umi_common.stores.embedded.candidates import NO_ROWS, StoreHits, pool_of
+from umi_common.stores.embedded.core import Core
+from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
@@ -28,42 +29,42 @@ from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 
 SCANNED_TOGETHER = 4_000_000
-"""Scores of a scan for several searches, 4 bytes each; for more, each search scans for itself."""
+"""Largest number of scores, 4 bytes each, that one scan for several searches may give; else each search scans alone."""
+PAUSES_SECONDS = (0.05, 0.1)
+"""Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
 
 
-def recall(indexes: Indexes, embedder: QueryEmbedder, requests: Sequence[RecallRequest]) -> list[Pool]:
-    """The candidates of each search, of one moment, embedded in one call; see `protocols.Store.recall`.
+def recall_pools(core: Core, embedder: QueryEmbedder, requests: Sequence[RecallRequest]) -> list[Pool]:
+    """The pool of each search, all of one snapshot, with one embedding call; see `protocols.Store.recall`.
 
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
     """
     traces = [RecallTrace() for _ in requests]
-    state = indexes.state
-    queries = query_vectors(requests, embedder, state.vectors.shape[1], traces)
-    scans, backgrounds = _scans_and_backgrounds(state, queries)
+    snapshot = core.indexes.snapshot
+    queries = query_vectors(requests, embedder, snapshot.vectors.shape[1], traces)
+    scans, backgrounds = _scans_and_backgrounds(snapshot, queries)
     with COMPUTE_SLOTS.held():
-        numbers = {"calibration": _numbers(state)}
+        numbers = {"calibration": _numbers(snapshot)}
         corpus = [numbers | background for background in backgrounds]
         each = zip(queries, scans, requests, traces, corpus, strict=True)
-        return [_searched(state, *asked) for asked in each]
+        return [_searched(snapshot, *asked) for asked in each]
 
 
 def _scans_and_backgrounds(
-    state: State, queries: Sequence[Vectors | None]
+    snapshot: StoreSnapshot, queries: Sequence[Vectors | None]
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
-    """For each search the scan of its queries, where they can be worked out together, and what its pool says of their
-    usual cosines.
-    """
+    """For each search the scan of its queries, None if it must scan alone, and the pool fields of its background."""
     scans: list[Scan | None] = [None] * len(queries)
     backgrounds: list[dict[str, Any]] = [{} for _ in queries]
     every, places = _as_one(queries)
     if not places:
         return scans, backgrounds
     scan = None
-    if len(places) > 1 and len(every) * len(state.rows) <= SCANNED_TOGETHER:
-        scan = dense_index.scan_of(state.vectors, every, state.by_row.quantised)
+    if len(places) > 1 and len(every) * len(snapshot.rows) <= SCANNED_TOGETHER:
+        scan = dense_index.scan_of(snapshot.vectors, every, snapshot.row_data.quantised)
     known = None if scan is None or scan.bounds is not None else scan.scores
-    usual = state.by_row.calibration.background(state.rows, state.vectors, every, known)
+    usual = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, every, known)
     for place, which in places.items():
         scans[place] = scan and scan.of(which)
         mean, deviation = usual.mean[which], usual.deviation[which]
@@ -72,7 +73,7 @@ def _scans_and_backgrounds(
 
 
 def _as_one(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
-    """All query vectors as one array, and by search which of them are its own; a search without any is left out."""
+    """All query vectors as one array, and the slice of each search that has any, by its place in `queries`."""
     places, stop = {}, 0
     for place, vectors in enumerate(queries):
         if vectors is not None:
@@ -83,7 +84,7 @@ def _as_one(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice
 
 
 def _searched(
-    state: State,
+    snapshot: StoreSnapshot,
     queries: Vectors | None,
     scan: Scan | None,
     request: RecallRequest,
@@ -91,48 +92,49 @@ def _searched(
     corpus: Mapping[str, Any],
 ) -> Pool:
     begun = time.perf_counter()
-    allowed = state.by_row.mask(state, request.where, request.window)
-    weights = state.rows.decay(microseconds(request.now), request.decay)
-    lexical = _lexical_arm(state, request, allowed, weights, trace)
-    dense = _dense_arm(state, queries, scan, request, allowed, weights, trace)
+    allowed = snapshot.row_data.mask(snapshot, request.where, request.window)
+    weights = snapshot.rows.decay(microseconds(request.now), request.decay)
+    lexical = _lexical_arm(snapshot, request, allowed, weights, trace)
+    dense = _dense_arm(snapshot, queries, scan, request, allowed, weights, trace)
     if lexical is None and dense is None:
         raise SearchUnavailable(trace.reasons())
-    trace.facts |= {"chunks": state.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
-    named = _named(state, request, allowed)
-    return pool_of(state, Found(queries, lexical, dense, named), request, allowed, trace, corpus)
+    trace.facts |= {"chunks": snapshot.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
+    named = _named(snapshot, request, allowed)
+    return pool_of(snapshot, StoreHits(queries, lexical, dense, named), request, allowed, trace, corpus)
 
 
-def _named(state: State, request: RecallRequest, allowed: Mask | None) -> Ints:
-    """Rows that the probes name and that may be seen."""
-    found = [state.by_row.row_of(id) for probe in request.probes for id in probe.ids]
+def _named(snapshot: StoreSnapshot, request: RecallRequest, allowed: Mask | None) -> Ints:
+    """Rows of the ids that the probes name, without those that may not be found."""
+    found = [snapshot.row_data.row_of(id) for probe in request.probes for id in probe.ids]
     if not found:
         return NO_ROWS
-    rows = np.array([row for row in found if row is not None and row < len(state.rows)], dtype=np.int64)
-    return rows[(state.rows.alive if allowed is None else allowed)[rows]]
+    rows = np.array([row for row in found if row is not None and row < len(snapshot.rows)], dtype=np.int64)
+    return rows[(snapshot.rows.alive if allowed is None else allowed)[rows]]
 
 
-def _numbers(state: State) -> Mapping[str, float]:
-    rows, lexical, by_row = state.rows, state.lexical, state.by_row
-    return by_row.calibration.numbers(rows, state.vectors, lambda: lexical.lengths(len(rows)), by_row.sources)
+def _numbers(snapshot: StoreSnapshot) -> Mapping[str, float]:
+    rows, lexical, row_data = snapshot.rows, snapshot.lexical, snapshot.row_data
+    return row_data.calibration.numbers(rows, snapshot.vectors, lambda: lexical.lengths(len(rows)), row_data.sources)
 
 
 def _lexical_arm(
-    state: State, request: RecallRequest, allowed: Mask | None, weights: Floats | None, trace: RecallTrace
+    snapshot: StoreSnapshot, request: RecallRequest, allowed: Mask | None, weights: Floats | None, trace: RecallTrace
 ) -> list[LexicalHits] | None:
     if request.strategy == "vector":
         return None
-    if state.lexical_fault is not None:
-        trace.lost("lexical", state.lexical_fault, "searched by meaning alone; repair() brings it back")
+    if snapshot.lexical_fault is not None:
+        trace.lost("lexical", snapshot.lexical_fault, "searched by meaning alone; repair() brings it back")
         return None
+    ids = snapshot.rows.ids
     try:
-        return state.lexical.search(
+        return snapshot.lexical.search(
             [probe.text for probe in request.probes],
             k=request.depth,
             config=request.lexical,
             allowed=allowed,
             weights=weights,
-            id_of=state.rows.ids.__getitem__,
-            ranks_of=lambda compared: state.by_row.id_order.ranks_for(compared, state.rows.ids, len(state.rows)),
+            id_of=ids.__getitem__,
+            ranks_of=lambda compared: snapshot.row_data.id_order.ranks_for(compared, ids, len(snapshot.rows)),
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
         trace.lost("lexical", error, "searched by meaning alone")
@@ -140,7 +142,7 @@ def _lexical_arm(
 
 
 def _dense_arm(
-    state: State,
+    snapshot: StoreSnapshot,
     queries: Vectors | None,
     scan: Scan | None,
     request: RecallRequest,
@@ -151,15 +153,37 @@ def _dense_arm(
     if queries is None:
         return None
     trace.facts["dense_engine"] = "exact"
-    if state.present is not None:
-        allowed = state.present if allowed is None else state.present & allowed
+    if snapshot.present is not None:
+        allowed = snapshot.present if allowed is None else snapshot.present & allowed
     return dense_index.search(
-        state.vectors,
+        snapshot.vectors,
         queries,
         k=request.depth,
         allowed=allowed,
         weights=weights,
-        ids=state.rows.ids,
-        quantised=state.by_row.quantised,
+        ids=snapshot.rows.ids,
+        quantised=snapshot.row_data.quantised,
         scan=scan,
     )
+
+
+def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, timeout: float) -> list[tuple[str, float]]:
+    """See `HybridStore.search_lexical`."""
+    if k < 1:
+        raise InvalidLimit(f"k is {k}; expected at least 1")
+    deadline = time.monotonic() + timeout
+    for pause in (*PAUSES_SECONDS, None):
+        core.ready()
+        snapshot = core.indexes.snapshot
+        if snapshot.lexical_fault is None:
+            break
+        if pause is None or time.monotonic() + pause > deadline:
+            raise IndexUnavailable(
+                f"the lexical index cannot answer ({snapshot.lexical_fault}); repair() brings it back"
+            )
+        time.sleep(pause)
+    if not len(snapshot.lexical):
+        raise IndexUnavailable("the lexical index is empty; add chunks first")
+    ids, allowed = snapshot.rows.ids, snapshot.row_data.mask(snapshot, where, None)
+    (found,) = snapshot.lexical.search([query], k=k, config=core.config.lexical, allowed=allowed, id_of=ids.__getitem__)
+    return [(ids[row], score) for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True)]

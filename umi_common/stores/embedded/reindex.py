@@ -1,4 +1,4 @@
-"""Changing what a store was made with: every vector under another embedder, every term under another analyzer."""
+"""Replace a store's embedder, which embeds every text again, or its analyzer, which indexes every text again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from umi_common.config import UmiConfig
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import embedded, progress
-from umi_common.stores.embedded import directory as place
-from umi_common.stores.ledger.acknowledged import HighWater
+from umi_common.stores.embedded.directory import check_directory, locked_for_writing
+from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import encode_vectors
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
@@ -16,13 +16,13 @@ from umi_common.stores.ledger.made_with import analyzer_settings, fingerprint
 from umi_common.stores.lexical import file as lexical_file
 
 TEXTS_AT_ONCE = 2_000
-"""Texts in memory at a time."""
+"""Texts in memory at the same time."""
 
 
 def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None, *, show_progress: bool) -> None:
     """See `HybridStore.reindex`."""
-    place.check(directory, must_exist=True)
-    lock = place.locked_for_writing(directory)
+    check_directory(directory, must_exist=True)
+    lock = locked_for_writing(directory)
     try:
         ledger = Ledger(directory / FILE)
         try:
@@ -34,18 +34,18 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
                 lexical_file.drop(directory)
             with ledger.reading() as connection:
                 mark = ledger.mark(connection)
-            high_water = HighWater(directory)
-            high_water.write(mark, session)
+            mark_file = MarkFile(directory)
+            mark_file.write(mark, session)
         finally:
             ledger.close()
-        high_water.write(mark, session, closed=not ledger.has_log())
-        high_water.close()
+        mark_file.write(mark, session, closed=not ledger.has_log())
+        mark_file.close()
     finally:
         lock.release()
 
 
 def _embed_again(ledger: Ledger, embedder: Embedder, *, show_progress: bool) -> None:
-    """All vectors in one transaction: whatever fails, the old ones stay."""
+    """Replace all vectors in one transaction: if anything fails, the old ones stay."""
     with ledger.reading() as connection:
         heads = ledger.heads(connection)
     dim: int | None = None

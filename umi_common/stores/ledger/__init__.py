@@ -2,17 +2,13 @@
 
 In: chunks with vectors, deletions. Out: rows by sequence number, in the order of writing.
 
-    ledger         writing and reading rows
-    access         the file while it is open: its connections and its place
-    file           the schema, how the file is made and opened
-    sqlite         connections and SQLite's errors as ours
-    followed       the file for a process that only reads
-    location       where an open store lies, by device and inode
-    history        a row for each commit, with a rolling digest
+    ledger         reading and writing rows
+    file           the schema; making and opening the file
+    sqlite         connections, SQLite's errors as umi's
+    followed       the file in a process that only reads
+    history        one row per commit, with a rolling digest
     codec          a chunk as a row and back, with checksums
-    ledger_rows    reading tables by sequence number
-    scan           all chunks, a page at a time
-    integrity      whether SQLite's own structures are sound
-    acknowledged   how far the ledger had got at its last acknowledged write
+    integrity      checks and repair of SQLite's own structures
+    acknowledged   `umi.mark`: the last acknowledged write, kept outside the ledger
     made_with      embedder and analyzer of a store
 """

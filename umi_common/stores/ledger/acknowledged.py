@@ -1,7 +1,7 @@
-"""`umi.mark`: how far the ledger had got at its last acknowledged write, kept outside the ledger.
+"""`umi.mark`: the last acknowledged write, kept outside the ledger.
 
-SQLite forgets, without a word, the part of a write-ahead log that was cut off, zeroed or deleted. The mark notices.
-It is written after each commit and never ahead of it; a mark that is missing or unreadable proves nothing.
+If the end of a write-ahead log was cut off, zeroed or deleted, SQLite opens the file without it and gives no error. The
+mark shows the loss. It is written after each commit, never before; without a readable mark, nothing is checked.
 """
 
 from __future__ import annotations
@@ -18,48 +18,46 @@ from umi_common.errors import LedgerDamaged
 from umi_common.stores.ledger.followed import MARK
 from umi_common.stores.ledger.history import Mark, sessions_of
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.location import inode_of
-from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect
+from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect, inode_of
 
 log = logging.getLogger(__name__)
 
-FILE = MARK
 SIZE = 256
-"""Bytes of the file, padded: a later mark overwrites all of an earlier one."""
+"""Bytes of the file, padded with spaces, so that each mark overwrites all of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """What the file says."""
+    """Content of the file."""
 
     mark: Mark = field(default_factory=Mark)
     session: str = ""
-    """Name of the writer's session, which `umi.db` itself holds; "": it may be in the write-ahead log alone."""
+    """Name of the writer's session, which `umi.db` itself holds; "": only the write-ahead log may hold it."""
     closed: bool = True
-    """The session ended with everything in `umi.db`: there is no log that could be lost."""
+    """The session ended with all commits in `umi.db`, so no log can be lost."""
 
 
-class HighWater:
-    """The mark of one directory; None: in memory, where nothing is kept."""
+class MarkFile:
+    """The file `umi.mark` of a directory; None: of a store in memory, which has none."""
 
     def __init__(self, directory: Path | None) -> None:
-        self._path = None if directory is None else directory / FILE
-        self._directory = None if directory is None else inode_of(directory)
+        self._path = None if directory is None else directory / MARK
+        self._inode = None if directory is None else inode_of(directory)
         self._handle: int | None = None
 
     def _open(self) -> None:
-        """Open the file unless another directory lies there by now."""
-        if self._path is not None and inode_of(self._path.parent) == self._directory:
+        """Open the file, unless the path names another directory by now."""
+        if self._path is not None and inode_of(self._path.parent) == self._inode:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
 
     def read(self) -> Acknowledged:
-        """The mark; zeros where there is none."""
+        """The content; zeros if there is no readable file."""
         if self._path is None:
             return Acknowledged()
         with suppress(OSError, ValueError, TypeError, KeyError):
             body, check = self._path.read_text(encoding="ascii").strip().rsplit(" ", 1)
             if zlib.crc32(body.encode()) == int(check):
-                if not body.startswith("{"):  # as written before there was a history: three numbers
+                if not body.startswith("{"):  # of an early version without history: three numbers
                     seq, deletion, epoch = map(int, body.split())
                     return Acknowledged(Mark(seq, deletion, epoch), closed=False)
                 values = json.loads(body)
@@ -67,12 +65,13 @@ class HighWater:
         return Acknowledged()
 
     def refuse_foreign_log(self, file: Path) -> None:
-        """Before a ledger is opened: SQLite would replay the log of another file into this one, page by page.
+        """Raise if the write-ahead log belongs to another file; SQLite would write its pages into this one.
 
-        A session's name is written to the file before its first write goes to the log, so both name the same session.
+        Called before the ledger is opened. A session's name is in `umi.db` before its first write enters the log, so
+        file and log must name the same session.
 
         Raises:
-            LedgerDamaged: If they do not; neither has been changed then.
+            LedgerDamaged: As described; nothing has been changed then.
         """
         log = file.with_name(f"{file.name}-wal")
         if not log.exists() or not log.stat().st_size:
@@ -81,8 +80,8 @@ class HighWater:
             with closing(connect(file, "mode=ro&immutable=1")) as alone, closing(connect(file, "mode=ro")) as together:
                 in_file, with_log = sessions_of(alone), sessions_of(together)
         except DATABASE_ERRORS:
-            return  # opening says what is wrong
-        # Another process may have kept SQLite from writing the newest name to the file; then the mark does not name it.
+            return  # opening the ledger raises the right error
+        # If another process kept SQLite from writing the newest name to the file, the mark does not hold it either.
         fitting = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
         if with_log and next(iter(in_file), "") not in fitting:
             raise LedgerDamaged(
@@ -91,9 +90,12 @@ class HighWater:
             )
 
     def check(self, acknowledged: Acknowledged, ledger: Ledger, now: Mark) -> None:
-        """Compare the mark, read before the ledger, with the ledger, which stands at `now`.
+        """Raise if the ledger, whose last commit is `now`, lacks an acknowledged write.
 
-        An older or another `umi.db` put back in place of this one is taken as it is: it was signed by another session.
+        A copy of `umi.db` that was put back is accepted as it is; the name of its last session shows it.
+
+        Args:
+            acknowledged: Read before the ledger was opened.
 
         Raises:
             LedgerDamaged: If acknowledged writes are missing.
@@ -116,11 +118,11 @@ class HighWater:
             return ledger.descends_from(connection, last)
 
     def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:
-        """Note an acknowledged write. Not synced: it serves after a crash of the process, not of the machine."""
+        """Record an acknowledged write. Not synced: it helps after a crash of the process, not of the machine."""
         if self._path is None:
             return
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
-        with suppress(OSError):  # a full disk costs the tripwire, not the write
+        with suppress(OSError):  # a full disk costs the mark, not the write
             if self._handle is None:
                 self._open()
             if self._handle is not None:
@@ -128,7 +130,7 @@ class HighWater:
                 os.write(self._handle, f"{body} {zlib.crc32(body.encode())}".ljust(SIZE).encode())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

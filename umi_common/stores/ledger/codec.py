@@ -1,4 +1,4 @@
-"""A chunk as a row of the ledger and back, with checksums: what the disk changed is noticed, not answered."""
+"""A chunk as a row of the ledger and back, with checksums, so that damage raises and is never returned."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 DIGEST_BYTES = 16
 NO_METADATA: Metadata = MappingProxyType({})
-"""Of every chunk that has none."""
+"""Shared by all chunks without metadata."""
 _restored = Maker(Chunk)
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",\n", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 
 
 class Head(NamedTuple):
-    """What ranking needs of a chunk, without its text."""
+    """The fields of a chunk that ranking needs: all but text and metadata."""
 
     seq: int
     id: str
@@ -40,7 +40,7 @@ class Head(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A chunk as the ledger keeps it, its vector apart."""
+    """A chunk as the ledger stores it, without its vector."""
 
     id: str
     source: str | None
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
     head: int
     """Checksum of the fields above."""
     digest: bytes
-    """Checksum of everything."""
+    """Checksum of all other fields."""
     text: str
     metadata: str
     """JSON."""
@@ -68,17 +68,17 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
 
 
 def _encoded_metadata(chunks: Sequence[Chunk]) -> list[str]:
-    """Compact JSON of each chunk's metadata, made in one call: a call for each takes twice the time."""
+    """Compact JSON of each chunk's metadata, made in one call, which takes half the time of one call per chunk."""
     if not chunks:
         return []
     # A chunk holds its metadata as a mappingproxy; copy() takes a fifth of the time of dict().
     every = _as_json([cast("MappingProxyType[str, MetadataValue]", chunk.metadata).copy() for chunk in chunks])
-    # JSON escapes line ends, so one stands only where the encoder put it, and "}", line end, "{" only between objects.
+    # JSON escapes line ends in strings, so every line end is the encoder's, and "},\n{" stands only between objects.
     return every[1:-1].replace("},\n{", "}\n{").replace(",\n", ",").split("\n")
 
 
 def checked(entry: Entry) -> Entry:
-    """The row itself, once its checksum has been seen to hold.
+    """The row, after its checksum was compared.
 
     Raises:
         LedgerDamaged: If the row is not what was written.
@@ -99,16 +99,16 @@ def decode(entry: Entry) -> Chunk:
     """
     id, source, position, when, _, _, text, metadata = checked(entry)
     moment = None if when is None else EPOCH + when * MICROSECOND
-    # Not checked again: these were a chunk's fields, as the checksum has shown.
+    # The fields are not checked again: they came from a valid chunk, as the checksum shows.
     return _restored(id, text, decode_metadata(metadata), source, position, moment)
 
 
 def decode_metadata(text: str) -> Metadata:
-    """Metadata from its JSON; lists come back as the tuples they were."""
+    """Metadata from its JSON; lists become tuples."""
     if text == "{}":
         return NO_METADATA
     values, _ = _of_json(text)
-    if "[" in text:  # there may be a list, or a string that has the sign
+    if "[" in text:  # a list, or a string with this character
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     return MappingProxyType(values)
 
@@ -124,13 +124,13 @@ def head_check(id: str, source: str | None, position: int | None, event_time: in
 
 
 def _digest(head: str, text: str, metadata: str) -> bytes:
-    """BLAKE2b of all that a chunk says; equal for equal chunks."""
+    """BLAKE2b of all fields of a chunk; equal for equal chunks."""
     whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
     return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest()
 
 
 def _head(id: str, source: str | None, position: int | None, event_time: int | None) -> str:
-    # Lengths and the "=" keep None, "" and "None" apart. What a damaged file holds may be of any type.
+    # Lengths and the "=" keep None, "" and "None" apart. In a damaged file, fields may be of any type.
     stated = "" if source is None else f"={source}"
     return f"{len(str(id))}\0{id}{len(stated)}\0{stated}{position}\0{event_time}"
 

@@ -1,4 +1,4 @@
-"""The file `umi.db` itself: its schema, how it comes to be, how it is opened, what makes it one of ours."""
+"""The file `umi.db`: its schema, making it, opening it, and checking that it is a ledger of umi."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.ledger.followed import readers_stand_aside
-from umi_common.stores.ledger.location import Location
-from umi_common.stores.ledger.sqlite import connect, sqlite_errors
+from umi_common.stores.ledger.followed import readers_closed
+from umi_common.stores.ledger.sqlite import Location, connect, sqlite_errors
 
 FILE = "umi.db"
 APPLICATION_ID = 0x756D6901
 SCHEMA_VERSION = 1
 PAGE_BYTES = 8_192
-"""Of new files: five vectors of 384 numbers fill a page, where SQLite's own 4,096 bytes hold two."""
+"""Page size of a new file, in bytes: a page holds five vectors of 384 float32; SQLite's default of 4,096 holds two."""
 CACHE_KIB = 16_384
-"""Pages of a write kept in memory: above 2 MB, SQLite's own, a large batch is written out before it is whole."""
+"""Page cache of the writing connection, in KiB. With SQLite's default of 2 MB, a large batch is written out twice."""
 READING_CACHE_KIB = 4_096
-"""Likewise for each reading connection: the rows of 10,000 short chunks, of which SQLite's own 2 MB hold half."""
+"""Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; the default holds half."""
 LOG_BYTES = 32_000_000
-"""Of umi.db-wal from which it is folded into umi.db; SQLite's own 4 MB would make that part of every large batch."""
+"""Size of umi.db-wal, in bytes, from which a commit copies it into umi.db. SQLite's default of 4 MB would make every
+large batch do so."""
 WRITABLE = "mode=rw"
 CASCADING = "PRAGMA foreign_keys = ON"
-"""What writes: a chunk's vector goes with it."""
+"""For the writing connection: deleting a chunk deletes its vector."""
 SCHEMA = f"""
 PRAGMA page_size = {PAGE_BYTES};
 PRAGMA application_id = {APPLICATION_ID};
@@ -59,12 +59,12 @@ CREATE TABLE IF NOT EXISTS commits (
     deletion INTEGER NOT NULL,
     digest BLOB NOT NULL
 )"""
-"""One row a commit: how far it got, and the rolling digest of all commits so far, which begins with random bytes, the
-ledger's lineage. An index knows by it whether it was made from this ledger. Stores of before have no such table."""
+"""One row per commit: its last sequence numbers, and the rolling digest of all commits so far. The digest starts from
+random bytes, so an index can tell by it whether it was made from this ledger. Early versions made no such table."""
 
 
 def create_file(directory: Path) -> None:
-    """Make an empty ledger in `directory`, whole or not at all.
+    """Make an empty ledger in `directory`, or, on an error, nothing.
 
     Raises:
         StoreFull: If the disk refuses.
@@ -85,7 +85,7 @@ def create_file(directory: Path) -> None:
 
 
 def open_file(path: Path | None) -> sqlite3.Connection:
-    """The one connection that writes; None: to a new ledger in memory.
+    """The connection that writes; None: to a new ledger in memory.
 
     Raises:
         sqlite3.Error, LedgerDamaged, NotAStore, StoreError: If the file is not what it should be.
@@ -96,7 +96,7 @@ def open_file(path: Path | None) -> sqlite3.Connection:
         connection.executescript(SCHEMA + HISTORY)
         return connection
     refuse_empty(path)
-    with readers_stand_aside(path):
+    with readers_closed(path):
         connection = connect(path, WRITABLE)
         try:
             check_identity(connection, path)
@@ -115,17 +115,17 @@ def open_file(path: Path | None) -> sqlite3.Connection:
 
 
 def refuse_empty(path: Path) -> None:
-    """SQLite takes a file without a byte for a new database.
+    """Raise if the file is empty; SQLite would take it for a new database.
 
     Raises:
-        LedgerDamaged: If it is one.
+        LedgerDamaged: As described.
     """
     if path.stat().st_size == 0:
         raise LedgerDamaged(f"{path} is empty; restore it from a copy, nothing can rebuild it")
 
 
 def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
-    """A connection for reading beside the writer's, in its process, of the same file.
+    """A connection for reading in the process that writes, to the same file.
 
     Raises:
         StoreMoved: If the path names another file by now.
@@ -141,7 +141,7 @@ def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
 
 
 def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
-    """Settings of a connection that only reads, and a look at whether it can read this file.
+    """Make a connection read-only, and check the file.
 
     Raises:
         NotAStore, LedgerDamaged, StoreError: As `check_identity`.
@@ -152,7 +152,7 @@ def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_identity(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file of another program or of a newer umi.
+    """Raise if the file is another program's or a newer umi's.
 
     Raises:
         NotAStore, StoreError, LedgerDamaged: As named.

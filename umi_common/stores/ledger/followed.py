@@ -1,9 +1,9 @@
-"""`umi.db` for a process that only reads: it sees what others commit, and creates or changes no file.
+"""`umi.db` in a process that only reads: it sees what other processes commit, and creates or changes no file.
 
-Where a writer's `umi.db-wal` and `umi.db-shm` exist, SQLite reads them (`readonly_shm=1`: it maps `umi.db-shm` for
-reading and takes shared locks). Where they do not, no writer has the store, and SQLite reads `umi.db` as a file that
-nobody changes (`immutable=1`). A writer may come meanwhile: whatever was read so counts only if the file is the same
-afterwards, and the next call opens it anew.
+If a writer's `umi.db-wal` and `umi.db-shm` exist, SQLite reads them (`readonly_shm=1`: it maps `umi.db-shm` for
+reading and takes shared locks). If they do not exist, no writer has the store open, and SQLite reads `umi.db` as a file
+that does not change (`immutable=1`). A writer may open the store during such a read, so the read counts only if the
+file is unchanged afterwards; if it is not, the next call opens the file again.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from umi_common.errors import StoreClosed, StoreError, StoreLocked, StoreReadOnly
-from umi_common.stores.ledger.location import Location, inode_of
-from umi_common.stores.ledger.sqlite import BUSY_SECONDS, connect, unwritable
+from umi_common.stores.ledger.sqlite import BUSY_SECONDS, Location, connect, inode_of, unwritable
 
 SHARED = "mode=ro&readonly_shm=1"
 ALONE = "mode=ro&immutable=1"
 SETTLE_SECONDS = 0.5
-"""How long files are waited for that a writer, opening or closing, makes or removes one after the other."""
+"""How long to wait for a writer that opens or closes the store: it makes or removes its files one by one."""
 RETRY_SECONDS = 0.01
 MARK = "umi.mark"
-"""Written anew with each commit: tells two versions of a file apart whose times are equal on a coarse clock."""
+"""File that every commit rewrites. Two versions of `umi.db` may have equal times on a coarse clock; this differs."""
 
 _opening = threading.RLock()
-"""Held while a connection is opened. Taken before the lock of a `Followed`, never after it."""
-_readers: WeakSet[Followed] = WeakSet()
+"""Held while a connection is opened. Acquired before the lock of a `FollowedFile`, never after it."""
+_readers: WeakSet[FollowedFile] = WeakSet()
 
 
 def _after_fork() -> None:
-    global _opening  # another thread of the parent may have held it
+    global _opening  # a thread of the parent process may hold it
     _opening = threading.RLock()
 
 
@@ -45,7 +44,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Files(NamedTuple):
-    """What the store's files show of changes."""
+    """The properties of the store's files that a write changes."""
 
     database: tuple[int, ...]
     """Device, inode, length, times of change."""
@@ -57,16 +56,16 @@ class _Files(NamedTuple):
 
     @property
     def options(self) -> str:
-        """With which the file is opened."""
+        """Options of SQLite's file URI that suit these files."""
         return SHARED if self.log >= 0 and self.shared is not None else ALONE
 
 
-class Followed:
+class FollowedFile:
     """Connections to a file that other processes change. Thread-safe.
 
     Args:
         path: The file.
-        prepare: Called with each new connection; reads from it, which opens the log, if there is one.
+        prepare: Called with each new connection; must read from it, so that SQLite opens the log if there is one.
     """
 
     def __init__(self, path: Path, prepare: Callable[[sqlite3.Connection, Path], None]) -> None:
@@ -77,7 +76,7 @@ class Followed:
         self._pid = os.getpid()
         self._changed = threading.Condition(threading.RLock())
         self._idle: list[sqlite3.Connection] = []
-        self._lent: dict[sqlite3.Connection, int] = {}
+        self._in_use: dict[sqlite3.Connection, int] = {}
         self._watch: sqlite3.Connection | None = None
         self._files: _Files | None = None
         self._openings = 0
@@ -104,7 +103,7 @@ class Followed:
             return self._openings, self._commits()
 
     def _as_opened(self) -> bool:
-        """Whether connections opened before may go on. In a log SQLite itself sees what is new."""
+        """Whether open connections are still valid. With a log, SQLite itself sees new commits."""
         files = self._files
         if files is None:
             return False
@@ -126,8 +125,8 @@ class Followed:
         assert self._watch is not None
         return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
 
-    def lend(self) -> sqlite3.Connection:
-        """A connection that no other thread has until it is taken back."""
+    def acquire(self) -> sqlite3.Connection:
+        """See `Connections`."""
         with self._changed:
             self._check_open()
             if self._idle:
@@ -141,13 +140,13 @@ class Followed:
             return self._handed_out(self._connected(self._files.options))
 
     def _handed_out(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        self._lent[connection] = self._openings
+        self._in_use[connection] = self._openings
         return connection
 
-    def take_back(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """Whether what was read with it, or the error that was met, is of the file as it was in one moment."""
+    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """See `Connections`."""
         with self._changed:
-            current = self._lent.pop(connection) == self._openings and not self._closed
+            current = self._in_use.pop(connection) == self._openings and not self._closed
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
@@ -156,13 +155,13 @@ class Followed:
             else:
                 connection.close()
             self._changed.notify_all()
-            # A reader writes nothing: so SQLite says of a log that a writer is setting up.
+            # This connection never writes: SQLite gives this error while a writer sets up the log.
             setting_up = isinstance(error, sqlite3.Error) and unwritable(error)
             return current and not setting_up and self._as_opened()
 
     def _open(self) -> None:
-        """Open the file in the way its neighbours ask for; waits a moment for a writer that opens or closes."""
-        self._let_go()
+        """Open the file with the options that suit its log; retries for SETTLE_SECONDS."""
+        self._close_connections()
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             self._location.check()
@@ -188,20 +187,20 @@ class Followed:
             raise
         return connection
 
-    def _let_go(self) -> None:
+    def _close_connections(self) -> None:
         for connection in (*self._idle, self._watch):
             if connection is not None:
                 connection.close()
         self._idle, self._watch, self._files = [], None, None
         self._openings += 1
 
-    def let_go(self, file: tuple[int, int]) -> None:
-        """Close all connections if they are of this file; they are opened again when they are needed.
+    def close_connections_to(self, file: tuple[int, int]) -> None:
+        """Close all connections if they are to this file (device, inode); the next read opens it again.
 
         Raises:
-            StoreLocked: If a thread reads for longer than a lock is waited for.
+            StoreLocked: If a thread reads for longer than BUSY_SECONDS.
         """
-        inherited = os.getpid() != self._pid  # by a fork: a thread of the parent does not go on here
+        inherited = os.getpid() != self._pid  # after a fork, the parent's threads do not run in this process
         patience = 0.0 if inherited else BUSY_SECONDS
         busy = StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
         if self._location.file != file:
@@ -211,17 +210,17 @@ class Followed:
                 raise busy
             return
         try:
-            self._let_go()
-            if not self._changed.wait_for(lambda: not self._lent, patience) and not inherited:
+            self._close_connections()
+            if not self._changed.wait_for(lambda: not self._in_use, patience) and not inherited:
                 raise busy
         finally:
             self._changed.release()
 
     def close(self) -> None:
-        """Close the idle connections now and the lent ones when they come back."""
+        """Close the idle connections now, and each of the others when it is released."""
         with self._changed:
             self._closed = True
-            self._let_go()
+            self._close_connections()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -237,7 +236,11 @@ def _length(path: Path) -> int:
 
 
 def _refuse_unfinished(path: Path, files: _Files) -> None:
-    """SQLite reads a log only with its index, `umi.db-shm`, and only a writer makes that."""
+    """Raise if the log cannot be read: SQLite needs `umi.db-shm` for it, which only a writer makes.
+
+    Raises:
+        StoreReadOnly: As described.
+    """
     unfinished = f"{path.name}-wal" if files.options == ALONE and files.log > 0 else None
     if _length(path.with_name(f"{path.name}-journal")) > 0:
         unfinished = f"{path.name}-journal"
@@ -249,7 +252,7 @@ def _refuse_unfinished(path: Path, files: _Files) -> None:
 
 
 def _passing(error: Exception) -> bool:
-    """Whether it may be a writer that opens or closes: files come and go, and the log's index is being made."""
+    """Whether a writer that is opening or closing the store can cause this error."""
     return not isinstance(error, sqlite3.Error) or unwritable(error) or "unable to open" in str(error)
 
 
@@ -265,11 +268,11 @@ def _explained(error: Exception, path: Path) -> Exception:
 
 
 @contextmanager
-def readers_stand_aside(path: Path) -> Iterator[None]:
-    """Hold while a writer opens its first connection.
+def readers_closed(path: Path) -> Iterator[None]:
+    """Close this process's reading connections to the file, and open none during the block.
 
-    SQLite keeps one mapping of `umi.db-shm` for a process. One that a reader made cannot be written, so the readers
-    of this process close theirs first and share the writer's afterwards.
+    A writer opens its first connection in the block. SQLite keeps one mapping of `umi.db-shm` per process, and a
+    mapping that a reader made cannot be written.
 
     Raises:
         StoreLocked: If a thread of this process does not stop reading.
@@ -278,5 +281,5 @@ def readers_stand_aside(path: Path) -> Iterator[None]:
         file = inode_of(path)
         for reader in list(_readers):
             if file is not None:
-                reader.let_go(file)
+                reader.close_connections_to(file)
         yield

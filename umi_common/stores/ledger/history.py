@@ -1,4 +1,4 @@
-"""How far a ledger has got, and the history it got there by: a row in `commits` for each commit."""
+"""The history of a ledger: one row in `commits` per commit, and marks that name a commit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from umi_common.stores.ledger.codec import DIGEST_BYTES
 
 
 class Mark(NamedTuple):
-    """How far the ledger, or an index of it, has got."""
+    """The last commit of a ledger, or the last that an index has taken over."""
 
     seq: int = 0
-    """Of the last chunk ever appended."""
+    """Sequence number of the last chunk ever appended."""
     deletion: int = 0
-    """Of the last deletion."""
+    """Number of the last deletion."""
     epoch: int = 0
-    """Rises when vectors were exchanged: what was read before is void."""
+    """Rises when all vectors are replaced; everything read before is then out of date."""
     commit: int = 0
     """Number of the last commit; 0: the ledger keeps no history."""
     digest: str = ""
@@ -48,7 +48,7 @@ def last_commit(connection: sqlite3.Connection) -> Commit:
 
 
 def commit_at(connection: sqlite3.Connection, number: int) -> Commit:
-    """The commit of this number; zeros as above."""
+    """The commit of this number; zeros if there is none."""
     return _commit(connection, "SELECT number, seq, deletion, digest FROM commits WHERE number = ?", number)
 
 
@@ -68,7 +68,7 @@ def _commit(connection: sqlite3.Connection, select: str, *parameters: int) -> Co
 
 
 def sessions_of(connection: sqlite3.Connection) -> list[str]:
-    """Names of the last sessions that wrote, newest first."""
+    """Names of the last writing sessions, newest first."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'session'").fetchone()
     return [] if row is None else str(row[0]).split()
 
@@ -84,10 +84,10 @@ def last_number(connection: sqlite3.Connection, table: str) -> int:
 
 
 def whole_number(value: object, what: str) -> int:
-    """The value, >= 0.
+    """`value` as an int >= 0; `what` names it in the error.
 
     Raises:
-        LedgerDamaged: If it is none; damage may have made it anything that SQLite can hold.
+        LedgerDamaged: If it is not one: in a damaged file it may be of any type.
     """
     try:
         number = int(str(value))

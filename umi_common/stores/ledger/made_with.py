@@ -1,4 +1,4 @@
-"""What a store was made with, kept in its ledger: a vector or a term means nothing under another model or analyzer."""
+"""The embedder and the analyzer of a store, kept in its ledger: its vectors and terms are valid for these only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from umi_common.stores.ledger.ledger import Ledger
 EMBEDDER = "embedder"
 ANALYZER = "analyzer"
 CHECK = "{}.crc32"
-"""Beside each of the two its CRC-32; a store made before umi wrote it has none."""
+"""Name of the setting with the CRC-32 of another one; stores of early versions lack it."""
 
 
 def fingerprint(embedder: Embedder) -> dict[str, str]:
@@ -33,7 +33,7 @@ def _with_check(key: str, value: str) -> dict[str, str]:
 
 
 def _setting(ledger: Ledger, key: str) -> str | None:
-    """None: never written.
+    """The value of a setting; None: never written.
 
     Raises:
         LedgerDamaged: If it is not what was written.
@@ -45,8 +45,8 @@ def _setting(ledger: Ledger, key: str) -> str | None:
     return None if value is None else str(value)
 
 
-def made_with(directory: Path) -> tuple[str, int] | None:
-    """Name and dimension of the embedder behind a store's vectors; None: it has none yet, or there is no store.
+def stored_embedder(directory: Path) -> tuple[str, int] | None:
+    """Name and dimension of the embedder that made a store's vectors; None: no vectors yet, or no store.
 
     Raises:
         LedgerDamaged, NotAStore, StoreError: As `HybridStore.open`.
@@ -62,21 +62,21 @@ def made_with(directory: Path) -> tuple[str, int] | None:
 
 
 def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:
-    """Compare by name, which says model and version; the dimension shows at the first vector.
+    """Raise if the store was made with another embedder. Names are compared; they contain model and version.
 
     Raises:
         ReindexRequired: If the store's vectors are another model's.
     """
-    made_with = _setting(ledger, EMBEDDER)
-    if made_with is not None and made_with != embedder.name:
+    stored = _setting(ledger, EMBEDDER)
+    if stored is not None and stored != embedder.name:
         raise ReindexRequired(
-            f"{ledger.path} was made with embedder {made_with!r}, not {embedder.name!r}; open it with the first, or "
+            f"{ledger.path} was made with embedder {stored!r}, not {embedder.name!r}; open it with the first, or "
             "embed everything again: HybridStore.reindex(path, embedder=...)"
         )
 
 
 def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
-    """The settings to use: the caller's, or the defaults with the store's analyzer; remembers it in a new store.
+    """The settings to use: the caller's, or the defaults with the store's analyzer. A new store records the analyzer.
 
     Raises:
         ReindexRequired: If the caller's analyzer is not the store's.

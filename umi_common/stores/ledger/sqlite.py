@@ -1,4 +1,4 @@
-"""SQLite as the ledger needs it: how a file is opened, its errors as ours, connections lent to readers."""
+"""One SQLite file: opening it, its errors as umi's, and connections for several threads."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreReadOnly
+from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreMoved, StoreReadOnly
 
 SQL_VARIABLES = 500
-"""Most "?" in one statement: under every SQLite's limit."""
+"""Largest number of "?" in one statement; below the limit of every SQLite."""
 BUSY_SECONDS = 10.0
 """How long a statement waits for another process's short lock."""
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises. The second: a damaged schema or text comes back in a message that is no UTF-8."""
+"""Exceptions of sqlite3. UnicodeDecodeError: a damaged schema or text in a message that is not UTF-8."""
 DAMAGED = (
     "malformed",
     "not a database",
@@ -31,13 +31,13 @@ DAMAGED = (
     "foreign key mismatch",
     "disk i/o error",
 )
-"""What SQLite says of a file that is not what it wrote, read without an error code (Python 3.10 has none)."""
+"""Parts of SQLite's messages about a damaged file. Messages, because sqlite3 of Python 3.10 gives no error codes."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
 UNWRITABLE = ("readonly", "read-only")
 
 
 class ChangedWhileRead(StoreError):
-    """What was read is not of one moment; `Ledger.steady` reads it again."""
+    """Another process changed the file during a read; `Ledger.steady` repeats the read."""
 
 
 def unwritable(error: Exception) -> bool:
@@ -47,7 +47,7 @@ def unwritable(error: Exception) -> bool:
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
-    """Our error for SQLite's, with what to do."""
+    """The umi error for an error of SQLite, with what to do."""
     said = str(error).lower()
     where = "the store in memory" if path is None else str(path)
     if "closed" in said:
@@ -68,7 +68,7 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
 
 @contextmanager
 def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]:
-    """Turn what SQLite raises inside the block into ours."""
+    """Raise SQLite's errors of the block as umi's."""
     try:
         yield
     except DATABASE_ERRORS as error:
@@ -76,7 +76,7 @@ def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]
 
 
 def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
-    """A connection that any one thread at a time may use; None: a database in memory.
+    """A connection for any one thread at a time; None: to a new database in memory.
 
     `options` is the query part of SQLite's file URI: "mode=rwc", "mode=rw", "mode=ro&immutable=1".
     """
@@ -94,7 +94,7 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
 
 
 def commit(connection: sqlite3.Connection, meanwhile: Callable[[], object] | None) -> None:
-    """Commit, and do `meanwhile` while SQLite is at it, for which it needs no interpreter lock."""
+    """Commit, and call `meanwhile` at the same time: SQLite does not hold the interpreter lock."""
     if meanwhile is None:
         connection.execute("COMMIT")
         return
@@ -107,9 +107,9 @@ def commit(connection: sqlite3.Connection, meanwhile: Callable[[], object] | Non
 def insert(
     connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], rows: Iterable[tuple[Any, ...]]
 ) -> None:
-    """Rows of `width` columns, the first of them their sequence number.
+    """Insert rows of `width` columns; the first column is the row's sequence number.
 
-    As many in a statement as it may hold: what SQLite does once a statement is half of what a row costs by itself.
+    Each statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one row a statement.
     """
     marks = f"({', '.join('?' * width)})"
     statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
@@ -117,14 +117,78 @@ def insert(
     for start in range(0, len(seqs), at_once):
         some = seqs[start : start + at_once]
         values: list[Any] = []
-        for seq, row in zip(some, left):  # noqa: B905 the rows of the statements that follow are left
+        for seq, row in zip(some, left):  # noqa: B905 `left` goes on in the next statement
             values.append(seq)
             values += row
         connection.execute(full if len(some) == at_once else statement + ", ".join([marks] * len(some)), values)
 
 
-class Lender:
-    """Lends connections, opening as many as are in use at once; closes them all."""
+class Location:
+    """Device and inode of a file and of its directory, as they were when the store was opened.
+
+    An open file stays writable after it, or its directory, was deleted or renamed. Later writes would be lost, or
+    would lie under a path that nobody opens.
+
+    Raises:
+        StoreMoved: If there is no such file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        directory, file = inode_of(path.parent), inode_of(path)
+        if directory is None or file is None:
+            raise StoreMoved(f"{path} is gone; check whether its directory was deleted or renamed")
+        self._directory, self.file = directory, file
+
+    def unchanged(self) -> bool:
+        """Whether the path still names this directory and this file."""
+        return inode_of(self._path.parent) == self._directory and inode_of(self._path) == self.file
+
+    def check(self) -> None:
+        """Raise unless the path still names this directory and this file.
+
+        Raises:
+            StoreMoved: As described.
+        """
+        if not self.unchanged():
+            raise StoreMoved(
+                f"{self._path} or its directory was deleted, renamed or replaced while the store was open; nothing is "
+                "acknowledged. Close this store, then open it under its present path"
+            )
+
+
+def inode_of(path: Path) -> tuple[int, int] | None:
+    """Device and inode; None: there is no such file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+class Connections(Protocol):
+    """Connections for reading, each used by one thread at a time."""
+
+    def acquire(self) -> sqlite3.Connection:
+        """A connection that no other thread uses until it is released.
+
+        Raises:
+            StoreClosed: After close().
+        """
+
+    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """End the use of a connection. Returns whether the file stayed unchanged during it.
+
+        Args:
+            error: Raised while the connection was used; None: nothing was.
+        """
+
+    def close(self) -> None:
+        """Refuse to give out connections from now on, and close them."""
+
+
+class ConnectionPool:
+    """As many connections as are used at once; a released one is used again."""
 
     def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._open = open_connection
@@ -132,20 +196,16 @@ class Lender:
         self._lock = threading.Lock()
         self._closed = False
 
-    def lend(self) -> sqlite3.Connection:
-        """A connection that nobody else has until it is taken back.
-
-        Raises:
-            StoreClosed: After close().
-        """
+    def acquire(self) -> sqlite3.Connection:
+        """See `Connections`."""
         with self._lock:
             if self._closed:
                 raise StoreClosed("the store is closed; open it again")
             connection = self._idle.pop() if self._idle else None
         return self._open() if connection is None else connection
 
-    def take_back(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """Ends what the borrower has begun. True: SQLite's locks held what was read to one moment."""
+    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """See `Connections`. Always True: SQLite's own locks protect the read."""
         if connection.in_transaction:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
@@ -157,7 +217,7 @@ class Lender:
         return True
 
     def close(self) -> None:
-        """Close the idle now and the lent when they come back."""
+        """Close the idle connections now, and each of the others when it is released."""
         with self._lock:
             self._closed = True
             idle, self._idle = list(self._idle), deque()
@@ -165,77 +225,60 @@ class Lender:
             connection.close()
 
 
-class SoleLender:
-    """Lends the one connection there is, to one thread at a time; its owner closes it.
+class SharedConnection:
+    """The one connection of a ledger in memory, for one thread at a time; the caller closes it.
 
     Args:
-        lock: Held by whoever has the connection.
+        lock: Held while a thread uses the connection.
     """
 
     def __init__(self, connection: sqlite3.Connection, lock: threading.RLock) -> None:
         self._connection, self._lock = connection, lock
         self._closed = False
 
-    def lend(self) -> sqlite3.Connection:
-        """The connection.
-
-        Raises:
-            StoreClosed: After close().
-        """
+    def acquire(self) -> sqlite3.Connection:
+        """See `Connections`."""
         self._lock.acquire()
         if self._closed:
             self._lock.release()
             raise StoreClosed("the store is closed")
         return self._connection
 
-    def take_back(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """Others may have it now. True: nobody wrote meanwhile."""
+    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """See `Connections`. Always True: the lock keeps writers away."""
         self._lock.release()
         return True
 
     def close(self) -> None:
-        """Lend no more."""
+        """Refuse to give out the connection from now on."""
         with self._lock:
             self._closed = True
 
 
-class Connections(Protocol):
-    """Lends connections for reading."""
-
-    def lend(self) -> sqlite3.Connection:
-        """A connection that no other thread has until it is taken back."""
-
-    def take_back(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """Whether what was read with it, or the error that was met, is of the file as it was in one moment."""
-
-    def close(self) -> None:
-        """Lend no more."""
-
-
 class Reading:
-    """`with` this, a connection is lent; what SQLite raises meanwhile becomes ours.
+    """A context manager: holds a connection for reading during the block, and raises SQLite's errors as umi's.
 
-    A class, because every search reads, and generators as context managers took a sixth of the time of that.
+    A class, because every search reads, and a generator as context manager took a sixth of the time of a read.
 
     Raises:
-        ChangedWhileRead: At the end of the block, in place of whatever it raised, if it did not read one moment.
+        ChangedWhileRead: At the end of the block, in place of its own error, if the file changed during the block.
     """
 
-    __slots__ = ("_connection", "_lender", "_path")
+    __slots__ = ("_connection", "_connections", "_path")
 
-    def __init__(self, lender: Connections, path: Path | None) -> None:
-        self._lender, self._path = lender, path
+    def __init__(self, connections: Connections, path: Path | None) -> None:
+        self._connections, self._path = connections, path
 
     def __enter__(self) -> sqlite3.Connection:
         try:
-            self._connection = self._lender.lend()
+            self._connection = self._connections.acquire()
         except DATABASE_ERRORS as error:
             raise as_umi_error(error, self._path, writing=False) from error
         return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        of_one_moment = self._lender.take_back(self._connection, error)
-        if not of_one_moment and (error is None or isinstance(error, Exception)):
+        unchanged = self._connections.release(self._connection, error)
+        if not unchanged and (error is None or isinstance(error, Exception)):
             raise ChangedWhileRead(f"{self._path} was changed while it was read; repeat the call") from error
         if isinstance(error, DATABASE_ERRORS):
             raise as_umi_error(error, self._path, writing=False) from error

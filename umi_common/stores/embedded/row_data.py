@@ -1,6 +1,6 @@
-"""Everything of a store that is addressed by row number: replaced as a whole when rows are numbered afresh.
+"""All arrays of a store that are addressed by row number. They are replaced together when rows are numbered again.
 
-A search that began before keeps the one it began with, so a row number means the same chunk from its start to its end.
+A search keeps the snapshot that it started with, so a row number means the same chunk from its start to its end.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -21,30 +22,60 @@ from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.embedded.kept import KeptChunks
-from umi_common.stores.embedded.state import Change, State
 from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.codec import Head, decode_metadata
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.arm import LexicalArm
 from umi_common.stores.lexical.file import Saved
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.id_order import IdOrder
 from umi_common.stores.rows.metadata import MetadataColumns
-from umi_common.stores.rows.rows import Mask, RowTable
+from umi_common.stores.rows.rows import Mask, Rows, RowTable
 from umi_common.types import Metadata, TimeRange
 
 CHUNKS_KEPT = 2_048
-"""Chunks last read that stay in memory."""
+"""Chunks in the cache of those read last."""
 
 
-class ByRow:
-    """Rows, vectors, metadata and postings of one numbering. One writer at a time; readers work on a `State`.
+@dataclass(frozen=True, slots=True)
+class StoreSnapshot:
+    """All that a search reads, as of one commit."""
+
+    mark: Mark
+    rows: Rows
+    vectors: Vectors
+    """(n, dim) unit rows, or zeros; (n, 0) in a store that never held a chunk."""
+    present: Mask | None
+    """(n,) rows whose vector is not zeros; None: all."""
+    lexical: LexicalIndex
+    lexical_fault: str | None
+    row_data: RowData
+    """The arrays that this is a view of; they may hold later rows, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit, or several in a row, changed in the ledger."""
+
+    mark: Mark
+    dead: Sequence[int]
+    """Ledger numbers of the deleted chunks."""
+    heads: Sequence[Head]
+    texts: Sequence[str]
+    metadata: Sequence[str]
+    """JSON."""
+    vectors: Vectors
+
+
+class RowData:
+    """Rows, vectors, metadata and postings. One writer at a time; readers use a `StoreSnapshot`.
 
     Args:
-        ledger: What it is made from.
-        directory: Where the lexical snapshot lies; None: nowhere.
+        ledger: Source of all data.
+        directory: Where the lexical index is saved; None: nowhere.
         analyzer: Text to terms.
-        fresh: Number the rows anew and index every text, whatever snapshot there is.
+        fresh: Number the rows again and index every text, even if there is a saved lexical index.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
@@ -55,16 +86,14 @@ class ByRow:
         self._ledger = ledger
         self._columns: MetadataColumns | None = None
         self._columns_lock = threading.Lock()
-        with ledger.reading() as connection:
-            connection.execute("BEGIN")
+        with ledger.snapshot() as connection:
             mark = ledger.mark(connection)
             heads = ledger.heads(connection)
-            # Without chunks nothing says how long a vector is, and a saved index would hold dead rows only.
+            # Without chunks the dimension is unknown, and a saved index would hold dead rows only.
             usable = bool(heads) and not fresh
             saved = self.lexical.load(partial(ledger.descends_from, connection)) if usable else None
             vectors = ledger.vectors(connection, expected=len(heads))
             texts = list(ledger.texts(connection, after=0 if saved is None else saved.mark.seq))
-            connection.execute("COMMIT")
         if len(vectors) != len(heads):
             raise LedgerDamaged(f"the ledger holds {len(heads)} chunks and {len(vectors)} vectors; restore a copy")
         self._start_rows(heads, vectors, saved)
@@ -76,7 +105,7 @@ class ByRow:
         self._publish(mark)
 
     def _start_rows(self, heads: Sequence[Head], vectors: Vectors, saved: Saved | None) -> None:
-        """Rows in the order of the snapshot's, dead ones included, then those that are newer."""
+        """Rows in the order of the saved lexical index, dead rows included, then the newer rows."""
         self._table = RowTable([] if saved is None else saved.sources)
         if saved is not None:
             older = bisect_right(heads, saved.mark.seq, key=attrgetter("seq"))
@@ -104,57 +133,57 @@ class ByRow:
             self._vectors.extend(vectors)
         self._present.extend(vectors.any(axis=1))
 
-    def apply(self, change: Change) -> State:
-        """The moment after a change; if this raises, the rows are in disorder and must be made anew."""
+    def apply(self, change: Change) -> StoreSnapshot:
+        """The snapshot after a change. After an exception the data is inconsistent and must be made again."""
         dead = self._table.rows_of_seqs(np.asarray(change.dead, dtype=np.int64))
         rows = self._table.append(change.heads)
-        self._table.remove(dead)  # afterwards: an id that is replaced is never without a row
+        self._table.remove(dead)  # last: an id that is replaced always has a row
         if len(rows):
             self._keep_vectors(change.vectors, afresh=not len(self._vectors.view))
         self.lexical.change(dead, rows, change.texts, self._table.snapshot().source[rows].tolist())
         with self._columns_lock:
             if self._columns is not None and len(rows):
                 self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
-            self._publish(change.mark)  # under the lock: columns read meanwhile would lack these rows
-        return self.state
+            self._publish(change.mark)  # under the lock: otherwise `fill_columns` could miss these rows
+        return self.snapshot
 
     def _publish(self, mark: Mark) -> None:
         self._mark, self._rows = mark, self._table.snapshot()
 
     @property
-    def state(self) -> State:
-        """The moment after the last change.
+    def snapshot(self) -> StoreSnapshot:
+        """The snapshot after the last change.
 
-        Made when it is asked for: were it kept here, each would refer to the other, and a closed store would keep its
-        memory and mapped files until the next run of the garbage collector.
+        Not stored here: the two would refer to each other, and a closed store would keep its memory and mapped files
+        until the next run of the garbage collector.
         """
         present = self._present.view
-        return State(
+        return StoreSnapshot(
             mark=self._mark,
             rows=self._rows,
             vectors=self._vectors.view,
             present=None if present.all() else present,
             lexical=self.lexical.view(),
             lexical_fault=self.lexical.fault,
-            by_row=self,
+            row_data=self,
         )
 
     @property
     def sources(self) -> Sequence[str]:
-        """Names of the sources by code; only ever grows."""
+        """Names of the sources by code; append-only."""
         return self._table.sources
 
     def row_of(self, id: str) -> int | None:
-        """The row of a chunk that is alive now."""
+        """The row of a chunk; None: there is no such chunk now."""
         return self._table.row_of(id)
 
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Ledger numbers of chunks that are alive now; None where there is none."""
+        """Ledger numbers of chunks, aligned with ids; None where there is no such chunk now."""
         return self._table.seqs_of(ids)
 
-    def mask(self, state: State, where: Filter | None, window: TimeRange | None) -> Mask | None:
-        """(n,) the rows alive in `state`, a moment of this numbering, that pass both; None: every row does."""
-        rows = state.rows
+    def mask(self, snapshot: StoreSnapshot, where: Filter | None, window: TimeRange | None) -> Mask | None:
+        """(n,) whether each row of `snapshot` is alive and passes filter and window; None: all do."""
+        rows = snapshot.rows
         allowed = None if rows.living == len(rows) else rows.alive
         if window is not None:
             inside = rows.within(window)
@@ -190,9 +219,9 @@ class ByRow:
         with self._ledger.reading() as connection:
             return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
 
-    def save(self, state: State, *, always: bool) -> None:
-        """Write the lexical snapshot: always, or when a crash would cost a long rebuild."""
+    def save(self, snapshot: StoreSnapshot, *, always: bool) -> None:
+        """Save the lexical index: always, or only if a crash would cost a long rebuild."""
         if always:
-            self.lexical.save(state.mark, self._table)
+            self.lexical.save(snapshot.mark, self._table)
         else:
-            self.lexical.save_if_worth_it(state.mark, self._table)
+            self.lexical.save_if_worth_it(snapshot.mark, self._table)
