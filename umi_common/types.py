@@ -38,7 +38,9 @@ class Chunk:
 
     Args:
         id: Unique in a store, 1..1,024 UTF-8 bytes.
-        text: Not blank.
+        text: What a search returns, shows and packs into a context. Not blank.
+        search_text: What is searched in place of `text`: both arms index it and the embedder embeds it, e.g. the text
+            with its title and keywords. Not blank; None: the text.
         metadata: String keys; values str, int, float, bool, None, or a flat list of these.
         source: Name of the file, session or page that it was cut from.
         position: Its order in `source`; its neighbours are at the next lower and the next higher position.
@@ -54,6 +56,7 @@ class Chunk:
     source: str | None = field(default=None, kw_only=True)
     position: int | None = field(default=None, kw_only=True)
     event_time: datetime | None = field(default=None, kw_only=True)
+    search_text: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
@@ -64,6 +67,10 @@ class Chunk:
         _check_text(self.id, self.text, "text")
         if not self.text.strip():
             raise InvalidChunk(f"chunk {self.id!r}: text is empty; leave the chunk out")
+        if self.search_text is not None:
+            _check_text(self.id, self.search_text, "search_text")
+            if not self.search_text.strip():
+                raise InvalidChunk(f"chunk {self.id!r}: search_text is empty; use None to search the text")
         if self.source is not None:
             _check_text(self.id, self.source, "source")
         if self.position is not None and (
@@ -75,18 +82,38 @@ class Chunk:
             object.__setattr__(self, "event_time", moment)
         object.__setattr__(self, "metadata", _checked_metadata(self.id, self.metadata))
 
+    @property
+    def indexed_text(self) -> str:
+        """`search_text`, or `text` where that is None."""
+        return self.text if self.search_text is None else self.search_text
+
     def __hash__(self) -> int:
         return hash((self.id, self.text))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mappingproxy cannot be copied or pickled; rebuild from plain values.
-        return (_rebuild, (self.id, self.text, dict(self.metadata), self.source, self.position, self.event_time))
+        values = (self.id, self.text, dict(self.metadata), self.source, self.position, self.event_time)
+        return (_rebuild, (*values, self.search_text))
 
 
 def _rebuild(
-    id: str, text: str, metadata: Metadata, source: str | None, position: int | None, event_time: datetime | None
+    id: str,
+    text: str,
+    metadata: Metadata,
+    source: str | None,
+    position: int | None,
+    event_time: datetime | None,
+    search_text: str | None = None,
 ) -> Chunk:
-    return Chunk(id, text, metadata=metadata, source=source, position=position, event_time=event_time)
+    return Chunk(
+        id,
+        text,
+        metadata=metadata,
+        source=source,
+        position=position,
+        event_time=event_time,
+        search_text=search_text,
+    )
 
 
 def _check_text(chunk_id: object, value: object, name: str) -> None:

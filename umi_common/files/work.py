@@ -154,5 +154,5 @@ def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: FilePar
 def _write(store: IngestStore, embedder: Embedder, batch: Sequence[_Reading]) -> None:
     new = [chunk for reading in batch for chunk in reading.new]
     if new:
-        vectors = embedded([chunk.id for chunk in new], [chunk.text for chunk in new], embedder, dim=None)
+        vectors = embedded([chunk.id for chunk in new], [chunk.indexed_text for chunk in new], embedder, dim=None)
         store.add(new, vectors=vectors)

@@ -38,6 +38,7 @@ def content_hash(chunk: Chunk) -> bytes:
     """
     when = None if chunk.event_time is None else chunk.event_time.isoformat()
     said = [chunk.id, chunk.text, dict(chunk.metadata), chunk.source, chunk.position, when]
+    said += [] if chunk.search_text is None else [chunk.search_text]
     return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).digest()
 
 
@@ -89,7 +90,7 @@ def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:
     """
     shares, other = [], 0
     for chunk in sampled:
-        probe = Probe(chunk.text[:SAMPLE_CHARACTERS], source.vectors([chunk.id])[0])
+        probe = Probe(chunk.indexed_text[:SAMPLE_CHARACTERS], source.vectors([chunk.id])[0])
         ours, theirs = (store.recall([probe], depth=SAMPLE_DEPTH, now=LONG_AGO) for store in (source, target))
         shares += [_same_best(ours.lexical[0], theirs.lexical[0]), _same_best(ours.dense[0], theirs.dense[0])]
         other += abs(ours.dense.max(initial=0.0) - theirs.dense.max(initial=0.0)) > SAME_COSINE

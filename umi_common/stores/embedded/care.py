@@ -165,7 +165,7 @@ def _check_postings(core: Core, *, full: bool) -> list[str]:
         entries = core.ledger.entries(snapshot.rows.seq[rows[start : start + TEXTS_AT_ONCE]].tolist())
         # A row that is not found was removed meanwhile, or is lost; _check_rows names lost rows.
         some = [row for row in rows[start : start + TEXTS_AT_ONCE].tolist() if int(snapshot.rows.seq[row]) in entries]
-        texts = [checked(entries[int(snapshot.rows.seq[row])]).text for row in some]
+        texts = [checked(entries[int(snapshot.rows.seq[row])]).indexed_text for row in some]
         found = snapshot.lexical.differing(np.array(some, dtype=np.int64), texts)
         wrong += [ids[some[at]] for at in found]
     if not wrong:

@@ -100,7 +100,7 @@ class Core:
             if given is not None:
                 made = given[todo] if same else given
             else:
-                ids, texts = [batch[at].id for at in todo], [batch[at].text for at in todo]
+                ids, texts = [batch[at].id for at in todo], [batch[at].indexed_text for at in todo]
                 made = embedded(ids, texts, self.embedder, dim=self.dim, show_progress=show_progress)
             with self.writing:
                 self.ready_to_write()
@@ -160,7 +160,7 @@ class Core:
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
-            texts, metadata = [entry.text for entry in entries], [entry.metadata for entry in entries]
+            texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
             analyse = partial(indexes.snapshot.row_data.lexical.begin, texts)
             meanwhile = analyse if len(texts) >= ANALYSE_DURING_COMMIT_FROM else None
             mark = self.ledger.change(dead, entries, vectors, settings, meanwhile)

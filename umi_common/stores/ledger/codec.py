@@ -53,6 +53,12 @@ class Entry(NamedTuple):
     text: str
     metadata: str
     """JSON."""
+    search_text: str | None = None
+
+    @property
+    def indexed_text(self) -> str:
+        """`search_text`, or `text` where that is None."""
+        return self.text if self.search_text is None else self.search_text
 
 
 def encode(chunks: Sequence[Chunk]) -> list[Entry]:
@@ -62,8 +68,8 @@ def encode(chunks: Sequence[Chunk]) -> list[Entry]:
         id, text, source, position, moment = chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time
         when = None if moment is None else microseconds(moment)
         head = _head(id, source, position, when)
-        check, whole = zlib.crc32(head.encode()), _digest(head, text, metadata)
-        entries.append(Entry(id, source, position, when, check, whole, text, metadata))
+        check, whole = zlib.crc32(head.encode()), _digest(head, text, metadata, chunk.search_text)
+        entries.append(Entry(id, source, position, when, check, whole, text, metadata, chunk.search_text))
     return entries
 
 
@@ -83,10 +89,9 @@ def checked(entry: Entry) -> Entry:
     Raises:
         LedgerDamaged: If the row is not what was written.
     """
-    id, source, position, when, _, stated, text, metadata = entry
-    if not (isinstance(text, str) and isinstance(metadata, str)) or stated != _digest(
-        _head(id, source, position, when), text, metadata
-    ):
+    id, source, position, when, _, stated, text, metadata, search_text = entry
+    strings = isinstance(text, str) and isinstance(metadata, str) and isinstance(search_text, (str, type(None)))
+    if not strings or stated != _digest(_head(id, source, position, when), text, metadata, search_text):
         raise LedgerDamaged(f"chunk {id!r:.80} is not what was stored; restore umi.db from a copy")
     return entry
 
@@ -97,10 +102,10 @@ def decode(entry: Entry) -> Chunk:
     Raises:
         LedgerDamaged: If the row is not what was written.
     """
-    id, source, position, when, _, _, text, metadata = checked(entry)
+    id, source, position, when, _, _, text, metadata, search_text = checked(entry)
     moment = None if when is None else EPOCH + when * MICROSECOND
     # The fields are not checked again: they came from a valid chunk, as the checksum shows.
-    return _restored(id, text, decode_metadata(metadata), source, position, moment)
+    return _restored(id, text, decode_metadata(metadata), source, position, moment, search_text)
 
 
 def decode_metadata(text: str) -> Metadata:
@@ -123,9 +128,11 @@ def head_check(id: str, source: str | None, position: int | None, event_time: in
     return zlib.crc32(_head(id, source, position, event_time).encode())
 
 
-def _digest(head: str, text: str, metadata: str) -> bytes:
+def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:
     """BLAKE2b of all fields of a chunk; equal for equal chunks."""
     whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
+    if search_text is not None:  # JSON holds no NUL, so this cannot be taken for metadata
+        whole += f"\0{search_text}"
     return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest()
 
 

@@ -41,7 +41,8 @@ CREATE TABLE chunks (
     head INTEGER NOT NULL,
     digest BLOB NOT NULL,
     text TEXT NOT NULL,
-    metadata TEXT NOT NULL
+    metadata TEXT NOT NULL,
+    search_text TEXT
 );
 CREATE TABLE vectors (
     seq INTEGER PRIMARY KEY REFERENCES chunks (seq) ON DELETE CASCADE,
@@ -52,6 +53,8 @@ CREATE TABLE deletions (seq INTEGER PRIMARY KEY AUTOINCREMENT, chunk INTEGER NOT
 INSERT INTO meta VALUES ('count', '0'), ('epoch', '0');
 """
 
+ADD_SEARCH_TEXT = "ALTER TABLE chunks ADD COLUMN search_text TEXT"
+"""For stores that were made before the column existed; executed at their next write."""
 HISTORY = """
 CREATE TABLE IF NOT EXISTS commits (
     number INTEGER PRIMARY KEY,

@@ -36,7 +36,14 @@ from umi_common.stores.ledger.codec import (
     encode_vectors,
     head_check,
 )
-from umi_common.stores.ledger.file import HISTORY, open_file, prepare_for_reading, reading_connection, refuse_empty
+from umi_common.stores.ledger.file import (
+    ADD_SEARCH_TEXT,
+    HISTORY,
+    open_file,
+    prepare_for_reading,
+    reading_connection,
+    refuse_empty,
+)
 from umi_common.stores.ledger.followed import FollowedFile
 from umi_common.stores.ledger.history import (
     Commit,
@@ -76,7 +83,8 @@ DELETIONS_KEPT = 50_000
 """Newest deletions that stay listed, some 0.5 MB. A reading process that is further behind loads everything again."""
 SELECTS_KEPT = 64
 """SQL texts of `_select_by_seq` that are cached, by number of rows."""
-ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata"
+ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
+SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 LOOK_UP_EVERY_ID = """
 SELECT count(*), count(found) FROM (
     SELECT (
@@ -105,6 +113,8 @@ class Ledger:
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = False
+        self._has_search_text = False
+        """Whether the file is known to have the column `search_text`, which early versions did not make."""
         self._location = None if path is None or read_only else Location(path)
         self._followed: FollowedFile | None = None
         self._readers: Connections
@@ -287,7 +297,7 @@ class Ledger:
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (forgotten,))
             first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
-            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 9, seqs, entries)
+            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
             failpoint("ledger.insert")
             blobs = list(encode_vectors(vectors))
             insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
@@ -319,6 +329,8 @@ class Ledger:
         session = secrets.token_hex(8)
         with self.transaction() as connection:
             connection.execute(HISTORY)
+            if connection.execute(SEARCH_TEXT_EXISTS).fetchone() is None:
+                connection.execute(ADD_SEARCH_TEXT)
             last, mark = last_commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
                 # A new ledger, or a version of umi without history wrote last: a new history starts.
@@ -405,14 +417,15 @@ class Ledger:
     def texts(
         self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
     ) -> Iterator[tuple[int, str, str]]:
-        """(seq, text, metadata as JSON) of chunks whose number is above `after`, by rising number; -1: no limit."""
+        """(seq, indexed text, metadata as JSON) of chunks numbered above `after`, by rising number; -1: no limit."""
         rows = connection.execute(
-            f"SELECT seq, {ENTRY_COLUMNS} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit)
+            f"SELECT seq, {self._entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
+            (after, limit),
         )
         while some := rows.fetchmany(ROWS_AT_ONCE):
             for seq, *fields in some:
                 entry = checked(Entry(*fields))
-                yield seq, entry.text, entry.metadata
+                yield seq, entry.indexed_text, entry.metadata
 
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
         """(n, dim) vectors of chunks whose number is above `after`, by rising number; (0, 0) if there are none.
@@ -443,23 +456,32 @@ class Ledger:
 
     def entries(self, seqs: Sequence[int]) -> dict[int, Entry]:
         """Rows by sequence number; numbers without a row are left out."""
-        return {row[0]: Entry._make(row[1:]) for row in self._by_seq(ENTRY_COLUMNS, seqs)}
+        return {row[0]: Entry._make(row[1:]) for row in self._by_seq(None, seqs)}
 
     def checksums(self, seqs: Sequence[int]) -> dict[int, tuple[bytes, int]]:
         """(digest of the row, checksum of its vector) by sequence number; numbers without a row are left out."""
         rows = self._by_seq("digest, (SELECT checksum FROM vectors WHERE vectors.seq = chunks.seq)", seqs)
         return {seq: (digest, checksum) for seq, digest, checksum in rows}
 
-    def _by_seq(self, columns: str, seqs: Sequence[int]) -> list[Any]:
+    def _by_seq(self, columns: str | None, seqs: Sequence[int]) -> list[Any]:
+        """(seq, columns) of rows by number; None: the columns of an `Entry`."""
+
         def read() -> list[Any]:
             found: list[Any] = []
             with self.reading() as connection:
+                wanted = self._entry_columns(connection) if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
                     some = seqs[start : start + SQL_VARIABLES]
-                    found += connection.execute(_select_by_seq(columns, len(some)), some).fetchall()
+                    found += connection.execute(_select_by_seq(wanted, len(some)), some).fetchall()
             return found
 
         return self.steady(read)
+
+    def _entry_columns(self, connection: sqlite3.Connection) -> str:
+        """SQL for the columns of an `Entry`, also in a file that lacks `search_text`."""
+        if not self._has_search_text:
+            self._has_search_text = connection.execute(SEARCH_TEXT_EXISTS).fetchone() is not None
+        return ENTRY_COLUMNS if self._has_search_text else ENTRY_COLUMNS.replace("search_text", "NULL")
 
     def scan(self, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
         """One page of chunks by rising id, read along the index of ids; see `protocols.Store.scan`.
@@ -474,10 +496,11 @@ class Ledger:
         """
         start = checked_page(after, limit)
         condition, parameters = ("1", []) if where is None else to_sql(where)
-        sql = f"SELECT {ENTRY_COLUMNS} FROM chunks WHERE id > ? AND {condition} ORDER BY id LIMIT ?"
 
         def read() -> list[Any]:
             with self.snapshot() as connection:
+                columns = self._entry_columns(connection)
+                sql = f"SELECT {columns} FROM chunks WHERE id > ? AND {condition} ORDER BY id LIMIT ?"
                 rows = connection.execute(sql, (start, *parameters, limit)).fetchall()
                 if len(rows) < limit:
                     self.check_id_index(connection)

@@ -83,7 +83,7 @@ def _problems(record: Any, opened: Opened) -> list[str]:
     dense = vectors.get(DENSE)
     if dense is not None and abs(float(np.linalg.norm(np.asarray(dense, dtype=np.float64))) - 1.0) > LENGTH_TOLERANCE:
         found.append(f"chunk {chunk.id!r}: its vector is not of length 1")
-    indices, values = sparse(opened.analyzer.terms(chunk.text), opened.saturation)
+    indices, values = sparse(opened.analyzer.terms(chunk.indexed_text), opened.saturation)
     lexical = vectors.get(LEXICAL)
     stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
     if stored[0] != indices or not np.allclose(stored[1], values, atol=VALUE_TOLERANCE):

@@ -86,6 +86,8 @@ def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Sa
     }
     if any(isinstance(item, float) for value in plain(chunk.metadata).values() for item in _items(value)):
         payload["exact"] = json.dumps(plain(chunk.metadata))  # servers lose the last bit of a fraction
+    if chunk.search_text is not None:
+        payload["search_text"] = chunk.search_text
     if chunk.source is not None:
         payload |= {"source": chunk.source, "source_draw": crc32(chunk.source.encode())}
     if chunk.position is not None:
@@ -110,6 +112,7 @@ def to_chunk(payload: dict[str, Any]) -> Chunk:
             source=payload.get("source"),
             position=payload.get("position"),
             event_time=None if time is None else EPOCH + time * MICROSECOND,
+            search_text=payload.get("search_text"),
         )
         intact = payload["digest"] == digest(chunk)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -159,6 +162,7 @@ def digest(chunk: Chunk) -> str:
     """BLAKE2b of all that a chunk says; equal for equal chunks, whatever the order of their metadata."""
     time = None if chunk.event_time is None else microseconds(chunk.event_time)
     said = [chunk.id, chunk.text, plain(chunk.metadata), chunk.source, chunk.position, time]
+    said += [] if chunk.search_text is None else [chunk.search_text]
     whole = json.dumps(said, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).hexdigest()
 

@@ -46,11 +46,12 @@ def add(
     if given is not None:
         made = given[todo]
     else:
-        ids, texts = [chunk.id for chunk in new], [chunk.text for chunk in new]
+        ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
         made = embedded(ids, texts, embedder, dim=opened.dim, show_progress=show_progress)
     terms = opened.analyzer.terms
     points = [
-        to_point(chunk, vector, terms(chunk.text), opened.saturation) for chunk, vector in zip(new, made, strict=True)
+        to_point(chunk, vector, terms(chunk.indexed_text), opened.saturation)
+        for chunk, vector in zip(new, made, strict=True)
     ]
     for start in range(0, len(points), WRITE_AT_ONCE):
         some = points[start : start + WRITE_AT_ONCE]
