@@ -50,7 +50,6 @@ FLOORS = (
 bodies count."""
 CROWDED = {
     "umi_common": 15,
-    "umi_common/stores/qdrant": 17,
 }
 """Folders that still hold more files than the 13 that are read at a glance."""
 STRANGERS = {"query", "ranking", "context", "stores"}

@@ -148,9 +148,9 @@ class RecallRequest:
         config: UmiConfig,
         probes: Sequence[Probe],
         *,
-        lexical: LexicalConfig | None,
-        decay: DecayConfig | None,
-        embedder_timeout_seconds: float | None,
+        lexical: LexicalConfig | None = None,
+        decay: DecayConfig | None = None,
+        embedder_timeout_seconds: float | None = None,
         **others: Any,
     ) -> RecallRequest:
         """A request in which the store's settings stand for each of these three that is None."""

@@ -15,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "filters"))
 from filter_cases import Cases
 
 from umi_common.filters import matches, parse_filter
-from umi_common.stores.qdrant.facts import facts_of, numbers_of, prefix, texts_of
-from umi_common.stores.qdrant.filters import compiled
+from umi_common.stores.qdrant.filters import compiled, facts_of, numbers_of, prefix, texts_of
 from umi_common.types import Chunk, TimeRange
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)

@@ -7,7 +7,7 @@ import pytest
 from qdrant_toys import local, qdrant, search
 
 from umi_common.stores.qdrant import statistics
-from umi_common.stores.qdrant.statistics import Remembered, Statistics
+from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics
 from umi_common.types import Chunk
 
 
@@ -24,7 +24,7 @@ def test_the_number_of_chunks_is_exact_below_the_sample_and_near_above():
 
 
 def test_few_chunks_are_looked_at_after_every_write_and_many_after_an_eighth():
-    remembered = Remembered()
+    remembered = CachedStatistics()
     assert remembered.mark() == 0
     remembered.latest(drawn(100), 0)
     assert remembered.mark() is None
@@ -38,7 +38,7 @@ def test_few_chunks_are_looked_at_after_every_write_and_many_after_an_eighth():
 
 
 def test_writes_during_a_drawing_still_count():
-    remembered = Remembered()
+    remembered = CachedStatistics()
     mark = remembered.mark()
     remembered.changed(3)
     remembered.latest(drawn(100), mark)
@@ -46,7 +46,7 @@ def test_writes_during_a_drawing_still_count():
 
 
 def test_others_writes_are_looked_for_after_a_while(monkeypatch):
-    remembered = Remembered()
+    remembered = CachedStatistics()
     remembered.latest(drawn(100), 0)
     monkeypatch.setattr(statistics, "SECONDS", 0.0)
     assert remembered.mark() == 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from umi_common.stores.qdrant.terms import Saturation, frequencies, index_of, sparse
+from umi_common.stores.qdrant.points import Saturation, frequencies, index_of, sparse
 
 SATURATION = Saturation(k1=1.2, b=0.75, average_length=64.0)
 

@@ -106,7 +106,7 @@ def test_a_point_that_somebody_changed_is_noticed_and_not_answered():
 @pytest.mark.parametrize(
     "damage, problem",
     [
-        (lambda client: client.set_payload("toys", {"facts": []}, points=[point_id("x")]), "filters see"),
+        (lambda client: client.set_payload("toys", {"facts": []}, points=[point_id("x")]), "facts for filters"),
         (
             lambda client: client.update_vectors(
                 "toys", [models.PointVectors(id=point_id("x"), vector={"dense": [1.0] * 64})]

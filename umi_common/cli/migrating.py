@@ -129,10 +129,10 @@ def _folder(place: Path, copy_of: Any) -> Any:
 def _collection(client: Any, name: str, copy_of: Any) -> Any:
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.qdrant import QdrantStore
-    from umi_common.stores.qdrant.collection import made_with
+    from umi_common.stores.qdrant.collection import collection_made_with
     from umi_common.stores.qdrant.connection import Connection
 
-    known = made_with(Connection(client, name))
+    known = collection_made_with(Connection(client, name))
     if known is not None:
         return QdrantStore(client, name, AbsentEmbedder(*known))
     if copy_of is None:

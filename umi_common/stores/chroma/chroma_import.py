@@ -29,7 +29,7 @@ PRIVATE = frozenset({"_node_content", "_node_type"})
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class CollectionKeys:
     """Metadata keys that say where a chunk belongs; of several, the first that is there."""
 
     source: Sequence[str]
@@ -61,7 +61,7 @@ class Drift:
         return bool(self.missing or self.extra or self.changed)
 
 
-def import_collection(core: Core, collection: Any, keys: Keys, *, show_progress: bool) -> Imported:
+def import_collection(core: Core, collection: Any, keys: CollectionKeys, *, show_progress: bool) -> Imported:
     """See `HybridStore.import_collection`."""
     core.ready_to_write()
     collection = getattr(collection, "_collection", collection)
@@ -93,7 +93,7 @@ def drift(core: Core, collection: Any) -> Drift:
     return Drift(tuple(sorted(there - here)), tuple(sorted(here - there)), tuple(sorted(changed)))
 
 
-def chunk_of(id: str, text: str, metadata: Mapping[str, Any] | None, keys: Keys) -> Chunk:
+def chunk_of(id: str, text: str, metadata: Mapping[str, Any] | None, keys: CollectionKeys) -> Chunk:
     """A chunk from what Chroma holds of it.
 
     Raises:

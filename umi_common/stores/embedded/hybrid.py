@@ -14,7 +14,7 @@ from umi_common.embedders import as_embedder
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
-from umi_common.stores.chroma.chroma_import import Drift, Imported, Keys, drift, import_collection
+from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import open_core
@@ -130,7 +130,9 @@ class HybridStore:
             ReindexRequired: If the vectors were made by another embedder.
             InvalidChunk: If a time cannot be read.
         """
-        keys = Keys(*[(key,) if isinstance(key, str) else tuple(key) for key in (source_key, position_key, time_key)])
+        keys = CollectionKeys(
+            *[(key,) if isinstance(key, str) else tuple(key) for key in (source_key, position_key, time_key)]
+        )
         return import_collection(self._core, collection, keys, show_progress=show_progress)
 
     def drift(self, collection: Any) -> Drift:

@@ -1,46 +1,106 @@
-"""BM25 of every row for every variation, from the engine's idf and the rows' own stored vectors.
+"""BM25 of every row for every query variation, from Qdrant's idf and the rows' stored sparse vectors.
 
-Those give term frequencies (`terms`), so the sum is made here: in float64, in one order, with the true average length
-and any k1 and b. A whole source is scored by what of it a variation has found.
+One request a query term, limit 1, is part of the batch. Its answer is the chunk where the term has its largest stored
+value: score / value is the term's idf, and the chunk gives the term's largest impact. Both are of the whole collection,
+whatever the filter. The stored values give term frequencies, so umi sums BM25 itself: in float64, in one order, with
+the true average length and any k1 and b. A whole source is scored by those chunks of it that a variation has found.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_SOURCE, Bools, Floats, Ints
+from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import Weighting
-from umi_common.stores.qdrant.points import Found
+from umi_common.stores.qdrant.connection import models
+from umi_common.stores.qdrant.points import LEXICAL, Candidate, Saturation, frequencies, index_of
 from umi_common.stores.qdrant.statistics import Statistics
-from umi_common.stores.qdrant.terms import Saturation, frequencies
-from umi_common.stores.qdrant.words import Counts, Peak, indices_of
+
+TERMS_MAX = 256
+"""Distinct terms of one variation that are searched for; further ones are left out."""
+
+Counts = Mapping[int, int]
+"""How often a variation has each term, by the term's index in sparse vectors."""
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalScores:
+class Peak:
+    """A term and the chunk with its largest stored value."""
+
+    idf: float
+    """Lucene's, as the server has it now."""
+    value: float
+    """The chunk's stored value for the term."""
+    length: int
+    """Of the chunk, in terms."""
+
+
+def counted_terms(text: str, analyzer: Analyzer) -> Counts:
+    """The terms of a variation, the first TERMS_MAX distinct ones."""
+    counted = Counter(map(index_of, analyzer.terms(text)))
+    return dict(list(counted.items())[:TERMS_MAX])
+
+
+def distinct_indices(words: Sequence[Counts]) -> list[int]:
+    """Distinct terms of several variations, rising."""
+    return sorted({index for counts in words for index in counts})
+
+
+def query_vector(counts: Counts) -> Any:
+    """The sparse vector of a variation."""
+    indices = sorted(counts)
+    return models().SparseVector(indices=indices, values=[float(counts[index]) for index in indices])
+
+
+def peak_requests(words: Sequence[Counts]) -> list[Any]:
+    """One request for each distinct term."""
+    return [
+        models().QueryRequest(
+            query=query_vector({index: 1}), using=LEXICAL, limit=1, with_payload=["length"], with_vector=[LEXICAL]
+        )
+        for index in distinct_indices(words)
+    ]
+
+
+def peaks_of(words: Sequence[Counts], answers: Sequence[Sequence[Any]]) -> dict[int, Peak]:
+    """From the answers to `peak_requests`; a term that no chunk has is left out."""
+    peaks = {}
+    for index, points in zip(distinct_indices(words), answers, strict=True):
+        if points:
+            stored = points[0].vector[LEXICAL]
+            value = float(stored.values[list(stored.indices).index(index)])
+            peaks[index] = Peak(points[0].score / value, value, points[0].payload["length"])
+    return peaks
+
+
+@dataclass(frozen=True, slots=True)
+class RowScores:
     """BM25 of n rows, or of their sources, for V variations."""
 
     scores: Floats
     """(V, n)"""
     bound: Floats
-    """(V,) the most that any row, or any source, could reach."""
+    """(V,) an upper bound of the score of any row, or any source."""
 
 
 @dataclass(frozen=True)
-class Scorer:
+class CandidateScorer:
     """BM25 of one search.
 
     Args:
-        words: Of the V variations.
-        peaks: Of the terms that the corpus has.
-        saturation: How the stored values were made.
+        words: Terms of the V variations.
+        peaks: By term; none for a term that no chunk has.
+        saturation: Parameters of the stored values.
         config: Variant and parameters to score with.
         statistics: Of the collection.
     """
@@ -54,26 +114,26 @@ class Scorer:
     @cached_property
     def indices(self) -> Ints:
         """(T,) the terms, rising."""
-        return np.array(indices_of(self.words), dtype=np.int64)
+        return np.array(distinct_indices(self.words), dtype=np.int64)
 
-    def score(self, found: Sequence[Found]) -> LexicalScores:
-        """Of these rows."""
+    def score(self, found: Sequence[Candidate]) -> RowScores:
+        """BM25 of the rows."""
         weighting = self._weighting
         idf = np.array([self._idf(index) for index in self.indices.tolist()])
         largest = np.array([self._largest(index) for index in self.indices.tolist()])
         tf, lengths = self._frequencies(found)
         worth, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
-        # The heaviest by the stated average length need not be so by the true one.
+        # The largest stored value need not give the largest impact under the true average length.
         largest = np.maximum(largest, worth.max(axis=1, initial=0.0))
         every = range(len(self.words))
         scores = np.array([self._summed(v, worth, tf > 0, floors) for v in every]).reshape(len(every), len(found))
         bounds = [self._summed(v, largest[:, np.newaxis], idf[:, np.newaxis] > 0, floors)[0] for v in every]
-        return LexicalScores(scores, np.array(bounds))
+        return RowScores(scores, np.array(bounds))
 
-    def sources(self, found: Sequence[Found], source: Ints, listed: Bools) -> LexicalScores:
-        """Of each row's source as one document, made of the chunks of it that the variation has in its lists.
+    def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
+        """BM25 of each row's source as one document, made of those chunks of it that the variation has in its lists.
 
-        Statistics are over the sources in those lists; so a variation's scores do not depend on what else is asked.
+        Statistics are over the sources in those lists, so a variation's scores do not depend on other variations.
 
         Args:
             found: n rows.
@@ -91,7 +151,7 @@ class Scorer:
                 wholes, bounds[v] = self._wholes(v, tf[:, rows] @ belongs, lengths[rows] @ belongs)
                 at = np.minimum(codes.searchsorted(source), len(codes) - 1)
                 scores[v] = np.where(codes[at] == source, wholes[at], 0.0)
-        return LexicalScores(scores, bounds)
+        return RowScores(scores, bounds)
 
     def coverage(self) -> Floats:
         """(V,) idf-weighted share of the distinct terms that the corpus holds, 0..1."""
@@ -108,7 +168,7 @@ class Scorer:
         return Weighting(self.config, self.statistics.chunks, self.statistics.average_length, _no_mean)
 
     def _idf(self, index: int) -> float:
-        """The variant's, from the engine's, which is Lucene's; 0 where no chunk has the term."""
+        """The variant's idf, from the server's, which is Lucene's; 0 where no chunk has the term."""
         peak = self.peaks.get(index)
         if peak is None:
             return 0.0
@@ -119,7 +179,7 @@ class Scorer:
         return self._weighting.idf(min(max(df, 1), chunks))
 
     def _largest(self, index: int) -> float:
-        """The most that the term adds to any row."""
+        """The largest impact of the term in any row."""
         peak = self.peaks.get(index)
         if peak is None:
             return 0.0
@@ -137,9 +197,9 @@ class Scorer:
         bound = self._summed(v, largest, idf[:, np.newaxis] > 0, floors)
         return self._summed(v, worth, tf > 0, floors), float(bound[0])
 
-    def _frequencies(self, found: Sequence[Found]) -> tuple[Floats, Ints]:
+    def _frequencies(self, found: Sequence[Candidate]) -> tuple[Floats, Ints]:
         """(T, n) how often each row has each term, and (n,) the rows' lengths."""
-        lengths = np.array([each.head.length for each in found], dtype=np.int64)
+        lengths = np.array([each.length for each in found], dtype=np.int64)
         values = np.zeros((len(self.indices), len(found)))
         sizes = [len(each.indices) for each in found]
         if len(self.indices) and sum(sizes):
@@ -165,7 +225,7 @@ class Scorer:
 
 
 def refuse_unknown(config: LexicalConfig) -> None:
-    """Refuse what only the embedded store can score with.
+    """Refuse a variant that needs statistics which Qdrant does not have.
 
     Raises:
         ConfigError: If the variant is Okapi's.
@@ -182,6 +242,6 @@ def _gains(weighting: Weighting, tf: Floats, lengths: Ints | Floats) -> Floats:
 
 def _no_mean() -> float:
     raise ConfigError(
-        'BM25 variant "okapi" needs the idf of every term, which Qdrant does not tell; '
+        'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
         'set lexical.variant to "lucene", "l" or "plus"'
     )

@@ -1,4 +1,4 @@
-"""Opening a collection: made where there is none, refused where it was made with something else."""
+"""Opens a collection: made if there is none, refused if it was made with other settings."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ from umi_common.errors import ConfigError, NotAStore, ReindexRequired, StoreUnav
 from umi_common.protocols import Embedder
 from umi_common.stores.ledger.made_with import analyzer_text
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.qdrant.connection import Connection
-from umi_common.stores.qdrant.facts import hashed
-from umi_common.stores.qdrant.filters import tenant_field
-from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS
-from umi_common.stores.qdrant.terms import Saturation
+from umi_common.stores.qdrant.connection import Connection, models
+from umi_common.stores.qdrant.filters import hashed, tenant_field
+from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, Saturation
 
 FORMAT = 1
 AVERAGE_LENGTH = 64.0
-"""Stated, in terms: between a chat turn and a passage. It only steers which candidates the lexical arm proposes; their
-scores use the true average. Measured in docs/scale.md."""
-K1_LEAST = 0.1
-"""With k1 = 0 a stored value would not tell how often a term occurs."""
+"""Stated, in terms: between a chat turn and a passage. Only the choice of candidates depends on it; scores use the true
+average. Measured in docs/scale.md."""
+K1_MIN = 0.1
+"""With k1 = 0 a stored value would not depend on the term frequency."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ORDERED = ("position", "time", "draw", "source_draw")
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """What a collection was made with."""
+class OpenCollection:
+    """A collection and what it was made with."""
 
+    connection: Connection
     config: UmiConfig
     analyzer: Analyzer
     saturation: Saturation
     dim: int
+    tenants: tuple[str, ...]
+    """Metadata keys with a tenant index."""
+    search_params: Any
+    """Of the dense arm."""
 
 
 def open_collection(
@@ -47,12 +50,13 @@ def open_collection(
     tenants: Sequence[str],
     ordered: Sequence[str],
     options: Mapping[str, Any],
-) -> Opened:
-    """The collection, made if there is none; its payload indexes are made if they are missing.
+    search_params: Any,
+) -> OpenCollection:
+    """The collection, made if there is none; missing payload indexes are made.
 
     Raises:
         ConfigError: If a tenant's key cannot be a path.
-        NotAStore: If the collection is somebody else's.
+        NotAStore: If umi did not make the collection.
         ReindexRequired: If it was made with another embedder, dimension or analyzer.
         StoreUnavailable: If the server fails.
     """
@@ -63,18 +67,19 @@ def open_collection(
         _create(connection, embedder, options)
     stored = connection.retrieve([SETTINGS]).get(SETTINGS)
     if stored is None:
-        _refuse_stranger(connection)
+        _refuse_foreign(connection)
         settings = _settings(embedder, UmiConfig() if config is None else config)
-        connection.upsert([connection.models.PointStruct(id=SETTINGS, vector={}, payload=settings)])
+        connection.upsert([models().PointStruct(id=SETTINGS, vector={}, payload=settings)])
     else:
         settings = stored.payload
     if not connection.is_local:
         _index(connection, tenants, ordered)
-    return _opened(connection, settings, embedder, config)
+    settled, analyzer, saturation = _checked(connection.collection, settings, embedder, config)
+    return OpenCollection(connection, settled, analyzer, saturation, embedder.dim, tuple(tenants), search_params)
 
 
-def made_with(connection: Connection) -> tuple[str, int] | None:
-    """Name and dimension of the embedder behind a collection's vectors; None: there is no collection of ours.
+def collection_made_with(connection: Connection) -> tuple[str, int] | None:
+    """Name and dimension of the embedder behind a collection's vectors; None: umi made no such collection.
 
     Raises:
         StoreUnavailable: If the server fails.
@@ -86,13 +91,13 @@ def made_with(connection: Connection) -> tuple[str, int] | None:
 
 
 def _create(connection: Connection, embedder: Embedder, options: Mapping[str, Any]) -> None:
-    models = connection.models
+    m = models()
     try:
         connection.call(
             "create_collection",
             # Vectors are unit, so the dot product is the cosine, and what comes back is what was stored, to the bit.
-            vectors_config={DENSE: models.VectorParams(size=embedder.dim, distance=models.Distance.DOT)},
-            sparse_vectors_config={LEXICAL: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            vectors_config={DENSE: m.VectorParams(size=embedder.dim, distance=m.Distance.DOT)},
+            sparse_vectors_config={LEXICAL: m.SparseVectorParams(modifier=m.Modifier.IDF)},
             **options,
         )
     except StoreUnavailable:
@@ -101,8 +106,8 @@ def _create(connection: Connection, embedder: Embedder, options: Mapping[str, An
 
 
 def _index(connection: Connection, tenants: Sequence[str], ordered: Sequence[str]) -> None:
-    models = connection.models
-    kind = models.PayloadSchemaType
+    m = models()
+    kind = m.PayloadSchemaType
     schemas: dict[str, Any] = dict.fromkeys(_ORDERED, kind.INTEGER) | {
         "source": kind.KEYWORD,
         "facts": kind.KEYWORD,
@@ -110,17 +115,17 @@ def _index(connection: Connection, tenants: Sequence[str], ordered: Sequence[str
     for key in ordered:
         schemas |= {f"numbers.{hashed(key)}": kind.FLOAT, f"texts.{hashed(key)}": kind.INTEGER}
     for key in tenants:
-        schemas[tenant_field(key)] = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+        schemas[tenant_field(key)] = m.KeywordIndexParams(type=m.KeywordIndexType.KEYWORD, is_tenant=True)
     known = connection.call("get_collection").payload_schema
     for name, schema in schemas.items():
         if name not in known:
             connection.call("create_payload_index", field_name=name, field_schema=schema, wait=True)
 
 
-def _refuse_stranger(connection: Connection) -> None:
+def _refuse_foreign(connection: Connection) -> None:
     params = connection.call("get_collection").config.params
     dense, sparse = params.vectors, params.sparse_vectors or {}
-    idf = connection.models.Modifier.IDF
+    idf = models().Modifier.IDF
     ours = isinstance(dense, dict) and DENSE in dense and LEXICAL in sparse and sparse[LEXICAL].modifier == idf
     if not ours or connection.call("count", exact=True).count:
         raise NotAStore(f"collection {connection.collection!r} was not made by umi; name another, and let umi make it")
@@ -133,16 +138,16 @@ def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
         "dimension": embedder.dim,
         "analyzer": analyzer_text(config.analyzer),
         "terms": Analyzer(config.analyzer).fingerprint,
-        "k1": max(config.lexical.k1, K1_LEAST),
+        "k1": max(config.lexical.k1, K1_MIN),
         "b": config.lexical.b,
         "average_length": AVERAGE_LENGTH,
     }
 
 
-def _opened(
-    connection: Connection, settings: Mapping[str, Any], embedder: Embedder, config: UmiConfig | None
-) -> Opened:
-    name = connection.collection
+def _checked(
+    name: str, settings: Mapping[str, Any], embedder: Embedder, config: UmiConfig | None
+) -> tuple[UmiConfig, Analyzer, Saturation]:
+    """What the stored settings say, if embedder and config fit them."""
     try:
         known = AnalyzerConfig(**json.loads(settings["analyzer"]))
         saturation = Saturation(settings["k1"], settings["b"], settings["average_length"])
@@ -164,4 +169,4 @@ def _opened(
             f"collection {name!r} was made with another analyzer; open it with config=None, or add everything to a new "
             "collection"
         )
-    return Opened(settled, analyzer, saturation, dim)
+    return settled, analyzer, saturation

@@ -1,10 +1,10 @@
-"""Every call that umi makes of a Qdrant server goes through here: one collection, one place for errors and counting."""
+"""Every call to a Qdrant server: one collection, errors mapped to umi's."""
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -18,7 +18,7 @@ POINTS_AT_ONCE = 1_000
 
 
 def models() -> Any:
-    """`qdrant_client.models`, imported when it is needed: it takes seconds.
+    """`qdrant_client.models`, imported when it is first needed: it takes seconds.
 
     Raises:
         MissingExtra: If qdrant-client is not installed.
@@ -34,7 +34,7 @@ class Connection:
     """One collection through one client.
 
     Args:
-        client: A `qdrant_client.QdrantClient`, or what wraps one.
+        client: A `qdrant_client.QdrantClient`, or an object with its methods.
         collection: Its name.
         consistency: Of reads: "majority", "quorum", "all" or a number of replicas; None: the server's default.
         ordering: Of writes: "weak", "medium" or "strong"; None: the server's default.
@@ -50,11 +50,11 @@ class Connection:
             raise ConfigError(
                 "client is asynchronous; pass a QdrantClient: asearch() asks it from a thread and never blocks the loop"
             )
-        self.models = models()
+        models()
         self.collection = collection
         options = getattr(client, "init_options", None) or {}
         self.is_local = options.get("location") == ":memory:" or options.get("path") is not None
-        """The client's own imitation of a server: no payload indexes, and one thread at a time."""
+        """The client imitates a server in this process: no payload indexes, and one thread at a time."""
         self._client = client
         self._reading = {} if consistency is None else {"consistency": consistency}
         self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
@@ -64,17 +64,17 @@ class Connection:
         _refuse_old(self.server)
 
     def _begin(self) -> None:
-        self._turn: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
+        self._lock: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
 
     def call(self, method: str, /, *, collection: bool = True, **arguments: Any) -> Any:
-        """What the client's method gives.
+        """The result of a method of the client.
 
         Raises:
             StoreUnavailable: If it fails, whatever the reason; its own error is the cause.
         """
         name = {"collection_name": self.collection} if collection else {}
         try:
-            with self._turn:
+            with self._lock:
                 return getattr(self._client, method)(**name, **arguments)
         except Exception as error:
             raise StoreUnavailable(
@@ -88,7 +88,7 @@ class Connection:
         return [answer.points for answer in answers]
 
     def retrieve(self, ids: Sequence[str], *, payload: Any = True, vectors: Any = False) -> dict[str, Any]:
-        """Records by point id; those that are not there are left out."""
+        """Records by point id; unknown ids are left out."""
         found: dict[str, Any] = {}
         for start in range(0, len(ids), POINTS_AT_ONCE):
             some = list(ids[start : start + POINTS_AT_ONCE])
@@ -96,35 +96,19 @@ class Connection:
             found.update((str(record.id), record) for record in records)
         return found
 
-    def some(self, where: Any, limit: int, *, payload: Any, vectors: Any) -> list[Any]:
-        """At most so many records that pass, in any order: one round trip."""
-        found = self.call(
-            "scroll",
-            scroll_filter=where,
-            limit=limit,
-            offset=None,
-            with_payload=payload,
-            with_vectors=vectors,
-            **self._reading,
-        )
-        return list(found[0])
+    def page(self, where: Any, limit: int, offset: Any = None, **fields: Any) -> tuple[list[Any], Any]:
+        """At most so many records that pass, by point id from `offset` on, and the offset of the next page."""
+        arguments = {"scroll_filter": where, "limit": limit, "offset": offset, **fields, **self._reading}
+        records, following = self.call("scroll", **arguments)
+        return list(records), following
 
-    def pages(self, where: Any, *, payload: Any = True, vectors: Any = False) -> Any:
+    def pages(self, where: Any, *, payload: Any = True, vectors: Any = False) -> Iterator[list[Any]]:
         """All records that pass, a page at a time, in the order of their point ids."""
-        offset = None
-        while True:
-            records, offset = self.call(
-                "scroll",
-                scroll_filter=where,
-                limit=POINTS_AT_ONCE,
-                offset=offset,
-                with_payload=payload,
-                with_vectors=vectors,
-                **self._reading,
-            )
+        offset, more = None, True
+        while more:
+            records, offset = self.page(where, POINTS_AT_ONCE, offset, with_payload=payload, with_vectors=vectors)
             yield records
-            if offset is None:
-                return
+            more = offset is not None
 
     def upsert(self, points: Sequence[Any]) -> None:
         """Insert or replace; returns when the write is done."""
@@ -133,7 +117,7 @@ class Connection:
     def delete(self, ids: Sequence[str]) -> None:
         """Remove points; returns when the write is done."""
         for start in range(0, len(ids), POINTS_AT_ONCE):
-            some = self.models.PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
+            some = models().PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
             self.call("delete", points_selector=some, **self._writing)
 
 

@@ -1,11 +1,21 @@
-"""A filter as a Qdrant filter over a point's facts that lets through at least what passes; umi re-checks every hit.
+"""A filter as a Qdrant condition that lets through at least what passes; umi checks every hit again.
 
-Equality, lists, existence and their complements are exact, and so are times. An order is widened: of numbers by a few
-last places, which servers lose; of strings, which Qdrant cannot order, to what `facts` keeps of them.
+Qdrant looks into lists, takes 1 and 1.0 for different values, has no order on strings and reads keys as paths. So a
+point carries, beside its metadata,
+
+    facts     keywords, one for each statement about a key: it exists, it equals this value, it is a list with this
+              item. Hashes of 8 bytes, so any key and any value will do.
+    numbers   by hashed key, the values that are numbers
+    texts     by hashed key, of the values that are strings the first 6 UTF-8 bytes as a number: their order, coarsely
+
+A missing key and None have no fact, so they are the same. Equality, lists, existence and their complements are exact,
+and so are times. An order is widened: on numbers by a few last places, which servers lose; on strings to the prefix.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,26 +24,83 @@ from umi_common.filters import And, Comparison, Filter, Or
 from umi_common.filters.tree import Operator
 from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.facts import EQUALS, EXISTS, HOLDS, fact, hashed, prefix
-from umi_common.types import MetadataValue, TimeRange
+from umi_common.types import Metadata, MetadataValue, TimeRange
 
+HASH_BYTES = 8
+PREFIX_BYTES = 6
+"""A float64, as which Qdrant compares ranges, holds so many bytes exactly."""
+
+EXISTS, EQUALS, HOLDS = "exists", "equals", "holds"
 EXACT_BELOW = 2**53
-"""Whole numbers that a float64 tells from their neighbours."""
+"""Below it a float64 holds every whole number."""
 ROUNDING = 2.0**-50
-LEAST = 1e-300
-"""How far, as a share and at least, a number that went through a server's JSON may lie from what it was."""
+ROUNDING_MIN = 1e-300
+"""Largest change of a number in a server's JSON, as a share of the number, and at least."""
 _BOUND: dict[Operator, str] = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _COMPLEMENT = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
 
 
+def fact(kind: str, key: str, value: MetadataValue = None) -> str:
+    """The keyword of one statement about a key; equal exactly where umi's filters call two values equal."""
+    statement = json.dumps([kind, key, _canonical(value)], ensure_ascii=True)
+    return hashlib.blake2b(statement.encode(), digest_size=HASH_BYTES).hexdigest()
+
+
+def facts_of(metadata: Metadata) -> list[str]:
+    """The facts of a chunk's metadata, sorted."""
+    found = set()
+    for key, value in metadata.items():
+        if value is None:
+            continue
+        found |= {fact(EXISTS, key), fact(EQUALS, key, value)}
+        if isinstance(value, tuple):
+            found |= {fact(HOLDS, key, item) for item in value}
+    return sorted(found)
+
+
+def numbers_of(metadata: Metadata) -> dict[str, float]:
+    """Numbers by hashed key; as float64, so integers beyond 2^53 lose their last digits."""
+    return {
+        hashed(key): float(value)
+        for key, value in metadata.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+
+
+def texts_of(metadata: Metadata) -> dict[str, int]:
+    """`prefix` of the values that are strings, by hashed key."""
+    return {hashed(key): prefix(value) for key, value in metadata.items() if isinstance(value, str)}
+
+
+def hashed(key: str) -> str:
+    """A key as a name without characters of Qdrant's path syntax."""
+    return "k" + hashlib.blake2b(key.encode(), digest_size=HASH_BYTES).hexdigest()
+
+
+def prefix(text: str) -> int:
+    """The first bytes as a number: never falls where the text rises."""
+    return int.from_bytes(text.encode()[:PREFIX_BYTES].ljust(PREFIX_BYTES, b"\0"), "big")
+
+
+def _canonical(value: MetadataValue) -> object:
+    """Equal for 1 and 1.0, different for True and 1; lists item by item."""
+    if isinstance(value, tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, bool) or value is None:
+        return {"is": value}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What Qdrant is asked for."""
+    """A filter for Qdrant."""
 
     condition: Any
     """A Qdrant condition; None: everything."""
     exact: bool
-    """Whether it lets through exactly what passes; else more."""
+    """Whether only passing chunks pass it."""
 
 
 def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str, ...] = ()) -> Compiled:
@@ -119,7 +186,7 @@ def _ranged(field: str, word: str, bound: int) -> Compiled:
 
 def _outward(word: str, bound: int | float) -> float:
     """A bound moved a few last places to the side that lets more through: a server may lose a fraction's last bit."""
-    step = max(abs(float(bound)) * ROUNDING, LEAST)
+    step = max(abs(float(bound)) * ROUNDING, ROUNDING_MIN)
     return float(bound) - step if word.startswith("g") else float(bound) + step
 
 

@@ -1,8 +1,8 @@
 """The chunks beside a chunk in its source, in one round trip.
 
-A source's order is that of (position, id) among its living chunks, whatever gaps its positions have: two ordered
-requests a place find what stands before and after it. Where positions mostly follow one another, a search asks for the
-missing ones by their number instead, which brings nothing twice and nothing in vain.
+A source is ordered by (position, id), whatever gaps its positions have: two ordered requests a place find the chunks
+before and after it. Where successive positions mostly differ by 1, a search asks for the missing ones by number
+instead, which reads no chunk twice.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.pool import NO_POSITION, NO_SOURCE, Ints
+from umi_common.pool import NO_POSITION, Ints
 from umi_common.stores.qdrant.connection import Connection, models
-from umi_common.stores.qdrant.points import Head
+from umi_common.stores.qdrant.points import Candidate
 
 TIES = 2
-"""Chunks more than needed that are asked for, in case several share one position."""
+"""Further chunks asked for, in case several share one position."""
 Place = tuple[str, int]
 """Source and position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What stands around some places."""
+    """The chunks around some places."""
 
     points: Mapping[str, Any]
-    """By chunk id, as the server gave them."""
+    """By chunk id."""
     following: Mapping[str, str]
-    """The id directly after an id in its source, where that was seen."""
+    """The id directly after an id in its source, where it is known."""
     previous: Mapping[str, str]
     """The id directly before."""
 
     def around(self, ids: Iterable[str], reach: int) -> list[str]:
-        """Ids at most `reach` places from any of these, themselves included, where they were seen."""
+        """Ids at most `reach` places from any of these, these included, where they are known."""
         near: dict[str, None] = {}
         for id in ids:
             before, after = [id], [id]
@@ -100,30 +100,30 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]],
         for source, positions in sorted(missing.items())
     ]
     limit = (1 + TIES) * sum(map(len, missing.values()))
-    return connection.some(m.Filter(should=parts), limit, payload=payload, vectors=True)
+    return connection.page(m.Filter(should=parts), limit, with_payload=payload, with_vectors=True)[0]
 
 
-def missing_positions(heads: Mapping[str, Head], best: Collection[str], reach: int) -> dict[str, set[int]]:
-    """By source, the positions at most `reach` from the best at which no head stands."""
+def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:
+    """By source, the positions at most `reach` from the best that no candidate has."""
     held: dict[str, set[int]] = defaultdict(set)
-    for head in heads.values():
-        if head.source is not None and head.position is not None:
-            held[head.source].add(head.position)
+    for each in candidates.values():
+        if each.source is not None and each.position is not None:
+            held[each.source].add(each.position)
     missing: dict[str, set[int]] = defaultdict(set)
     for id in best:
-        source, position = heads[id].source, heads[id].position
+        source, position = candidates[id].source, candidates[id].position
         if source is not None and position is not None:
             missing[source] |= {position + step for step in range(-reach, reach + 1)} - held[source]
     return {source: positions for source, positions in missing.items() if positions}
 
 
 def places_near(
-    heads: Mapping[str, Head], best: Collection[str], missing: Mapping[str, set[int]], reach: int
+    candidates: Mapping[str, Candidate], best: Collection[str], missing: Mapping[str, set[int]], reach: int
 ) -> list[Place]:
     """Places of those of the best that have a missing position near them."""
     near = []
     for id in best:
-        source, position = heads[id].source, heads[id].position
+        source, position = candidates[id].source, candidates[id].position
         if source is not None and position is not None and source in missing:
             around = range(position - reach, position + reach + 1)
             if not missing[source].isdisjoint(around):
@@ -131,30 +131,23 @@ def places_near(
     return near
 
 
-def sources_of(heads: Sequence[Head]) -> Ints:
-    """(n,) a code per source, by first appearance; NO_SOURCE."""
-    codes: dict[str, int] = {}
-    numbers = [NO_SOURCE if head.source is None else codes.setdefault(head.source, len(codes)) for head in heads]
-    return np.array(numbers, dtype=np.int64)
-
-
-def places_of(heads: Sequence[Head], following: Mapping[str, str]) -> Ints:
-    """(n,) the order in the source, from 0: side by side differ by 1, what may stand apart by 2; NO_POSITION."""
-    places = np.full(len(heads), NO_POSITION, dtype=np.int64)
-    inside = [row for row, head in enumerate(heads) if head.source is not None and head.position is not None]
-    inside.sort(key=lambda row: (str(heads[row].source), heads[row].position, heads[row].id))
-    last: Head | None = None
+def places_of(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
+    """(n,) order in the source, from 0: adjacent chunks differ by 1, others by 2; NO_POSITION."""
+    places = np.full(len(candidates), NO_POSITION, dtype=np.int64)
+    inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]
+    inside.sort(key=lambda row: (str(candidates[row].source), candidates[row].position, candidates[row].id))
+    last: Candidate | None = None
     place = 0
     for row in inside:
-        head = heads[row]
-        if last is None or last.source != head.source:
+        each = candidates[row]
+        if last is None or last.source != each.source:
             place = 0
         else:
-            place += 1 if _side_by_side(last, head, following) else 2
-        places[row], last = place, head
+            place += 1 if _adjacent(last, each, following) else 2
+        places[row], last = place, each
     return places
 
 
-def _side_by_side(first: Head, second: Head, following: Mapping[str, str]) -> bool:
-    assert first.position is not None and second.position is not None, "both have a place"
+def _adjacent(first: Candidate, second: Candidate, following: Mapping[str, str]) -> bool:
+    assert first.position is not None and second.position is not None, "both have a position"
     return second.position - first.position <= 1 or following.get(first.id) == second.id

@@ -1,9 +1,16 @@
 """A chunk as a Qdrant point and back.
 
-id          uuid5 of the chunk's id, so that a chunk has one point whoever writes it; the id itself is in the payload
-vectors     "dense": the unit vector, absent where the model knows nothing of the text
-            "lexical": the terms (`terms`), absent where there are none
-payload     what the chunk holds, and what searching needs of it (below)
+id          uuid5 of the chunk's id, so each chunk has one point whoever writes it; the payload holds the id itself
+vectors     "dense": the unit vector, absent where the embedder gave zeros
+            "lexical": a sparse vector of the text's terms, index by term
+payload     the chunk's fields, and what filters and statistics read
+
+A term's sparse value is the factor of BM25 that the text decides:
+
+    value = tf / (tf + K),   K = k1 * (1 - b + b * length / stated average length)
+
+Qdrant multiplies it by idf, which gives Lucene's BM25. The stated average length never changes, so a stored value does
+not either. umi computes tf from the value again and scores with the true average length and any k1 and b.
 """
 
 from __future__ import annotations
@@ -11,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,28 +27,31 @@ from zlib import crc32
 import numpy as np
 
 from umi_common.errors import LedgerDamaged
-from umi_common.pool import Vectors
+from umi_common.pool import Floats, Ints, Vectors
 from umi_common.stores.ledger.codec import EPOCH, MICROSECOND, microseconds
 from umi_common.stores.qdrant.connection import models
-from umi_common.stores.qdrant.facts import facts_of, numbers_of, texts_of
-from umi_common.stores.qdrant.terms import Saturation, sparse
+from umi_common.stores.qdrant.filters import facts_of, numbers_of, texts_of
 from umi_common.types import Chunk, Metadata, MetadataValue
 
 DENSE, LEXICAL = "dense", "lexical"
 NAMESPACE = uuid.UUID("5f0d6a0e-7f0b-5c6e-9a55-0d1c6f2b7e11")
-"""Of all umi's points; changing it would give every chunk a second one."""
+"""Of all umi's points; another one would give every chunk a second point."""
 SETTINGS = str(uuid.uuid5(NAMESPACE, ""))
-"""The one point that is no chunk (no chunk has the empty id): what the collection was made with. Without vectors, so no
-search and no statistics meet it."""
+"""Id of the point that holds the collection's settings (no chunk has the empty id). It has no vectors, so searches and
+statistics do not see it."""
 DIGEST_BYTES = 16
+INDEX_BYTES = 4
+"""Qdrant's sparse indices have 32 bits: of a million terms, about a hundred share an index with another."""
+VALUE_MAX = 1.0 - 2.0**-24
+"""The largest float32 below 1; a value that was rounded to 1 is read as this."""
 FLOAT = "float"
 """Key of the object that stands for a float in the metadata of a payload: its value in hexadecimal."""
-HEAD = ["id", "source", "position", "time", "length", "metadata", "exact"]
-"""What ranking and filters need of a payload; the text stays on the server."""
+HEAD = ["id", "source", "position", "time", "length", "metadata"]
+"""Payload fields that a `Candidate` is made of; the text is not among them."""
 
 
-class Head(NamedTuple):
-    """A chunk without its text, as a search meets it."""
+class Candidate(NamedTuple):
+    """A chunk as ranking sees it: its vectors, and its fields without the text."""
 
     id: str
     source: str | None
@@ -50,21 +61,62 @@ class Head(NamedTuple):
     length: int
     """In terms."""
     metadata: Metadata
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A point that came with its vectors."""
-
-    head: Head
     vector: Vectors | None
+    """(dim,); None: the chunk has none."""
     indices: Sequence[int]
+    """Of the sparse vector."""
     values: Sequence[float]
 
 
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """Parameters of the stored sparse values; fixed when the collection is made."""
+
+    k1: float
+    b: float
+    average_length: float
+    """Stated, in terms."""
+
+    def norm(self, length: Ints | int) -> Floats:
+        """K of texts by their length in terms."""
+        share = 1.0 - self.b + self.b * np.asarray(length, dtype=np.float64) / self.average_length
+        return np.asarray(self.k1 * share, dtype=np.float64)
+
+
 def point_id(id: str) -> str:
-    """Of a chunk's point."""
+    """Id of a chunk's point."""
     return str(uuid.uuid5(NAMESPACE, id))
+
+
+def index_of(term: str) -> int:
+    """The term's index in sparse vectors, 0..2^32-1: a hash, the same in every collection."""
+    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=INDEX_BYTES).digest(), "little")
+
+
+def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], list[float]]:
+    """Indices, rising, and values of a text's terms.
+
+    A text without terms gets an index that no query has: Qdrant counts points with a sparse vector, BM25 all texts.
+    """
+    if not terms:
+        return [index_of("")], [1.0]
+    counts = Counter(map(index_of, terms))
+    indices = sorted(counts)
+    tf = np.array([counts[index] for index in indices], dtype=np.float64)
+    values = (tf / (tf + saturation.norm(len(terms)))).astype(np.float32)
+    return indices, values.tolist()
+
+
+def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats:
+    """Term frequencies from stored values, aligned; whole numbers, exact below about 2,000.
+
+    Args:
+        values: In [0, 1); 0: the text has not the term.
+        lengths: Of the texts, in terms.
+    """
+    known = np.minimum(np.asarray(values, dtype=np.float64), VALUE_MAX)
+    exact = known * saturation.norm(lengths) / (1.0 - known)
+    return np.asarray(np.where(known > 0, np.maximum(np.rint(exact), 1.0), 0.0), dtype=np.float64)
 
 
 def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Saturation) -> Any:
@@ -84,8 +136,6 @@ def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Sa
         "numbers": numbers_of(chunk.metadata),
         "texts": texts_of(chunk.metadata),
     }
-    if any(isinstance(item, float) for value in plain(chunk.metadata).values() for item in _items(value)):
-        payload["exact"] = json.dumps(plain(chunk.metadata))  # servers lose the last bit of a fraction
     if chunk.search_text is not None:
         payload["search_text"] = chunk.search_text
     if chunk.source is not None:
@@ -122,20 +172,25 @@ def to_chunk(payload: dict[str, Any]) -> Chunk:
     return chunk
 
 
-def to_head(payload: dict[str, Any]) -> Head:
-    """What a search needs of a payload that was asked for with `HEAD`."""
-    return Head(
+def to_candidate(point: Any) -> Candidate:
+    """A point that was read with the payload fields `HEAD` and all vectors."""
+    payload, vectors = point.payload, point.vector or {}
+    dense, lexical = vectors.get(DENSE), vectors.get(LEXICAL)
+    return Candidate(
         payload["id"],
         payload.get("source"),
         payload.get("position"),
         payload.get("time"),
         payload["length"],
         metadata_of(payload),
+        None if dense is None else np.asarray(dense, dtype=np.float32),
+        () if lexical is None else lexical.indices,
+        () if lexical is None else lexical.values,
     )
 
 
 def metadata_of(payload: dict[str, Any]) -> Metadata:
-    """As the chunk had it; lists come back as the tuples they were."""
+    """Metadata as the chunk had it; lists come back as tuples."""
     return {key: _value(stored) for key, stored in payload["metadata"].items()}
 
 
@@ -145,34 +200,17 @@ def _value(stored: Any) -> Any:
     return float.fromhex(stored[FLOAT]) if isinstance(stored, dict) else stored
 
 
-def to_found(point: Any) -> Found:
-    """A point that was asked for with `HEAD` and all vectors."""
-    vectors = point.vector or {}
-    dense, lexical = vectors.get(DENSE), vectors.get(LEXICAL)
-    vector = None if dense is None else np.asarray(dense, dtype=np.float32)
-    return Found(
-        to_head(point.payload),
-        vector,
-        () if lexical is None else lexical.indices,
-        () if lexical is None else lexical.values,
-    )
-
-
 def digest(chunk: Chunk) -> str:
-    """BLAKE2b of all that a chunk says; equal for equal chunks, whatever the order of their metadata."""
+    """BLAKE2b of all fields of a chunk; equal for equal chunks, whatever the order of their metadata."""
     time = None if chunk.event_time is None else microseconds(chunk.event_time)
-    said = [chunk.id, chunk.text, plain(chunk.metadata), chunk.source, chunk.position, time]
-    said += [] if chunk.search_text is None else [chunk.search_text]
-    whole = json.dumps(said, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    fields = [chunk.id, chunk.text, plain(chunk.metadata), chunk.source, chunk.position, time]
+    fields += [] if chunk.search_text is None else [chunk.search_text]
+    whole = json.dumps(fields, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def plain(metadata: Metadata) -> dict[str, Any]:
-    """Metadata as JSON holds it, floats in full: Qdrant reads one decimal in five into the float64 next to it."""
+    """Metadata as JSON holds it, floats in hexadecimal: Qdrant reads one decimal in five as the float64 beside it."""
     return {key: _plain(value) for key, value in metadata.items()}
 
 

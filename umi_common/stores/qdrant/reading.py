@@ -1,36 +1,82 @@
-"""Chunks by id, by place and all of them."""
+"""Reads of a collection: chunks by id and by place, all of them, and checks."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from umi_common.errors import InputError, InvalidLimit
+from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
-from umi_common.stores.qdrant.connection import Connection, models
-from umi_common.stores.qdrant.filters import compiled
+from umi_common.stores.batch_checks import checked_page
+from umi_common.stores.qdrant.collection import OpenCollection
+from umi_common.stores.qdrant.connection import models
+from umi_common.stores.qdrant.filters import compiled, facts_of
 from umi_common.stores.qdrant.neighbours import beside
-from umi_common.stores.qdrant.points import DENSE, SETTINGS, metadata_of, point_id, to_chunk
+from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, metadata_of, point_id, sparse, to_chunk
+from umi_common.stores.values import Verification
 from umi_common.types import Chunk
 
+LENGTH_TOLERANCE = 1e-3
+"""How far a unit vector's length may be from 1."""
+VALUE_TOLERANCE = 1e-6
+"""How far a term's stored value may be from the one computed from the text."""
 
-def get(connection: Connection, ids: Sequence[str]) -> list[Chunk | None]:
+
+@dataclass(frozen=True, slots=True)
+class QdrantStatus:
+    """A collection at a glance."""
+
+    chunks: int
+    dimension: int
+    embedder: str
+    analyzer: str
+    """Fingerprint."""
+    server: str
+    """Its version; the client's own for local mode."""
+    state: str
+    """"green": all is indexed; "yellow": the server is indexing; "grey": indexing is pending; "red": an error."""
+    segments: int
+    indexed_vectors: int
+
+
+def status(collection: OpenCollection, embedder: str) -> QdrantStatus:
+    """See `QdrantStore.status`."""
+    info = collection.connection.call("get_collection")
+    return QdrantStatus(
+        chunks=count(collection),
+        dimension=collection.dim,
+        embedder=embedder,
+        analyzer=collection.analyzer.fingerprint,
+        server=collection.connection.server,
+        state=str(info.status.value),
+        segments=int(info.segments_count),
+        indexed_vectors=int(info.indexed_vectors_count or 0),
+    )
+
+
+def count(collection: OpenCollection) -> int:
+    """Chunks, exactly."""
+    return int(collection.connection.call("count", count_filter=chunks_alone(), exact=True).count)
+
+
+def get(collection: OpenCollection, ids: Sequence[str]) -> list[Chunk | None]:
     """See `QdrantStore.get`."""
     points = [point_id(id) for id in ids]
-    records = connection.retrieve(list(dict.fromkeys(points)))
+    records = collection.connection.retrieve(list(dict.fromkeys(points)))
     chunks = {id: to_chunk(record.payload) for id, record in records.items()}
     return [chunks.get(point) for point in points]
 
 
-def vectors(connection: Connection, ids: Sequence[str], dim: int) -> Vectors:
+def vectors(collection: OpenCollection, ids: Sequence[str]) -> Vectors:
     """See `QdrantStore.vectors`."""
     points = [point_id(id) for id in ids]
-    records = connection.retrieve(list(dict.fromkeys(points)), payload=False, vectors=[DENSE])
-    made = np.zeros((len(ids), dim), dtype=np.float32)
+    records = collection.connection.retrieve(list(dict.fromkeys(points)), payload=False, vectors=[DENSE])
+    made = np.zeros((len(ids), collection.dim), dtype=np.float32)
     for row, point in enumerate(points):
         stored = (records[point].vector or {}).get(DENSE) if point in records else None
         if stored is not None:
@@ -38,31 +84,31 @@ def vectors(connection: Connection, ids: Sequence[str], dim: int) -> Vectors:
     return made
 
 
-def neighbours(connection: Connection, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
+def neighbours(
+    collection: OpenCollection, ids: Sequence[str], reach: int, where: Filter | None
+) -> dict[str, list[Chunk]]:
     """See `QdrantStore.neighbours`."""
-    known = [chunk for chunk in get(connection, ids) if chunk is not None]
+    known = [chunk for chunk in get(collection, ids) if chunk is not None]
     places = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
-    seen = beside(connection, places, reach, payload=True, vectors=False)
+    seen = beside(collection.connection, places, reach, payload=True, vectors=False)
     chunks = {id: to_chunk(point.payload) for id, point in seen.points.items()} | {chunk.id: chunk for chunk in known}
     around = {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
     return {id: [chunk for chunk in near if matches(where, chunk.metadata)] for id, near in around.items()}
 
 
 def chunks_alone(condition: Any = None) -> Any:
-    """A filter that lets the chunks through, all or those that pass a condition: not the settings."""
+    """A filter for the chunks, all or those that pass a condition, without the point of the settings."""
     m = models()
     settings = m.HasIdCondition(has_id=[SETTINGS])
     return m.Filter(must=None if condition is None else [condition], must_not=[settings])
 
 
-def list_ids(connection: Connection, where: Filter | None, tenants: tuple[str, ...]) -> list[str]:
-    """Of all chunks that pass, rising: a pass over the collection without texts and vectors."""
-    condition = compiled(where, None, tenants).condition
-    payload = ["id"] if where is None else ["id", "metadata", "exact"]
-    records = (record for page in connection.pages(chunks_alone(condition), payload=payload) for record in page)
-    return sorted(
-        record.payload["id"] for record in records if where is None or matches(where, metadata_of(record.payload))
-    )
+def list_ids(collection: OpenCollection, where: Filter | None) -> list[str]:
+    """Ids of all chunks that pass, rising; reads the whole collection without texts and vectors."""
+    condition = compiled(where, None, collection.tenants).condition
+    pages = collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"])
+    found = (record.payload for page in pages for record in page)
+    return sorted(payload["id"] for payload in found if matches(where, metadata_of(payload)))
 
 
 class Pages:
@@ -70,34 +116,51 @@ class Pages:
 
     def __init__(self) -> None:
         self._walk: tuple[Filter | None, str, list[str]] | None = None
-        """The filter, where the last page ended, and all ids."""
+        """The filter, the last id of the last page, and all ids."""
 
-    def page(
-        self, connection: Connection, where: Filter | None, after: str | None, limit: int, tenants: tuple[str, ...]
-    ) -> list[Chunk]:
+    def page(self, collection: OpenCollection, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
         """See `QdrantStore.scan`."""
-        start = _checked(after, limit)
+        start = checked_page(after, limit)
         walk = self._walk
         goes_on = walk is not None and walk[:2] == (where, start)
-        ids = walk[2] if walk is not None and goes_on else list_ids(connection, where, tenants)
+        ids = walk[2] if walk is not None and goes_on else list_ids(collection, where)
         page: list[Chunk] = []
         at = bisect_right(ids, start) if start else 0
-        while len(page) < limit and at < len(ids):  # what has gone since the listing leaves gaps
+        while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
             some = ids[at : at + limit - len(page)]
             at += len(some)
-            page += [c for c in get(connection, some) if c is not None and matches(where, c.metadata)]
+            page += [c for c in get(collection, some) if c is not None and matches(where, c.metadata)]
         self._walk = (where, page[-1].id, ids) if len(page) == limit else None
         return page
 
 
-def _checked(after: str | None, limit: int) -> str:
-    """No id is the empty text, so all are greater."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0, the chunks of one page")
-    if after is None:
-        return ""
+def verify(collection: OpenCollection) -> Verification:
+    """See `QdrantStore.verify`."""
+    checked, problems = 0, list[str]()
+    for records in collection.connection.pages(chunks_alone(), vectors=True):
+        for record in records:
+            checked += 1
+            problems += _problems(record, collection)
+    return Verification(checked, tuple(problems))
+
+
+def _problems(record: Any, collection: OpenCollection) -> list[str]:
     try:
-        after.encode()
-    except (AttributeError, UnicodeEncodeError) as error:
-        raise InputError(f"after is {after!r:.80}; expected the last id of the page before, or None") from error
-    return after
+        chunk = to_chunk(record.payload or {})
+    except LedgerDamaged as error:
+        return [str(error)]
+    found = []
+    if str(record.id) != point_id(chunk.id):
+        found.append("it is stored under another chunk's point")
+    if record.payload.get("facts") != facts_of(chunk.metadata):
+        found.append("its facts for filters are not those of its metadata")
+    vectors = record.vector or {}
+    dense = vectors.get(DENSE)
+    if dense is not None and abs(float(np.linalg.norm(np.asarray(dense, dtype=np.float64))) - 1.0) > LENGTH_TOLERANCE:
+        found.append("its vector is not of length 1")
+    indices, values = sparse(collection.analyzer.terms(chunk.indexed_text), collection.saturation)
+    lexical = vectors.get(LEXICAL)
+    stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
+    if stored[0] != indices or not np.allclose(stored[1], values, atol=VALUE_TOLERANCE):
+        found.append("its stored terms are not its text's")
+    return [f"chunk {chunk.id!r}: {problem}" for problem in found]

@@ -1,69 +1,78 @@
-"""One search of the collection: one batch, at most one more for neighbours, one pool."""
+"""One search of the collection: one batch of requests, at most one more for neighbours, one pool.
+
+    union        one request: a prefetch for each variation and arm (and age range, where decay is on) and one for the
+                 ids that the probes name, merged; each row once, with its vectors and without its text
+    peaks        one request a query term (`bm25`)
+    statistics   two samples, where the cached ones are too old (`statistics`)
+
+The server's scores only decide which rows are in the union. umi scores these rows itself, so every row has both arms'
+scores, from which the arms' ranks follow.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from umi_common.config import DecayConfig
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
 from umi_common.stores.ledger.codec import EPOCH, MICROSECOND, microseconds
-from umi_common.stores.qdrant import batch
-from umi_common.stores.qdrant.bm25 import Scorer
-from umi_common.stores.qdrant.collection import Opened
-from umi_common.stores.qdrant.connection import Connection
+from umi_common.stores.qdrant.bm25 import CandidateScorer, Counts, Peak, counted_terms, peak_requests, peaks_of
+from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
+from umi_common.stores.qdrant.candidates import CandidateRows
+from umi_common.stores.qdrant.collection import OpenCollection
+from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import Compiled, compiled
 from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, places_near
-from umi_common.stores.qdrant.points import HEAD, Found, to_found
-from umi_common.stores.qdrant.rows import Rows
-from umi_common.stores.qdrant.statistics import Remembered, Statistics
-from umi_common.stores.qdrant.words import Peak, words_of
+from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
+from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
 from umi_common.stores.values import RecallTrace
 
 PROBES_AT_ONCE = 12
-"""Query variations of one round trip: an LLM's ten at most, the original, and one to spare. Only a search for many
-queries at once has more."""
+"""Query variations in one round trip: an LLM's ten at most, the original, and one more. Only a search for many queries
+at once has more."""
 MARGIN = 1.25
-"""How much deeper than asked each prefetch goes: the engine's order is umi's but for the average length, and but for
-what decay does within a range of age. Measured in docs/scale.md."""
-MARGIN_LEAST = 32
-"""Rows deeper at least, so that equal scores at the cut do not leave the choice to the engine."""
+"""Factor by which each prefetch is deeper than the search: the server's order differs from umi's in the average length
+and in decay within a range of age. Measured in docs/scale.md."""
+MARGIN_MIN = 32
+"""Rows by which a prefetch is deeper at least, so that of equal scores at the depth umi chooses, by id."""
 WIDER = 4
-"""Where a filter could only be widened and left an arm short, the batch is asked again, so many times as deep, and so
-often at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """What a search works with."""
-
-    connection: Connection
-    opened: Opened
-    remembered: Remembered
-    tenants: tuple[str, ...]
-    search_params: Any
+"""Where a widened filter left an arm short, the batch is sent again with so many times the depth, at most so often."""
+AGE_RANGES = 4
+"""With decay on, each arm has a prefetch for so many ranges of age: within one, decay changes the order little."""
+FACTOR_MIN = 0.05
+"""With a lower floor, all ages with a smaller factor are one range."""
+AGE_MAX = 1e18
+"""Microseconds; more than between any two datetimes."""
+MICROSECONDS_PER_HOUR = 3_600_000_000
 
 
 def recall_many(
-    store: Searched, queries: Sequence[Vectors | None], requests: Sequence[RecallRequest], traces: Sequence[RecallTrace]
+    collection: OpenCollection,
+    cached: CachedStatistics,
+    queries: Sequence[Vectors | None],
+    requests: Sequence[RecallRequest],
+    traces: Sequence[RecallTrace],
 ) -> list[Pool]:
-    """The candidates of each search; see `protocols.Store`. Those alike but for their probes are made as one.
+    """The candidates of each search; see `protocols.Store`. Searches that differ only in their probes share a batch.
 
     Args:
-        store: What they work with.
+        collection: What is searched.
+        cached: Its statistics.
         queries: For each search (V, dim) unit rows; None: it has no vectors.
-        requests: What is asked.
-        traces: For the pools; what happened so far is in them.
+        requests: The searches.
+        traces: One a search, for its pool.
 
     Raises:
-        SearchUnavailable: If the server fails, it is both arms; or the embedder, where the dense arm alone is asked.
+        SearchUnavailable: If the server fails, it is both arms; or the embedder, where only the dense arm is asked.
     """
     alike: dict[Hashable, list[int]] = {}
     for place, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
@@ -73,7 +82,7 @@ def recall_many(
     for places in alike.values():
         own = [vectors for place in places if (vectors := queries[place]) is not None]
         request = replace(requests[places[0]], probes=[probe for place in places for probe in requests[place].probes])
-        pool = _recall(store, np.concatenate(own) if own else None, request, traces[places[0]])
+        pool = _recall(collection, cached, np.concatenate(own) if own else None, request, traces[places[0]])
         start = 0
         for place in places:
             stop = start + len(requests[place].probes)
@@ -88,34 +97,46 @@ def _asked_alone(pool: Pool, request: RecallRequest, which: slice) -> Pool:
     )
 
 
-def _recall(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
+def _recall(
+    collection: OpenCollection,
+    cached: CachedStatistics,
+    queries: Vectors | None,
+    request: RecallRequest,
+    trace: RecallTrace,
+) -> Pool:
     begun = time.perf_counter()
     if queries is None and request.strategy == "vector":
         raise SearchUnavailable(trace.reasons())
     try:
-        rows = _best_rows(store, queries, request, trace)
-        asked = time.perf_counter()
-        rows = _with_neighbours(store, rows.ranked(), trace)
+        rows = _best_rows(collection, cached, queries, request, trace)
+        answered = time.perf_counter()
+        rows = _with_neighbours(collection, rows.ranked(), trace)
     except StoreUnavailable as error:
         raise SearchUnavailable(str(error)) from error
     trace.facts |= {
         "chunks": rows.statistics.chunks,
         "dense_engine": "qdrant",
-        "arms_ms": (asked - begun) * 1e3,
-        "neighbours_ms": (time.perf_counter() - asked) * 1e3,
+        "arms_ms": (answered - begun) * 1e3,
+        "neighbours_ms": (time.perf_counter() - answered) * 1e3,
     }
     return rows.pool(trace)
 
 
-def _best_rows(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Rows:
-    """The union of both arms' best; asked again, deeper, where a widened filter left too little of it."""
-    where = compiled(request.where, request.window, store.tenants)
+def _best_rows(
+    collection: OpenCollection,
+    cached: CachedStatistics,
+    queries: Vectors | None,
+    request: RecallRequest,
+    trace: RecallTrace,
+) -> CandidateRows:
+    """The union of both arms' best; asked again, deeper, where a widened filter left too few of them."""
+    where = compiled(request.where, request.window, collection.tenants)
     trace.facts["filter"] = "exact" if where.exact else "widened"
     depth = request.depth
     for _ in range(WIDER):
-        found, scorer, statistics = _union(store, queries, request, where, depth)
+        found, scorer, statistics = _union(collection, cached, queries, request, where, depth)
         kept = [each for each in found if _passes(each, request)]
-        rows = Rows(_sorted(kept), request, queries, scorer, statistics, {})
+        rows = CandidateRows(_sorted(kept), request, queries, scorer, statistics, {})
         if where.exact or len(kept) == len(found) or rows.enough():
             break
         depth *= WIDER
@@ -123,62 +144,129 @@ def _best_rows(store: Searched, queries: Vectors | None, request: RecallRequest,
 
 
 def _union(
-    store: Searched, queries: Vectors | None, request: RecallRequest, where: Compiled, depth: int
-) -> tuple[Sequence[Found], Scorer, Statistics]:
+    collection: OpenCollection,
+    cached: CachedStatistics,
+    queries: Vectors | None,
+    request: RecallRequest,
+    where: Compiled,
+    depth: int,
+) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
     by_words = request.strategy != "vector"
-    words = [words_of(probe.text, store.opened.analyzer) if by_words else {} for probe in request.probes]
-    ages = batch.age_ranges(microseconds(request.now), request.decay)
-    mark = store.remembered.mark()
+    words = [counted_terms(probe.text, collection.analyzer) if by_words else {} for probe in request.probes]
+    ages = age_ranges(microseconds(request.now), request.decay)
+    limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
+    mark = cached.mark()
     drawn: Statistics | None = None
-    found: dict[str, Found] = {}
+    found: dict[str, Candidate] = {}
     peaks: dict[int, Peak] = {}
     for start in range(0, len(request.probes), PROBES_AT_ONCE):
         some = slice(start, start + PROBES_AT_ONCE)
-        asked = batch.Asked(
-            probes=request.probes[some],
-            queries=None if queries is None else queries[some],
-            words=words[some],
-            condition=where.condition,
-            depth=max(math.ceil(depth * MARGIN), depth + MARGIN_LEAST),
-            ages=ages,
-            search_params=store.search_params,
-        )
-        part = batch.ask(store.connection, asked, dim=store.opened.dim, with_statistics=mark is not None and start == 0)
-        found |= part.found
-        peaks |= part.peaks
-        drawn = part.statistics if start == 0 else drawn
-    statistics = store.remembered.latest(drawn, mark)
-    return list(found.values()), Scorer(words, peaks, store.opened.saturation, request.lexical, statistics), statistics
+        own = None if queries is None else queries[some]
+        prefetches = [
+            prefetch
+            for age in ages
+            for prefetch in _arms(
+                words[some], own, all_conditions(where.condition, age), limit, collection.search_params
+            )
+        ]
+        prefetches += _named(request.probes[some], where.condition)
+        samples = sample_requests() if mark is not None and start == 0 else []
+        batch = [*([_merged(prefetches)] if prefetches else []), *peak_requests(words[some]), *samples]
+        answers = collection.connection.query(batch) if batch else []
+        if samples:
+            sources, sample = answers.pop(), answers.pop()
+            drawn = statistics_of(sample, sources, collection.dim)
+        points = answers.pop(0) if prefetches else []
+        found |= {each.id: each for each in map(to_candidate, points)}
+        peaks |= peaks_of(words[some], answers)
+    statistics = cached.latest(drawn, mark)
+    scorer = CandidateScorer(words, peaks, collection.saturation, request.lexical, statistics)
+    return list(found.values()), scorer, statistics
 
 
-def _with_neighbours(store: Searched, rows: Rows, trace: RecallTrace) -> Rows:
+def _merged(prefetches: Sequence[Any]) -> Any:
+    m = models()
+    limit = sum(prefetch.limit for prefetch in prefetches)
+    merged = m.FusionQuery(fusion=m.Fusion.RRF)
+    return m.QueryRequest(prefetch=list(prefetches), query=merged, limit=limit, with_payload=HEAD, with_vector=True)
+
+
+def _arms(
+    words: Sequence[Counts], queries: Vectors | None, where: Any, limit: int, search_params: Any
+) -> Iterable[Any]:
+    """A prefetch for each variation and arm."""
+    prefetch = models().Prefetch
+    for v, counts in enumerate(words):
+        if counts:
+            yield prefetch(query=sparse_query(counts), using=LEXICAL, filter=where, limit=limit)
+        if queries is not None and queries[v].any():
+            yield prefetch(query=queries[v].tolist(), using=DENSE, filter=where, limit=limit, params=search_params)
+
+
+def _named(probes: Sequence[Probe], condition: Any) -> list[Any]:
+    """A prefetch for the ids that the probes name."""
+    named = sorted({point_id(id) for probe in probes for id in probe.ids})
+    if not named:
+        return []
+    where = all_conditions(condition, models().HasIdCondition(has_id=named))
+    return [models().Prefetch(filter=where, limit=len(named))]
+
+
+def all_conditions(*conditions: Any) -> Any:
+    """A filter that requires all conditions that are not None; None if there is none."""
+    known = [condition for condition in conditions if condition is not None]
+    return models().Filter(must=known) if known else None
+
+
+def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
+    """Conditions for AGE_RANGES ranges of all times, a chunk without a time in the first; [None] without decay.
+
+    Args:
+        now: Microseconds since 1970.
+    """
+    if decay.half_life_hours is None or decay.floor == 1.0:
+        return [None]
+    m = models()
+    # From range to range the factor falls by the same share: floor + (1 - floor) * 2^(-age / half-life) = least^part.
+    floor, least = decay.floor, max(decay.floor, FACTOR_MIN)
+    shares = [(least ** (at / AGE_RANGES) - floor) / (1.0 - floor) for at in range(1, AGE_RANGES)]
+    ages = [-math.log2(share) * decay.half_life_hours * MICROSECONDS_PER_HOUR for share in shares]
+    edges = [now - min(age, AGE_MAX) for age in ages]
+    timeless = m.IsEmptyCondition(is_empty=m.PayloadField(key="time"))
+    older = [_timed(lt=edge, gte=further) for edge, further in zip(edges, [*edges[1:], None], strict=True)]
+    return [m.Filter(should=[_timed(gte=edges[0]), timeless]), *older]
+
+
+def _timed(**bounds: float | None) -> Any:
+    return models().FieldCondition(key="time", range=models().Range(**bounds))
+
+
+def _with_neighbours(collection: OpenCollection, rows: CandidateRows, trace: RecallTrace) -> CandidateRows:
     """The rows and the chunks beside the best of each ranking."""
     around = rows.request.around
     best = rows.best() if around else []
-    known = {each.head.id: each for each in rows.found}
-    heads = {id: each.head for id, each in known.items()}
-    missing = missing_positions(heads, best, around)
+    known = {each.id: each for each in rows.found}
+    missing = missing_positions(known, best, around)
     trace.facts["positions_looked_up"] = sum(map(len, missing.values()))
     if not missing:
         return rows
     following: Mapping[str, str] = {}
     if rows.statistics.gapless:
-        found = at_positions(store.connection, missing, payload=HEAD)
+        found = at_positions(collection.connection, missing, payload=HEAD)
     else:
-        places = places_near(heads, best, missing, around)
-        seen = beside(store.connection, places, around, payload=HEAD, vectors=True)
+        places = places_near(known, best, missing, around)
+        seen = beside(collection.connection, places, around, payload=HEAD, vectors=True)
         found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
-    near = {each.head.id: each for each in map(to_found, found) if _passes(each, rows.request)}
+    near = {each.id: each for each in map(to_candidate, found) if _passes(each, rows.request)}
     return replace(rows, found=_sorted((near | known).values()), following=following)
 
 
-def _passes(found: Found, request: RecallRequest) -> bool:
-    """umi's own look at a row, whatever the engine let through."""
-    at = found.head.time
-    if request.window is not None and (at is None or EPOCH + at * MICROSECOND not in request.window):
+def _passes(each: Candidate, request: RecallRequest) -> bool:
+    """Whether the row passes filter and time range by umi's own check."""
+    if request.window is not None and (each.time is None or EPOCH + each.time * MICROSECOND not in request.window):
         return False
-    return matches(request.where, found.head.metadata)
+    return matches(request.where, each.metadata)
 
 
-def _sorted(found: Iterable[Found]) -> list[Found]:
-    return sorted(found, key=lambda each: each.head.id)
+def _sorted(found: Iterable[Candidate]) -> list[Candidate]:
+    return sorted(found, key=lambda each: each.id)

@@ -1,11 +1,10 @@
-"""What umi knows of a whole collection without reading it: two samples that ride along in a search's one batch.
+"""Statistics of a whole collection from two samples, which are part of a search's batch.
 
-    sample      the chunks with the smallest checksum of their id: their average length, the usual cosine of a query,
-                and, by how small the checksums are, how many chunks there are (Bar-Yossef et al., RANDOM 2002)
-    sources     the chunks of the sources with the smallest checksum of their name: whether sources and positions carry
-                anything here (`store.calibration`)
+    sample      the chunks with the smallest checksum of their id: average length, background cosines of a query, and
+                from the size of the checksums the number of chunks (Bar-Yossef et al., RANDOM 2002)
+    sources     the chunks of the sources with the smallest checksum of their name: `Calibration.numbers`
 
-Content alone decides both samples. They are drawn anew after writes of this store that may show, and every few minutes.
+Both depend on the content alone. They are drawn again after enough writes of this store, and every few minutes.
 """
 
 from __future__ import annotations
@@ -20,23 +19,24 @@ from zlib import crc32
 
 import numpy as np
 
-from umi_common.pool import NO_SOURCE, Ints, Vectors
+from umi_common.pool import Ints, Vectors
 from umi_common.runtime.forks import give_lock
 from umi_common.stores.background import SAMPLE_SIZE
 from umi_common.stores.corpus_stats import Calibration
+from umi_common.stores.ledger.codec import Head
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.points import DENSE
-from umi_common.stores.rows.rows import MISSING, Rows
+from umi_common.stores.rows.rows import RowTable
 
 SOURCE_SAMPLE_SIZE = 2_048
-"""Chunks whose sources are looked at; the numbers are settled by then."""
+"""Chunks in the sample of sources; more change the numbers little."""
 GAPLESS_FROM = 0.9
-"""Share of successions that are one position apart, from which a position missing nearby counts as nobody's."""
+"""Least share of successive positions that differ by 1 at which chunks further apart count as not adjacent."""
 CHECKSUMS = 2**32
-SHOWS_FROM = 8
-"""Writes of one in so many chunks show in the statistics."""
+CHANGED_SHARE = 8
+"""Statistics are drawn again after writes of one in so many chunks."""
 SECONDS = 300.0
-"""After which others' writes are looked for."""
+"""Age at which statistics are drawn again, since other processes may have written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,44 +54,44 @@ class Statistics:
     """Whether positions mostly follow one another without gaps."""
 
 
-class Remembered:
-    """The statistics last drawn, and whether they still hold. Thread-safe."""
+class CachedStatistics:
+    """The statistics last drawn, and whether they are still used. Thread-safe."""
 
     _lock: threading.Lock
 
     def __init__(self) -> None:
         give_lock(self)
-        self._latest: Statistics | None = None
+        self._drawn: Statistics | None = None
         self._written = self._seen = 0
-        self._drawn = 0.0
+        self._drawn_at = 0.0
 
     def mark(self) -> int | None:
-        """Where the writes stand, if the next search should draw the statistics anew; None: they hold."""
+        """The number of writes so far, if the next search has to draw the statistics; None: it has not."""
         with self._lock:
             changes = self._written - self._seen
-            if self._latest is not None and time.monotonic() - self._drawn < SECONDS:
-                few = self._latest.chunks <= SAMPLE_SIZE
-                if not changes or not (few or changes * SHOWS_FROM >= self._latest.chunks):
+            if self._drawn is not None and time.monotonic() - self._drawn_at < SECONDS:
+                few = self._drawn.chunks <= SAMPLE_SIZE
+                if not changes or not (few or changes * CHANGED_SHARE >= self._drawn.chunks):
                     return None
             return self._written
 
     def changed(self, chunks: int) -> None:
-        """So many were written or removed."""
+        """Count chunks written or removed."""
         with self._lock:
             self._written += chunks
 
     def latest(self, drawn: Statistics | None, mark: int | None) -> Statistics:
-        """What to go by: what was drawn at a mark, which is kept, or what was drawn before."""
+        """`drawn`, which is cached, or, where it is None, the cached statistics."""
         with self._lock:
             if drawn is not None and mark is not None:
-                self._latest, self._seen, self._drawn = drawn, max(mark, self._seen), time.monotonic()
-            found = self._latest if drawn is None else drawn
-        assert found is not None, "the first search draws them"
+                self._drawn, self._seen, self._drawn_at = drawn, max(mark, self._seen), time.monotonic()
+            found = self._drawn if drawn is None else drawn
+        assert found is not None, "the first search draws statistics"
         return found
 
 
-def requests() -> list[Any]:
-    """The two samples as part of a batch."""
+def sample_requests() -> list[Any]:
+    """The requests of the two samples."""
     return [
         _smallest("draw", SAMPLE_SIZE, ["draw", "length"]),
         _smallest("source_draw", SOURCE_SAMPLE_SIZE, ["id", "source", "position", "length"]),
@@ -99,7 +99,7 @@ def requests() -> list[Any]:
 
 
 def statistics_of(sample: Sequence[Any], sources: Sequence[Any], dim: int) -> Statistics:
-    """From the two answers to `requests`."""
+    """From the two answers to `sample_requests`."""
     lengths = [point.payload["length"] for point in sample]
     total = sum(lengths)
     sample = sorted(sample, key=lambda point: (point.payload["draw"], str(point.id)))
@@ -113,7 +113,7 @@ def statistics_of(sample: Sequence[Any], sources: Sequence[Any], dim: int) -> St
 
 
 def _gapless(points: Sequence[Any]) -> bool:
-    """Whether of the sampled chunks that follow one in their source most are one position further."""
+    """Whether most sampled chunks are one position after the chunk before them in their source."""
     placed: list[tuple[str, int]] = [
         (p.payload["source"], p.payload["position"]) for p in points if p.payload.get("position") is not None
     ]
@@ -128,7 +128,7 @@ def _smallest(field_name: str, limit: int, payload: list[str]) -> Any:
 
 
 def _count(draws: Sequence[int]) -> int:
-    """Of a sample that was cut off, the k-th smallest of n even draws lies near k / n."""
+    """Chunks in the collection: of n even draws in 0..1 the k-th smallest is near k / n."""
     if len(draws) < SAMPLE_SIZE:
         return len(draws)
     return max(round((len(draws) - 1) / (draws[-1] + 1) * CHECKSUMS), len(draws))
@@ -139,26 +139,14 @@ def _vector(point: Any, dim: int) -> Any:
 
 
 def _calibration(points: Sequence[Any], dim: int) -> Mapping[str, float]:
-    """`Calibration.numbers` over the sources that came whole."""
+    """`Calibration.numbers` over the sources that are in the sample as a whole."""
     if len(points) == SOURCE_SAMPLE_SIZE:  # the last source may have been cut short
         cut = max(crc32(point.payload["source"].encode()) for point in points)
         points = [point for point in points if crc32(point.payload["source"].encode()) != cut]
     points = sorted(points, key=lambda point: str(point.payload["id"]))
-    codes: dict[str, int] = {}
+    table = RowTable()
     payloads = [point.payload for point in points]
-    positions = [payload.get("position") for payload in payloads]
-    source = [codes.setdefault(payload["source"], len(codes)) for payload in payloads]
-    rows = Rows(
-        [payload["id"] for payload in payloads],
-        np.arange(len(points)),
-        np.array(source, dtype=np.int64),
-        np.array([MISSING if position is None else position for position in positions], dtype=np.int64),
-        np.full(len(points), MISSING),
-        np.ones(len(points), dtype=np.bool_),
-        len(points),
-    )
+    table.append([Head(row, p["id"], p["source"], p.get("position"), None) for row, p in enumerate(payloads)])
     vectors = np.array([_vector(point, dim) for point in points], dtype=np.float32).reshape(len(points), dim)
     lengths: Ints = np.array([payload["length"] for payload in payloads], dtype=np.int64)
-    return (
-        Calibration().numbers(rows, vectors, lambda: lengths, list(codes)) if (rows.source != NO_SOURCE).any() else {}
-    )
+    return Calibration().numbers(table.snapshot(), vectors, lambda: lengths, table.sources)

@@ -1,43 +1,39 @@
-"""The store over a Qdrant collection: the same promises as the embedded one, for what one machine cannot hold.
-
-What differs from `HybridStore` is in docs/scale.md.
-"""
+"""The store over a Qdrant collection. docs/scale.md lists how it differs from `HybridStore`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
+from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
-from umi_common.stores.qdrant import bm25, care, reading, writing
-from umi_common.stores.qdrant.collection import open_collection
+from umi_common.protocols import Embedder, Probe, RecallRequest
+from umi_common.stores.qdrant import bm25, reading, writing
+from umi_common.stores.qdrant.collection import OpenCollection, open_collection
 from umi_common.stores.qdrant.connection import Connection
-from umi_common.stores.qdrant.recall import Searched, recall_many
-from umi_common.stores.qdrant.statistics import Remembered
+from umi_common.stores.qdrant.recall import recall_many
+from umi_common.stores.qdrant.statistics import CachedStatistics
 from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
 from umi_common.stores.values import RecallTrace, Verification
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import Chunk
 
 Where = Filter | Mapping[str, Any] | None
 
 
 class QdrantStore:
-    """Chunks with their vectors in a Qdrant collection, searched by BM25 and by cosine in one round trip. Thread-safe.
+    """Chunks and vectors in a Qdrant collection, searched by BM25 and by cosine in one round trip. Thread-safe.
 
     Args:
-        client: A `qdrant_client.QdrantClient`; it stays the caller's, who closes it.
+        client: A `qdrant_client.QdrantClient`; the caller closes it.
         collection: Its name; made if there is none.
         embedder: As for `HybridStore.open`; None: the embedded default.
         config: None: the defaults, with the analyzer the collection was made with.
         tenants: Metadata keys whose values part the collection, such as "user"; a filter that names one searches its
             part only. Strings.
-        ordered: Metadata keys that filters compare by order ($gt, $lt), which get an index of their own.
+        ordered: Metadata keys that filters compare by order ($gt, $lt); each gets an index.
         consistency: Of reads in a cluster: "majority", "quorum", "all" or a number of replicas.
         ordering: Of writes in a cluster: "weak", "medium", "strong".
         search_params: `models.SearchParams` of the dense arm, for example `exact=True` or `hnsw_ef=256`.
@@ -47,7 +43,7 @@ class QdrantStore:
     Raises:
         MissingExtra: If qdrant-client is not installed.
         ConfigError: If the client is asynchronous, or a tenant's key cannot be a path.
-        NotAStore: If the collection is somebody else's.
+        NotAStore: If umi did not make the collection.
         ReindexRequired: If it was made with another embedder, dimension or analyzer.
         StoreUnavailable: From every method, if the server fails or is too old.
         StoreClosed: From every method after close().
@@ -69,19 +65,17 @@ class QdrantStore:
     ) -> None:
         self._embedder = as_embedder(embedder)
         self._query_embedder = QueryEmbedder(self._embedder)
-        self._connection = Connection(client, collection, consistency=consistency, ordering=ordering)
-        self._opened = open_collection(
-            self._connection,
+        self._collection = open_collection(
+            Connection(client, collection, consistency=consistency, ordering=ordering),
             self._embedder,
             config,
             tenants=tenants,
             ordered=ordered,
             options={} if options is None else options,
+            search_params=search_params,
         )
-        self._config = self._opened.config
-        self._tenants = tuple(tenants)
-        self._remembered = Remembered()
-        self._searched = Searched(self._connection, self._opened, self._remembered, self._tenants, search_params)
+        self._config = self._collection.config
+        self._statistics = CachedStatistics()
         self._pages = reading.Pages()
         self._closed = False
 
@@ -103,12 +97,11 @@ class QdrantStore:
         """
         writing.add(
             self._ready(),
-            self._opened,
             self._embedder,
             chunks,
             vectors,
             show_progress=show_progress,
-            written=self._remembered.changed,
+            written=self._statistics.changed,
         )
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
@@ -118,7 +111,7 @@ class QdrantStore:
             InputError: If neither is given.
             FilterError: If the filter has no meaning.
         """
-        return writing.delete(self._ready(), ids, parse_filter(where), self._tenants, self._remembered.changed)
+        return writing.delete(self._ready(), ids, parse_filter(where), self._statistics.changed)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids; None where the store has no such chunk.
@@ -130,18 +123,18 @@ class QdrantStore:
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, as stored: length 1; zeros where there is none."""
-        return reading.vectors(self._ready(), ids, self._opened.dim)
+        return reading.vectors(self._ready(), ids)
 
     def ids(self) -> list[str]:
-        """Of all chunks, rising; a pass over the collection."""
-        return reading.list_ids(self._ready(), None, self._tenants)
+        """Ids of all chunks, rising; reads the whole collection without texts and vectors."""
+        return reading.list_ids(self._ready(), None)
 
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """A page of the chunks that pass `where`, by rising id, from the first beyond `after`; see `protocols.Store`.
 
-        The first page of a walk lists all ids; the pages after it, asked for in order, go by that list.
+        The first page of a walk lists all ids; the following pages use that list.
         """
-        return self._pages.page(self._ready(), parse_filter(where), after, limit, self._tenants)
+        return self._pages.page(self._ready(), parse_filter(where), after, limit)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
@@ -150,64 +143,38 @@ class QdrantStore:
         """
         return reading.neighbours(self._ready(), ids, reach, parse_filter(where))
 
-    def recall(
-        self,
-        probes: Sequence[Probe],
-        *,
-        depth: int,
-        now: datetime,
-        where: Filter | None = None,
-        window: TimeRange | None = None,
-        lexical: LexicalConfig | None = None,
-        decay: DecayConfig | None = None,
-        around: int = 0,
-        strategy: Strategy = "hybrid",
-        embedder_timeout_seconds: float | None = None,
-    ) -> Pool:
-        """The candidates of both arms for all probes; see `protocols.Store.recall`. None: the store's settings.
+    def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
+        """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
 
         One round trip for up to 12 probes, and one for neighbours.
 
         Raises:
             SearchUnavailable: If the server fails: it is both arms.
             InvalidVector: If a probe's vector has not the collection's dimension.
-            ConfigError: If `lexical` is what Qdrant's statistics cannot serve: Okapi.
+            ConfigError: If `lexical` needs statistics that Qdrant does not have: Okapi.
         """
-        request = RecallRequest.with_settings(
-            self.config,
-            probes,
-            depth=depth,
-            now=now,
-            where=where,
-            window=window,
-            lexical=lexical,
-            decay=decay,
-            around=around,
-            strategy=strategy,
-            embedder_timeout_seconds=embedder_timeout_seconds,
-        )
-        return self.recall_many([request])[0]
+        return self.recall_many([RecallRequest.with_settings(self.config, probes, **options)])[0]
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches; what differs in its probes alone shares the round trips."""
-        self._ready()
+        """`recall` for each of several searches; those that differ only in their probes share the round trips."""
+        collection = self._ready()
         for request in requests:
             bm25.refuse_unknown(request.lexical)
         traces = [RecallTrace() for _ in requests]
-        queries = query_vectors(requests, self._query_embedder, self._opened.dim, traces)
-        return recall_many(self._searched, queries, requests, traces)
+        queries = query_vectors(requests, self._query_embedder, collection.dim, traces)
+        return recall_many(collection, self._statistics, queries, requests, traces)
 
     def __len__(self) -> int:
-        return care.count(self._ready())
+        return reading.count(self._ready())
 
     @property
     def path(self) -> None:
-        """None: nothing is kept in a directory here."""
+        """None: this store keeps nothing in a directory."""
         return None
 
     @property
     def embedder(self) -> Embedder:
-        """What turns texts into vectors here."""
+        """Makes vectors of texts."""
         return self._embedder
 
     @property
@@ -217,8 +184,8 @@ class QdrantStore:
 
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
-        """Text to terms, as the lexical arm has them; may be kept, and pickled, beyond the store."""
-        return self._opened.analyzer.terms
+        """Text to terms, as the lexical arm has them; can be used and pickled after the store is closed."""
+        return self._collection.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
         """Swap the settings for the calls that start from now on.
@@ -229,22 +196,22 @@ class QdrantStore:
         self._config.check_live_change(config)
         self._config = config
 
-    def status(self) -> care.QdrantStatus:
+    def status(self) -> reading.QdrantStatus:
         """The collection at a glance."""
-        return care.status(self._ready(), self._opened, self._embedder.name)
+        return reading.status(self._ready(), self._embedder.name)
 
     def verify(self) -> Verification:
         """Read everything and compare it with its checksums, and the indexed terms with the texts; changes nothing."""
-        return care.verify(self._ready(), self._opened)
+        return reading.verify(self._ready())
 
     def close(self) -> None:
-        """Refuse further calls; what was acknowledged is on the server, and the client stays the caller's."""
+        """Refuse further calls. Acknowledged writes are on the server; the client is not closed."""
         self._closed = True
 
-    def _ready(self) -> Connection:
+    def _ready(self) -> OpenCollection:
         if self._closed:
             raise StoreClosed("the store is closed; make another over the same collection")
-        return self._connection
+        return self._collection
 
     def __enter__(self) -> QdrantStore:
         return self
@@ -253,4 +220,4 @@ class QdrantStore:
         self.close()
 
     def __repr__(self) -> str:
-        return f"QdrantStore({self._connection.collection!r})"
+        return f"QdrantStore({self._collection.connection.collection!r})"

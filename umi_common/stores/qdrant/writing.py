@@ -1,4 +1,4 @@
-"""Writes: checked as a whole, embedded as a whole, then sent in slices that a repeated call completes."""
+"""Writes: the whole batch is checked and embedded, then sent in slices; a repeated call completes it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embedded
-from umi_common.stores.qdrant.collection import Opened
-from umi_common.stores.qdrant.connection import Connection
+from umi_common.stores.qdrant.collection import OpenCollection
 from umi_common.stores.qdrant.filters import compiled
-from umi_common.stores.qdrant.points import DENSE, HEAD, digest, point_id, to_head, to_point
+from umi_common.stores.qdrant.points import DENSE, HEAD, digest, metadata_of, point_id, to_point
 from umi_common.stores.qdrant.reading import chunks_alone
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
-"""Points of one call: some megabytes at most."""
+"""Points sent in one call: some megabytes at most."""
 
 
 def add(
-    connection: Connection,
-    opened: Opened,
+    collection: OpenCollection,
     embedder: Embedder,
     chunks: Iterable[Chunk],
     vectors: Any,
@@ -36,40 +34,39 @@ def add(
     """See `QdrantStore.add`.
 
     Args:
-        written: Told how many chunks a slice had, once it is stored.
+        written: Called with the number of chunks of each slice that may have been stored.
     """
     batch = checked_chunks(chunks)
-    given = None if vectors is None else checked_vectors(vectors, batch, opened.dim)
-    same = _unchanged(connection, batch, given)
+    given = None if vectors is None else checked_vectors(vectors, batch, collection.dim)
+    same = _unchanged(collection, batch, given)
     todo = [at for at in range(len(batch)) if at not in same]
     new = [batch[at] for at in todo]
     if given is not None:
         made = given[todo]
     else:
         ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
-        made = embedded(ids, texts, embedder, dim=opened.dim, show_progress=show_progress)
-    terms = opened.analyzer.terms
+        made = embedded(ids, texts, embedder, dim=collection.dim, show_progress=show_progress)
+    terms, saturation = collection.analyzer.terms, collection.saturation
     points = [
-        to_point(chunk, vector, terms(chunk.indexed_text), opened.saturation)
-        for chunk, vector in zip(new, made, strict=True)
+        to_point(chunk, vector, terms(chunk.indexed_text), saturation) for chunk, vector in zip(new, made, strict=True)
     ]
     for start in range(0, len(points), WRITE_AT_ONCE):
         some = points[start : start + WRITE_AT_ONCE]
         try:
-            connection.upsert(some)
+            collection.connection.upsert(some)
         except StoreUnavailable as error:
             raise PartlyWritten(
                 f"{start} of {len(points)} chunks are stored for sure, then Qdrant failed; call add() again with the "
                 "same batch: what is stored is left alone"
             ) from error
         finally:
-            written(len(some))  # a write that failed may have been made
+            written(len(some))  # also after an error: the server may have stored them
 
 
-def _unchanged(connection: Connection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
-    """Places of chunks that are stored just so; with `given`, their vectors as well."""
+def _unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
+    """Places of chunks that are stored with the same fields; with `given`, with the same vectors too."""
     ids = [point_id(chunk.id) for chunk in batch]
-    stored = connection.retrieve(ids, payload=["digest"], vectors=False if given is None else [DENSE])
+    stored = collection.connection.retrieve(ids, payload=["digest"], vectors=False if given is None else [DENSE])
     same = set()
     for at, (chunk, id) in enumerate(zip(batch, ids, strict=True)):
         record = stored.get(id)
@@ -85,10 +82,9 @@ def _unchanged(connection: Connection, batch: Sequence[Chunk], given: Vectors | 
 
 
 def delete(
-    connection: Connection,
+    collection: OpenCollection,
     ids: Iterable[str] | None,
     where: Filter | None,
-    tenants: tuple[str, ...],
     written: Callable[[int], None],
 ) -> int:
     """See `QdrantStore.delete`."""
@@ -96,21 +92,21 @@ def delete(
         raise InputError("delete() needs ids= or where=; to empty a store, delete its collection")
     if isinstance(ids, str):
         raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
-    dead = _by_filter(connection, where, tenants) if ids is None else _by_id(connection, list(ids), where)
+    dead = _by_filter(collection, where) if ids is None else _by_id(collection, list(ids), where)
     try:
-        connection.delete(dead)
+        collection.connection.delete(dead)
     finally:
         written(len(dead))
     return len(dead)
 
 
-def _by_id(connection: Connection, ids: Sequence[str], where: Filter | None) -> list[str]:
-    records = connection.retrieve(list({point_id(id): None for id in ids}), payload=HEAD)
-    return [id for id, record in records.items() if matches(where, to_head(record.payload).metadata)]
+def _by_id(collection: OpenCollection, ids: Sequence[str], where: Filter | None) -> list[str]:
+    records = collection.connection.retrieve(list({point_id(id): None for id in ids}), payload=HEAD)
+    return [id for id, record in records.items() if matches(where, metadata_of(record.payload))]
 
 
-def _by_filter(connection: Connection, where: Filter | None, tenants: tuple[str, ...]) -> list[str]:
-    pages = connection.pages(chunks_alone(compiled(where, None, tenants).condition), payload=HEAD)
-    return [
-        str(record.id) for records in pages for record in records if matches(where, to_head(record.payload).metadata)
-    ]
+def _by_filter(collection: OpenCollection, where: Filter | None) -> list[str]:
+    condition = compiled(where, None, collection.tenants).condition
+    pages = collection.connection.pages(chunks_alone(condition), payload=HEAD)
+    found = (record for records in pages for record in records)
+    return [str(record.id) for record in found if matches(where, metadata_of(record.payload))]

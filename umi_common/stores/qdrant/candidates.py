@@ -1,4 +1,4 @@
-"""The rows that a search met, scored by both arms, ranked, and made into a pool."""
+"""The candidates of a search, scored by both arms, ranked, and made into a pool."""
 
 from __future__ import annotations
 
@@ -9,48 +9,41 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.decay import decay_factors, rate_of
-from umi_common.pool import NOT_RANKED, Bools, Floats, Ints, Pool, Vectors, ranked
-from umi_common.protocols import NEIGHBOURS_OF, RecallRequest, Strategy
+from umi_common.pool import NOT_RANKED, Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, weighted
+from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.background import cosine_background
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.dense.index import decayed
 from umi_common.stores.ledger.codec import microseconds
-from umi_common.stores.qdrant.bm25 import LexicalScores, Scorer
-from umi_common.stores.qdrant.neighbours import places_of, sources_of
-from umi_common.stores.qdrant.points import Found, Head
+from umi_common.stores.qdrant.bm25 import CandidateScorer, RowScores
+from umi_common.stores.qdrant.neighbours import places_of
+from umi_common.stores.qdrant.points import Candidate
 from umi_common.stores.qdrant.statistics import Statistics
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
 
 
 @dataclass(frozen=True)
-class Rows:
-    """n chunks that may be seen, sorted by id.
+class CandidateRows:
+    """n candidates that pass filter and time range, sorted by id.
 
     Args:
-        found: With their vectors.
-        request: What was asked.
+        found: The candidates.
+        request: The search.
         queries: (V, dim) unit rows, a row of zeros finds nothing; None: no dense arm.
-        scorer: Of the query's words.
+        scorer: BM25 of the query variations.
         statistics: Of the collection.
-        following: The id directly after an id in its source, where a look at the neighbours showed it.
+        following: The id directly after an id in its source, where it is known.
     """
 
-    found: Sequence[Found]
+    found: Sequence[Candidate]
     request: RecallRequest
     queries: Vectors | None
-    scorer: Scorer
+    scorer: CandidateScorer
     statistics: Statistics
     following: Mapping[str, str]
 
     @cached_property
-    def heads(self) -> list[Head]:
-        """Of the rows."""
-        return [each.head for each in self.found]
-
-    @cached_property
-    def words(self) -> LexicalScores:
+    def words(self) -> RowScores:
         """BM25 of the rows."""
         return self.scorer.score(self.found)
 
@@ -64,70 +57,61 @@ class Rows:
         return vectors
 
     @cached_property
-    def dense(self) -> Floats:
-        """(V, n) cosines; zeros without a dense arm."""
-        if self.queries is None:
-            return np.zeros(self.words.scores.shape)
-        return cosines(self.vectors, self.queries).astype(np.float64)
+    def dense(self) -> Floats | None:
+        """(V, n) cosines; None without a dense arm."""
+        return None if self.queries is None else cosines(self.vectors, self.queries).astype(np.float64)
 
     @cached_property
     def age_hours(self) -> Floats:
         """(n,) at `now`; NaN without a time."""
-        times, now = [head.time for head in self.heads], microseconds(self.request.now)
+        now = microseconds(self.request.now)
+        times = [each.time for each in self.found]
         return np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
 
     @cached_property
     def lexical_rank(self) -> Ints:
         """(V, n) in the arm's own list, down to the depth."""
-        weights = self._weights
-        scores = self.words.scores if weights is None else self.words.scores * weights
-        return ranked(scores, self.words.scores > 0, self.request.depth)
+        scores = self.words.scores
+        return ranked(weighted(scores, self._weights), scores > 0, self.request.depth)
 
     @cached_property
     def dense_rank(self) -> Ints:
         """(V, n) likewise."""
-        scores = self.dense if self._weights is None else decayed(self.dense, self._weights)
-        if self.queries is None:
-            return np.full(scores.shape, NOT_RANKED, dtype=np.int64)
+        if self.queries is None or self.dense is None:
+            return np.full(self.words.scores.shape, NOT_RANKED, dtype=np.int64)
         hits: Bools = np.outer(self.queries.any(axis=1), self.vectors.any(axis=1))
-        return ranked(scores, hits, self.request.depth)
+        return ranked(weighted(self.dense, self._weights), hits, self.request.depth)
 
     @cached_property
     def _weights(self) -> Floats | None:
-        decay = self.request.decay
-        if decay.half_life_hours is None:
-            return None
-        return decay_factors(self.age_hours, rate=rate_of(decay.half_life_hours), floor=decay.floor)
+        return self.request.decay_weights(self.age_hours)
 
-    def ranked(self) -> Rows:
-        """These rows without what neither arm has in its list, unless a probe names it."""
+    def ranked(self) -> CandidateRows:
+        """These rows without those that neither arm has in its list, unless a probe names them."""
         named = set(self.request.named())
         listed = (np.concatenate([self.lexical_rank, self.dense_rank]) != NOT_RANKED).any(axis=0)
-        kept = [each for each, is_listed in zip(self.found, listed, strict=True) if is_listed or each.head.id in named]
+        kept = [each for each, is_listed in zip(self.found, listed, strict=True) if is_listed or each.id in named]
         return replace(self, found=kept)
 
     def best(self) -> list[str]:
         """Ids of the best of each ranking, whose neighbours belong to the pool."""
         ranks = np.concatenate([self.lexical_rank, self.dense_rank])
         among = ((ranks != NOT_RANKED) & (ranks <= self.request.depth // NEIGHBOURS_OF)).any(axis=0)
-        return [self.heads[row].id for row in np.flatnonzero(among).tolist()]
+        return [self.found[row].id for row in np.flatnonzero(among).tolist()]
 
     def enough(self) -> bool:
-        """Whether each arm that is asked has its depth for every variation."""
-        asked = {"text": (self.lexical_rank,), "vector": (self.dense_rank,)}
-        arms = asked.get(self._mode, (self.lexical_rank, self.dense_rank))
+        """Whether each arm that answers has its depth for every variation."""
+        arms = [self.lexical_rank] if self.request.strategy != "vector" else []
+        arms += [self.dense_rank] if self.queries is not None else []
         return all(int(ranks.max(initial=0)) >= self.request.depth for arm in arms for ranks in arm)
 
-    @property
-    def _mode(self) -> Strategy:
-        return "text" if self.queries is None else self.request.strategy
-
     def pool(self, trace: RecallTrace) -> Pool:
-        """All of it as arrays."""
-        source, listed = sources_of(self.heads), (self.lexical_rank != NOT_RANKED) | (self.dense_rank != NOT_RANKED)
+        """The rows as a pool."""
+        source = source_codes(each.source for each in self.found)
+        listed = (self.lexical_rank != NOT_RANKED) | (self.dense_rank != NOT_RANKED)
         wholes = self.scorer.sources(self.found, source, listed)
         return Pool.of(
-            [head.id for head in self.heads],
+            [each.id for each in self.found],
             lexical=self.words.scores,
             dense=self.dense,
             vectors=self.vectors,
@@ -139,10 +123,10 @@ class Rows:
             source_lexical=wholes.scores,
             source_bound=wholes.bound,
             source=source,
-            position=places_of(self.heads, self.following),
-            length=np.array([head.length for head in self.heads], dtype=np.int64),
+            position=places_of(self.found, self.following),
+            length=np.array([each.length for each in self.found], dtype=np.int64),
             age_hours=self.age_hours,
-            mode=self._mode,
+            mode="text" if self.queries is None else self.request.strategy,
             calibration=self.statistics.calibration,
             degraded=tuple(trace.degraded),
             facts=trace.facts,
@@ -150,7 +134,7 @@ class Rows:
         )
 
     def _background(self) -> dict[str, Any]:
-        """The fields of a pool on the usual cosines of its queries."""
+        """The fields of a pool about the background cosines of its queries."""
         if self.queries is None:
             return {}
         usual = cosine_background(cosines(self.statistics.sample, self.queries))
