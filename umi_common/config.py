@@ -155,11 +155,18 @@ class DecayConfig(Frozen):
 
 
 class DuplicatesConfig(Frozen):
-    """Near-duplicates are removed from the hits; the best of them stays."""
+    """Folding of hits that repeat a better one; `Hit.duplicates` lists them. Contexts show equal text once in any case.
 
-    enabled: bool = True
+    Texts are duplicates if they are equal (case, white space, Unicode form and punctuation aside), or near: with a
+    cosine of at least `similarity`, and one is the other with plain words added. Another number, name, negation or word
+    order is another fact. Another source, event_time or metadata is another place.
+    """
+
+    enabled: bool = False
     similarity: float = Field(default=0.98, ge=0.5, le=1.0)
-    """Cosine at and above which two chunks are duplicates."""
+    """Smallest cosine of near texts."""
+    across_sources: bool = False
+    """Whether equal texts of different places are duplicates, too. Near texts of different places never are."""
 
 
 class MmrConfig(Frozen):

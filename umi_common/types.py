@@ -205,6 +205,8 @@ class Hit:
     """Score after each stage that ran, in order: fused, neighbours, when, decay, rerank. Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Rank among the candidates after the same stages, from 1."""
+    duplicates: tuple[str, ...] = ()
+    """Ids of the chunks that this hit stands for, best first; empty unless `config.duplicates` is on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,7 @@ class Suppressed:
 
     id: str
     reason: str
-    """"near-duplicate" or "mmr"."""
+    """"same text", "near-duplicate" or "mmr"."""
     by: str | None = None
     """The id of the hit that replaced it, if any."""
     score: float | None = None

@@ -22,7 +22,7 @@ from umi_common.decay import decay, rate_of
 from umi_common.errors import ConfigError
 from umi_common.framework_records import read_time
 from umi_common.pool import Floats, Ints
-from umi_common.ranking.duplicates import collapse
+from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.ranking.normalize import min_max
@@ -120,10 +120,15 @@ class UmiDecay(_Stage):
 
 
 class UmiNearDuplicates(_Stage):
-    """Of nodes that say the same, the one with the best score stays; the order is kept."""
+    """Of nodes that say the same, the one with the best score stays; the order is kept.
+
+    Texts say the same if they are equal (case, white space, Unicode form and punctuation aside), or near: one is the
+    other with plain words added, and their cosine reaches `similarity`. Near nodes of two documents, or with different
+    metadata, both stay. So do nodes that differ in a number, a name, a negation or the order of their words.
+    """
 
     similarity: float = DuplicatesConfig().similarity
-    """Cosine at and above which two nodes are one; equal texts always are."""
+    """Smallest cosine of near nodes."""
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)
@@ -133,12 +138,18 @@ class UmiNearDuplicates(_Stage):
         DuplicatesConfig(similarity=self.similarity)
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
-        known: dict[str, int] = {}
-        texts = [" ".join(node_text(item).split()) for item in nodes]
-        digests = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int64)
         vectors = vectors_of(nodes, self.embed_model, self.store)
-        kept, _ = collapse(_falling(scores), vectors, similarity=self.similarity, digests=digests)
-        return np.sort(kept), scores
+        finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
+        best = _falling(scores).tolist()
+        kept = [
+            row for row in best if not finder.add(str(row), node_text(nodes[row]), vectors[row], _place(nodes[row]))
+        ]
+        return np.sort(np.array(kept, dtype=np.int64)), scores
+
+
+def _place(item: NodeWithScore) -> str:
+    """Equal for nodes of one document with the same metadata."""
+    return repr((item.node.source_node and item.node.source_node.node_id, sorted(item.node.metadata.items())))
 
 
 class UmiMMR(_Stage):

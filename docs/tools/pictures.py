@@ -48,13 +48,13 @@ def line() -> str:
         ("fuse", "evidence of both arms, one score", "teal", 62),
         ("neighbours", "what stands beside, the whole source", "teal", 62),
         ("period, decay", "lift or fade by event time", "teal", 62),
-        ("near-duplicates, MMR", "the better of two; why is kept", "teal", 62),
-        ("fetch, rerank", "texts; a cross-encoder, if you have one", "blue", 62),
+        ("fetch", "the texts of the best", "blue", 62),
+        ("rerank, MMR", "if you have a cross-encoder; if it is on", "blue", 62),
         ("assemble", "token budget, stitching, sources", "teal", 62),
     )
     top = 72
     drawing.arrow(175, 50, 175, top - 1)
-    outside = {"recall": (("store", "one call"), ("LLM", "optional")), "fetch, rerank": (("store", "the texts"),)}
+    outside = {"recall": (("store", "one call"), ("LLM", "optional")), "fetch": (("store", "the texts"),)}
     for name, *what, fill, height in stages:
         drawing.box(20, top, 310, height, (name, *what), fill)
         drawing.arrow(175, top + height, 175, top + height + 13)

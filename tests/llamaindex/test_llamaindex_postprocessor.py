@@ -130,9 +130,19 @@ def test_mmr_makes_the_vectors_that_nodes_do_not_bring():
 
 def test_of_two_that_say_the_same_the_better_stays_and_the_order_is_kept():
     same = [1.0, 0.0]
-    nodes = [item("worse", 0.2, vector=same), item("other", 0.5, vector=[0.0, 1.0]), item("better", 0.9, vector=same)]
+    nodes = [
+        item("worse", 0.2, "the door is open", same),
+        item("other", 0.5, "the door is open again", [0.0, 1.0]),
+        item("better", 0.9, "the door is open now", same),
+    ]
     found = UmiNearDuplicates().postprocess_nodes(nodes)
     assert ids(found) == ["other", "better"] and [one.score for one in found] == [0.5, 0.9]
+
+
+def test_nodes_that_differ_in_a_number_a_name_or_a_negation_all_stay_whatever_their_vectors():
+    texts = ["Ann paid Bob 5", "Ann paid Bob 6", "Bob paid Ann 5", "Ann never paid Bob 5", "Ann paid Bob 5 again"]
+    nodes = [item(str(place), 1 - place / 10, text, [1.0, 0.0]) for place, text in enumerate(texts)]
+    assert ids(UmiNearDuplicates().postprocess_nodes(nodes)) == ["0", "1", "2", "3"]
 
 
 def test_near_duplicates_equal_brute_force_over_random_vectors():
@@ -143,7 +153,8 @@ def test_near_duplicates_equal_brute_force_over_random_vectors():
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         scores = rng.permutation(n) / n
         nodes = [
-            item(f"{i:02}", float(s), vector=v.tolist()) for i, (s, v) in enumerate(zip(scores, vectors, strict=True))
+            item(f"{i:02}", float(s), "open" + " again" * i, v.tolist())
+            for i, (s, v) in enumerate(zip(scores, vectors, strict=True))
         ]
         kept: list[int] = []
         for row in np.argsort(-scores):

@@ -15,8 +15,8 @@ A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; ad
     period       chunks inside the period that the query names gain
     (umi_common.decay, which stores use too: older chunks lose)
 
-A selection leaves rows out:
+A selection leaves rows out; both are off by default:
 
-    duplicates   near-duplicates collapse onto the best of them
+    duplicates   chunks that repeat a better one
     mmr          maximal marginal relevance
 """

@@ -6,8 +6,8 @@ is a generator (`runtime.calls.Body`).
     pipeline     the steps of one search and of a context
     request      the caller's arguments, checked
     recall       candidates for the query, for the LLM's variations and from extra arms: one pool
-    rank         a pool to an order: fusion, score stages, duplicates, MMR
-    fetch        the chunks of the best rows, and hits with their signals
+    rank         a pool to an order: fusion, score stages, MMR
+    fetch        the chunks of the best rows, duplicates folded if asked, and hits with their signals
     extra_arms   further ways to find chunks (`Arm` is public)
     rerank       scores from a cross-encoder for the best candidates
     trace        collects the stages of one search with their times and facts

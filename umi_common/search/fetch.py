@@ -12,9 +12,10 @@ import numpy as np
 
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.protocols import Store
+from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, place_of
 from umi_common.ranking.fusion import arm_ranks, falling_ranks
 from umi_common.runtime.calls import Body, Call, value_of
-from umi_common.search.rank import RankedPool, next_best
+from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components, Recalled, ask_chunks
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -25,27 +26,49 @@ Number = TypeVar("Number", int, float)
 
 
 def fetch(
-    components: Components, request: SearchRequest, recalled: Recalled, ranked: RankedPool, trace: TraceBuilder
+    components: Components,
+    request: SearchRequest,
+    recalled: Recalled,
+    ranked: RankedPool,
+    trace: TraceBuilder,
+    *,
+    wanted: int,
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
-    """The chunks of the ranked rows by id, and the order, longer where chunks were missing.
+    """The chunks of the best rows by id, and the order of these rows.
 
-    A chunk is left out if it was removed since it was scored, or replaced by one that does not pass the filter. The
-    next best row then joins the order.
+    A row is left out if its chunk was removed since it was scored, or replaced by one that does not pass the filter; or
+    if it repeats a better one and folding is on. The next best row takes its place.
+
+    Args:
+        wanted: Rows to fetch, if the pool has so many.
     """
-    pool = recalled.pool
-    with trace.stage("fetch"):
-        chunks: dict[str, Chunk] = {}
-        rows = ranked.order
-        while len(rows):
+    pool, order = recalled.pool, ranked.order
+    duplicates = components.config.duplicates
+    finder = DuplicateFinder(duplicates) if duplicates.enabled else None
+    row_of: dict[str, int] = {}
+    chunks: dict[str, Chunk] = {}
+    suppressed = list(ranked.suppressed)
+    asked = 0
+    with trace.stage("fetch") as facts:
+        while len(chunks) < wanted and asked < len(order):
+            rows = order[asked : asked + wanted - len(chunks)]
+            asked += len(rows)
             # Replacements are shown only in the version that was scored: a newer one would be of a later moment.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
-            pairs = zip(ids_at(pool.ids, rows), value_of(outcome), strict=True)
-            fetched = (chunk or recalled.chunks_not_in_store.get(id) for id, chunk in pairs)
-            passing = [chunk for chunk in fetched if chunk is not None and request.passes(chunk)]
-            chunks |= {chunk.id: chunk for chunk in passing}
-            rows = next_best(ranked, len(rows) - len(passing))
-            ranked = replace(ranked, order=np.concatenate([ranked.order, rows]))
-    return chunks, ranked
+            for row, id, stored in zip(rows.tolist(), ids_at(pool.ids, rows), value_of(outcome), strict=True):
+                chunk = stored or recalled.chunks_not_in_store.get(id)
+                if chunk is None or not request.passes(chunk):
+                    continue
+                row_of[id] = row
+                repeat = finder and finder.add(id, chunk.text, pool.vectors[row], place_of(chunk))
+                if repeat:
+                    suppressed.append((row, repeat.reason, row_of[repeat.id]))
+                else:
+                    chunks[id] = chunk
+        if finder is not None:
+            facts["folded"] = len(row_of) - len(chunks)
+    kept = np.array([row_of[id] for id in chunks], dtype=np.int64)
+    return chunks, replace(ranked, order=kept, suppressed=tuple(suppressed))
 
 
 def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
@@ -68,17 +91,20 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
 
 
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:
-    """Hits for the best `limit` ranked rows that have a chunk, best first."""
-    ids = ids_at(pool.ids, ranked.order)
-    present = [place for place, id in enumerate(ids) if id in chunks][:limit]
-    rows = ranked.order[present]
+    """Hits for the best `limit` rows, best first."""
+    rows = ranked.order[:limit]
+    ids = ids_at(pool.ids, rows)
     scores = ranked.scores[rows].tolist()
     stages = _by_row({name: after[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
     ranks = _by_row({name: falling_ranks(after)[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
-    each = zip(present, scores, _signals(pool, rows), stages, ranks, strict=True)
+    folded: dict[int, list[str]] = {}
+    for row, reason, by in ranked.suppressed:
+        if reason in FOLDED:
+            folded.setdefault(by, []).append(pool.ids[row])
+    each = zip(ids, rows.tolist(), scores, _signals(pool, rows), stages, ranks, strict=True)
     return tuple(
-        Hit(chunks[ids[place]], score, rank, signals, after, rank_after)
-        for rank, (place, score, signals, after, rank_after) in enumerate(each, start=1)
+        Hit(chunks[id], score, rank, signals, after, rank_after, tuple(folded.get(row, ())))
+        for rank, (id, row, score, signals, after, rank_after) in enumerate(each, start=1)
     )
 
 

@@ -35,18 +35,16 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
     ranked = rank(
         recalled.pool,
         config,
-        wanted=_candidates_wanted(components, request),
         boost=_period_boost(config, request, when),
         trace=trace,
         arm_weights=None if components.arms is None else components.arms.weights,
     )
-    if reranker is None and config.mmr.enabled:
-        ranked = diversified(ranked, recalled.pool, config, request.limit)
-    chunks, ranked = yield from fetch(components, inside, recalled, ranked, trace)
+    wanted = _candidates_wanted(components, request)
+    chunks, ranked = yield from fetch(components, inside, recalled, ranked, trace, wanted=wanted)
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
-        if config.mmr.enabled:
-            ranked = diversified(ranked, recalled.pool, config, request.limit)
+    if config.mmr.enabled:
+        ranked = diversified(ranked, recalled.pool, config, request.limit)
     return _result(components, request, recalled, ranked, chunks, trace)
 
 

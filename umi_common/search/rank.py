@@ -1,4 +1,4 @@
-"""From a pool to an order: fusion, score stages, near-duplicates, MMR. Pure but for the trace."""
+"""From a pool to an order: fusion, score stages, MMR. Pure but for the trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from umi_common import decay
 from umi_common.config import UmiConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
 from umi_common.ranking import neighbours, period
-from umi_common.ranking.duplicates import collapse
 from umi_common.ranking.fusion import best_first, fuse_pool
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.normalize import min_max
@@ -27,13 +26,11 @@ class RankedPool:
     """The order of a pool's rows, and the scores that made it."""
 
     order: Ints
-    """(m,) rows, best first, without suppressed ones."""
+    """(m,) rows, best first: all of the pool, and after `fetch` those that have a chunk and are not suppressed."""
     scores: Floats
     """(n,) final score by row."""
     stages: dict[str, Floats]
     """(n,) score by row after each stage that ran."""
-    every: Ints
-    """(n,) all rows of the pool, best first."""
     suppressed: tuple[tuple[int, str, int], ...] = ()
     """(row, reason, row that replaces it)."""
 
@@ -52,18 +49,16 @@ def rank(
     pool: Pool,
     config: UmiConfig,
     *,
-    wanted: int,
     boost: period.PeriodBoost | None,
     trace: TraceBuilder,
     arm_weights: Mapping[str, float] | None = None,
 ) -> RankedPool:
-    """The order of a pool's best rows.
+    """The order of a pool's rows.
 
     Args:
         pool: n candidates.
         config: All stages.
-        wanted: Length of the order; near-duplicates are sought among its rows.
-        boost: The period of a fuzzy time phrase; None: the query has none.
+        boost: The period that the query names; None: it names none.
         trace: Gets the time and facts of each stage.
         arm_weights: Of the pool's extra arms, by name; None: it has none.
     """
@@ -75,22 +70,7 @@ def rank(
     for name, traced_as, apply, settings in _score_stages(pool, config, boost):
         with trace.stage(traced_as) as facts:
             scores = stages[name] = apply(pool, scores, settings, facts)
-    order = every = best_first(scores)
-    suppressed: tuple[tuple[int, str, int], ...] = ()
-    if config.duplicates.enabled and len(order):
-        with trace.stage("collapse duplicates") as facts:
-            order, left_out = collapse(order, pool.vectors, similarity=config.duplicates.similarity, limit=wanted)
-            suppressed = tuple((row, "near-duplicate", better) for row, better in left_out)
-            facts["left_out"] = len(left_out)
-    return RankedPool(order[:wanted], scores, stages, every, suppressed)
-
-
-def next_best(ranked: RankedPool, count: int) -> Ints:
-    """(at most count,) the best rows that are neither in the order nor suppressed."""
-    if not count:
-        return ranked.order[:0]
-    taken = {*ranked.order.tolist(), *(row for row, _, _ in ranked.suppressed)}
-    return np.array([row for row in ranked.every.tolist() if row not in taken][:count], dtype=np.int64)
+    return RankedPool(best_first(scores), scores, stages)
 
 
 def diversified(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int) -> RankedPool:

@@ -61,11 +61,11 @@ class Reranking:
             query: The user's query.
             pool: The candidates.
             ranked: Their order so far.
-            chunks: The fetched chunks by id; rows without one are not reranked.
+            chunks: Of the ranked rows, by id.
             trace: Gets the stage, and the failure if there is one.
         """
         with trace.stage("rerank") as facts:
-            best = [row for row in ranked.order.tolist() if pool.ids[row] in chunks][: self._config.pool]
+            best = ranked.order[: self._config.pool].tolist()
             texts = [chunks[pool.ids[row]].text for row in best]
             (scores,) = yield (self._call(query, texts),)
             ranked, fault = _reordered(ranked, best, scores)
