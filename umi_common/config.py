@@ -108,12 +108,16 @@ class RewriteConfig(Frozen):
 
 
 class WhenConfig(Frozen):
-    """Time phrases in the query."""
+    """Time phrases in the query: "in March 2023", "last week"."""
 
     enabled: bool = True
+    mode: Literal["lift", "filter"] = "lift"
+    """lift: chunks in the period, by event_time or by a date in their text, score higher; every chunk stays.
+    filter: a phrase beside a word for a record ("messages from March 2023") leaves out chunks whose event_time is not
+    in the period, and those without one; other phrases lift."""
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
-    """A chunk inside the period of a fuzzy phrase scores (1 + boost) times as much."""
-    dated_boost: float = Field(default=2.0, ge=0.0, le=5.0)
+    """A chunk in the period scores (1 + boost) times as much."""
+    dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """The boost of a phrase that names its year and so has one meaning only."""
 
 

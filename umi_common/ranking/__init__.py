@@ -12,7 +12,7 @@ A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; ad
 `search/rank.py`:
 
     neighbours   chunks gain from the chunks beside them and from their source
-    period       chunks inside the period that the query names gain
+    period       chunks in the period that the query names gain
     (umi_common.decay, which stores use too: older chunks lose)
 
 A selection leaves rows out; both are off by default:

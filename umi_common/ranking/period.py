@@ -1,37 +1,45 @@
-"""Stage: chunks inside the period that the query names score higher. Pure."""
+"""Stage: chunks that lie in the period that the query names, or state a date in it, score higher. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 
 from umi_common.config import WhenConfig
-from umi_common.pool import Floats, Pool
+from umi_common.pool import Bools, Floats, Ints, Pool
 from umi_common.types import TimeRange
 
 SECONDS_PER_HOUR = 3600
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PeriodBoost:
-    """The period that a fuzzy time phrase of the query means, and its gain."""
+    """The period that the query names, and its gain."""
 
     range: TimeRange
     names_year: bool
     now: datetime
     """The moment that ages in the pool refer to."""
     config: WhenConfig
+    said: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """(m,) rows whose text states a date in the period."""
+
+    def inside(self, pool: Pool) -> Bools:
+        """(n,) whether a chunk's time lies in the period; False without a time."""
+        oldest = _age_hours(self.range.start, self.now, np.inf)
+        youngest = _age_hours(self.range.end, self.now, -np.inf)
+        return np.asarray((pool.age_hours <= oldest) & (pool.age_hours > youngest))
 
 
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
-    """(n,) scores times 1 + boost inside the period; chunks without a time are outside."""
+    """(n,) scores times 1 + boost where the chunk's time lies in the period or its text states it."""
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
-    oldest = _age_hours(settings.range.start, settings.now, np.inf)
-    youngest = _age_hours(settings.range.end, settings.now, -np.inf)
-    inside = np.asarray((pool.age_hours <= oldest) & (pool.age_hours > youngest), dtype=np.float64)
-    return scores * (1.0 + boost * inside)
+    lifted = settings.inside(pool)
+    lifted[settings.said] = True
+    facts["lifted"] = int(lifted.sum())
+    return np.where(lifted, scores * (1.0 + boost), scores)
 
 
 def _age_hours(moment: datetime | None, now: datetime, without: float) -> float:

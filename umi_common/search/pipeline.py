@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.protocols import OnStage
-from umi_common.query.time.find import When, find_time
-from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.search.fetch import fetch, to_hits
+from umi_common.search.period import named_period, period_boost
 from umi_common.search.rank import RankedPool, diversified, rank
 from umi_common.search.recall import Components, Recalled, recall
 from umi_common.search.request import SearchRequest
@@ -24,18 +21,22 @@ from umi_common.types import Chunk, SearchResult, Suppressed
 def search_body(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
     """The result of one search. Raises SearchUnavailable if no arm of the store answers."""
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
-    when = _find_time(config, request, trace)
-    inside = request if when is None or when.kind != "explicit" else replace(request, time_range=when.range)
+    when = named_period(config, request, trace)
+    filters = when is not None and when.kind == "explicit" and config.when.mode == "filter"
+    inside = replace(request, time_range=when.range) if when is not None and filters else request
     recalled = yield from recall(components, inside, trace)
-    if inside is not request and not len(recalled.pool):
+    if filters and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
         when, inside = None, request
         recalled = yield from recall(components, request, trace)
     trace.degraded.extend(recalled.pool.degraded)
+    boost = None
+    if when is not None and not filters:
+        boost = yield from period_boost(components, request, recalled, when, trace)
     ranked = rank(
         recalled.pool,
         config,
-        boost=_period_boost(config, request, when),
+        boost=boost,
         trace=trace,
         arm_weights=None if components.arms is None else components.arms.weights,
     )
@@ -77,23 +78,6 @@ def context_body(
     return context
 
 
-def _find_time(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
-    """The period that the query names; None: none, or the caller gave a time range."""
-    if not config.when.enabled or request.time_range is not None:
-        return None
-    with trace.stage("when") as facts:
-        when = find_time(request.query, request.now)
-        if when is not None:
-            facts.update(kind=when.kind, start=_iso(when.range.start), end=_iso(when.range.end))
-    return when
-
-
-def _period_boost(config: UmiConfig, request: SearchRequest, when: When | None) -> PeriodBoost | None:
-    if when is None or when.kind == "explicit":
-        return None
-    return PeriodBoost(when.range, when.dated, request.now, config.when)
-
-
 def _candidates_wanted(components: Components, request: SearchRequest) -> int:
     """Rows that the limit, the reranker or MMR needs."""
     config = components.config
@@ -127,7 +111,3 @@ def _result(
         trace=trace.build(),
         terms_of=getattr(components.store, "terms_of", None),
     )
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

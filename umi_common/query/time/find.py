@@ -2,9 +2,10 @@
 
     prefilter -> rules (dates.py, relative.py) -> ranges (ranges.py) -> numeric dates -> kind
 
-A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit: it
-may filter. Every other phrase is fuzzy, because a record of Saturday may report Friday's events: it may only boost. Of
-several periods the first that names its year is chosen, because it does not depend on `now`. "Recently" names none.
+A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
+Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both boost; with `when.mode`
+"filter", explicit ones filter. Of several periods the first that names its year is chosen, because it does not depend
+on `now`. "Recently" names none.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class When:
 
     range: TimeRange
     kind: TimeKind
-    """"explicit": the query limits records to the period, so it may filter. "fuzzy": it may only boost."""
+    """"explicit": the query limits records to the period. "fuzzy": it may mean the time that a record tells of."""
     phrase: str
     """The words of the query that name it."""
     span: tuple[int, int]

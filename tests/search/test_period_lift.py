@@ -1,0 +1,132 @@
+"""A time phrase in the query lifts chunks that lie in the period or state it; only the caller filters."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore, TimeRange, UmiConfig
+from umi_common.query.time.said import says
+
+NOW = datetime(2024, 6, 12, 12, tzinfo=timezone.utc)
+
+
+def day(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
+
+
+MENU = [
+    Chunk(f"menu-{i}", f"Lunch menu: soup of the day, {dish}, coffee", event_time=day(f"2023-03-{i + 1:02}"))
+    for i, dish in enumerate(["lentils", "fish", "noodles", "pie", "beans", "rice", "stew", "salad", "curry", "pasta"])
+]
+"""Crawled in March 2023."""
+
+
+def found(query: str, *chunks: Chunk, limit: int = 10, when: dict | None = None, **options) -> list[str]:
+    config = UmiConfig(when=when or {})
+    with HybridStore.open() as store, DualRetriever(store, config=config, clock=lambda: NOW) as umi:
+        store.add(chunks)
+        return umi.search(query, limit=limit, **options).ids
+
+
+def test_a_letter_that_says_its_date_is_found_and_not_the_menu_that_was_crawled_then():
+    letter = Chunk("letter", "Acme, 14 March 2023. Dear Ms Weber, we accept your offer for the steel bolts.")
+    assert found("Acme's letter of March 2023", letter, *MENU)[0] == "letter"
+
+
+def test_a_letter_that_says_its_date_beats_letters_of_other_dates_that_were_crawled_then():
+    dates = ["2 June 2021", "2021-07-09", "Jan 5, 2022", "14 March 2023", "9/30/2022", "11.12.2020"]
+    letters = [
+        Chunk(
+            f"letter-{i}",
+            f"Letter from Acme to Ms Weber, {date}: we accept your offer.",
+            event_time=None if date == "14 March 2023" else day(f"2023-03-{10 + i}"),
+        )
+        for i, date in enumerate(dates)
+    ]
+    assert found("Acme's letter of March 2023", *letters, *MENU)[0] == "letter-3"
+    assert found("Acme's letter of March 14, 2023", *letters, *MENU)[0] == "letter-3"
+    assert found("the letter that Acme sent in spring 2023", *letters, *MENU)[0] == "letter-3"
+
+
+def test_chunks_without_a_time_and_of_other_times_stay_in_the_result():
+    notes = [
+        Chunk("dated", "Minutes of the harbour meeting", event_time=day("2023-03-08")),
+        Chunk("undated", "Minutes of the harbour meeting, as typed by Ann"),
+        Chunk("later", "Minutes of the harbour meeting, second copy", event_time=day("2023-04-02")),
+    ]
+    result = found("minutes from March 2023 about the harbour meeting", *notes)
+    assert result[0] == "dated" and sorted(result) == ["dated", "later", "undated"]
+    assert found("what did we note last week about the harbour", *notes)
+
+
+def test_a_filter_by_phrase_is_an_option_and_a_time_range_filters_always():
+    notes = [
+        Chunk("dated", "Notes of the harbour meeting", event_time=day("2023-03-08")),
+        Chunk("undated", "Notes of the harbour meeting, as typed by Ann"),
+    ]
+    query = "notes from March 2023 about the harbour"
+    assert sorted(found(query, *notes)) == ["dated", "undated"]
+    assert found(query, *notes, when={"mode": "filter"}) == ["dated"]
+    assert found(query, *notes, time_range=(day("2023-03-01"), day("2023-04-01"))) == ["dated"]
+
+
+def test_the_result_says_how_many_chunks_a_phrase_lifted():
+    letter = Chunk("letter", "Acme, 14 March 2023. We accept your offer.")
+    with HybridStore.open() as store, DualRetriever(store, clock=lambda: NOW) as umi:
+        store.add([letter, *MENU])
+        result = umi.search("Acme's letter of March 2023")
+    assert result.trace["read dates"].facts["said"] == 1
+    assert result.trace["lift period"].facts["lifted"] == 1 + len(MENU)
+
+
+MARCH = TimeRange(day("2023-03-01"), day("2023-04-01"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "signed in March 2023 by Ann",
+        "Mar. 2023",
+        "on 3 March 2023",
+        "on the 3rd of March, 2023",
+        "March 3, 2023",
+        "dated 2023-03-31.",
+        "2023-03",
+        "2023/3/9",
+        "3/9/2023",
+        "31.03.2023",
+        "MARCH 2023",
+        "from 1 April 2022 to 2 March 2023",
+    ],
+)
+def test_a_text_states_a_date_in_the_period(text):
+    assert says(text, MARCH, NOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "signed in April 2023",
+        "signed in 2023",
+        "march on, 2023 people came",
+        "1 April 2023",
+        "2023-04-01",
+        "31 February 2023",
+        "12023-03-01",
+        "13/13/2023",
+        "March",
+        "03/2023/1",
+        "",
+    ],
+)
+def test_a_text_states_no_date_in_the_period(text):
+    assert not says(text, MARCH, NOW)
+
+
+def test_a_year_or_a_quarter_holds_its_dates():
+    year = TimeRange(day("2023-01-01"), day("2024-01-01"))
+    assert all(says(text, year, NOW) for text in ("in 2023", "Q3 2023", "May 2023", "2023-12-31", "1.1.2023"))
+    assert not any(says(text, year, NOW) for text in ("in 2024", "Q1 2024", "2023.5 kg", "the 2023rd"))
+    assert says("since 2021", TimeRange(day("2020-01-01"), None), NOW)
