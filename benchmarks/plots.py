@@ -8,7 +8,8 @@ from pathlib import Path
 import matplotlib
 
 from benchmarks.tables import of, size_name
-from umi_common.evaluation._figure import Chart, colour, marker
+from umi_common.evaluation._figure import Chart
+from umi_common.evaluation.plots import colour, marker
 
 PANELS = (
     ("bm25", "BM25, top 10", "BM25"),

@@ -8,11 +8,6 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
-"""Okabe and Ito's eight colours, which differ under every common colour blindness."""
-MARKERS = "osD^vPX*"
-"""A second cue beside colour."""
-
 
 class Chart(Figure):
     """A figure drawn by Agg, which needs neither a display nor pyplot."""
@@ -31,13 +26,3 @@ class Chart(Figure):
         buffer = BytesIO()
         self.savefig(buffer, format="png", dpi=110)
         return buffer.getvalue()
-
-
-def colour(place: int) -> str:
-    """The colour of the i-th system."""
-    return PALETTE[place % len(PALETTE)]
-
-
-def marker(place: int) -> str:
-    """The marker of the i-th system."""
-    return MARKERS[place % len(MARKERS)]

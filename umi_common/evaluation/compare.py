@@ -101,16 +101,7 @@ def _progress(systems: Mapping[str, System], datasets: Sequence[Dataset], show: 
 def run_system(
     name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int, asked: Callable[[], object]
 ) -> Run:
-    """Run every judged query once, in order.
-
-    Args:
-        name: The system's name.
-        system: The system.
-        dataset: Its documents and queries.
-        stores: Gives umi's stores and the vectors.
-        depth: Results per query.
-        top: Hits for diversity and duplication.
-        asked: Called after each query.
+    """Run every judged query once, in order; `asked` is called after each. Diversity and duplication are of `top` hits.
 
     Raises:
         SystemFailed: If the system raises; names system, dataset and query.

@@ -157,12 +157,43 @@ class Comparison:
         return missed
 
     def table(self, format: Literal["text", "markdown", "rich"] = "text", metrics: Sequence[str] = ()) -> Any:
-        """One table per set: each metric's mean, latency p50 and LLM calls; text and markdown are strings."""
-        return _drawn_table(self, format, metrics or self.metrics)
+        """One table per set: each metric's mean, latency p50 and LLM calls, a row per system.
+
+        Args:
+            format: "text" or "markdown" for a string, "rich" for a renderable of rich.
+            metrics: The columns, in order; none: all.
+
+        Raises:
+            ConfigError: If the format is none of these or a metric was not measured.
+        """
+        if format not in _DRAWERS:
+            raise ConfigError(f"format {format!r}; expected one of {', '.join(_DRAWERS)}")
+        columns = metrics or self.metrics
+        header = ["system", *columns, "p50 ms", "LLM calls"]
+        tables = []
+        for name in self.sets:
+            rows = [row for row in self.rows if row.set == name]
+            tables.append((_title(self, rows[0]), header, [_cells(self, row, columns) for row in rows]))
+        return _DRAWERS[format](tables)
 
     def to_frame(self) -> Any:
-        """One row per system and set as a pandas DataFrame; raises MissingExtra without pandas."""
-        return _to_frame(self)
+        """A pandas DataFrame, one row per system and set: each metric's mean, low and high; latency; LLM calls.
+
+        Raises:
+            MissingExtra: Without pandas.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtra("pandas", "eval") from error
+        records = []
+        for row in self.rows:
+            record: dict[str, Any] = {"set": row.set, "system": row.system}
+            for metric, estimate in row.metrics.items():
+                record |= {metric: estimate.mean, f"{metric} low": estimate.low, f"{metric} high": estimate.high}
+            record |= {f"{name} ms": spent for name, spent in row.latency.items()}
+            records.append(record | {"LLM calls": row.llm_calls})
+        return pandas.DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All rows as JSON, NaN as null; also written to `path` where one is given."""
@@ -227,45 +258,6 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-def _drawn_table(comparison: Comparison, format: str, metrics: Sequence[str]) -> Any:
-    """One table per set, with a row per system and a column per metric.
-
-    Args:
-        comparison: The results.
-        format: "text" or "markdown" for a string, "rich" for a renderable of rich.
-        metrics: The columns, in order.
-
-    Raises:
-        ConfigError: If the format is none of these or a metric was not measured.
-    """
-    drawers = {"text": _text, "markdown": _markdown, "rich": _rich}
-    if format not in drawers:
-        raise ConfigError(f"format {format!r}; expected one of {', '.join(drawers)}")
-    header = ["system", *metrics, "p50 ms", "LLM calls"]
-    tables = []
-    for name in comparison.sets:
-        rows = [row for row in comparison.rows if row.set == name]
-        tables.append((_title(comparison, rows[0]), header, [_cells(comparison, row, metrics) for row in rows]))
-    return drawers[format](tables)
-
-
-def _to_frame(comparison: Comparison) -> Any:
-    """One row per system and set: each metric's mean, low and high, latency in milliseconds, LLM calls."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtra("pandas", "eval") from error
-    records = []
-    for row in comparison.rows:
-        record: dict[str, Any] = {"set": row.set, "system": row.system}
-        for metric, estimate in row.metrics.items():
-            record |= {metric: estimate.mean, f"{metric} low": estimate.low, f"{metric} high": estimate.high}
-        records.append(
-            record | {f"{name} ms": spent for name, spent in row.latency.items()} | {"LLM calls": row.llm_calls}
-        )
-    return pandas.DataFrame.from_records(records)
-
-
 Table = tuple[str, list[str], list[list[str]]]
 
 
@@ -317,3 +309,6 @@ def _rich(tables: Sequence[Table]) -> Any:
             table.add_row(*row)
         drawn.append(table)
     return Group(*drawn)
+
+
+_DRAWERS = {"text": _text, "markdown": _markdown, "rich": _rich}

@@ -1,13 +1,12 @@
 """Comparisons, tunings, the scores of a result and decay as matplotlib figures; a path also writes a file.
 
-Colours are safe under colour blindness, no global state is changed, no display is needed. Without matplotlib every
-function raises MissingExtra.
+Colours differ under every common colour blindness. No display is needed, and pyplot's global state is not changed.
+Without matplotlib every function raises MissingExtra.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
     from umi_common.evaluation.tune import Tuning
 
 PathOption = str | Path | None
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
+"""Okabe and Ito's eight colours, which differ under every common colour blindness."""
+MARKERS = "osD^vPX*"
+"""A second cue beside colour."""
 BAR_SHARE = 0.8
 """Share of a set's width on the axis that bars fill."""
 HITS_DRAWN = 6
@@ -39,8 +42,7 @@ HOURS_A_DAY = 24.0
 
 def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) -> Any:
     """One bar per system and set: the mean of one metric with its 95 % interval."""
-    figure = figures()
-    chart = figure.Chart(max(6.5, 2.7 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
+    chart = new_chart(max(6.5, 2.7 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
     axes = chart.add_subplot()
     width = BAR_SHARE / len(comparison.systems)
     for place, system in enumerate(comparison.systems):
@@ -49,7 +51,7 @@ def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) ->
         spread = np.array([[e.mean - e.low for e in found], [e.high - e.mean for e in found]]).clip(min=0.0)
         where = np.arange(len(found)) - BAR_SHARE / 2 + (place + 0.5) * width
         means = [estimate.mean for estimate in found]
-        axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=figure.colour(place))
+        axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=colour(place))
     axes.set_xticks(range(len(comparison.sets)), comparison.sets)
     axes.set_ylim(0.0, 1.0)
     label_axes(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
@@ -58,13 +60,12 @@ def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) ->
 
 def plot_precision_recall(comparison: Comparison, set: str | None = None, path: PathOption = None) -> Any:
     """Precision against recall at every cut-off from 1 to the depth, one line per system."""
-    figure = figures()
-    chart = figure.Chart(6.5, 4.0)
+    chart = new_chart(6.5, 4.0)
     axes = chart.add_subplot()
     for place, system in enumerate(comparison.systems):
         comparison.row(system, set)  # raises ConfigError for an unknown set
         recall, precision = (_curve(comparison, system, set, name) for name in ("recall", "precision"))
-        axes.plot(recall, precision, marker=figure.marker(place), ms=4, label=system, color=figure.colour(place))
+        axes.plot(recall, precision, marker=marker(place), ms=4, label=system, color=colour(place))
     axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
     name = comparison.sets[0] if set is None else set
     label_axes(
@@ -75,12 +76,11 @@ def plot_precision_recall(comparison: Comparison, set: str | None = None, path: 
 
 def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
     """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
-    figure = figures()
-    chart = figure.Chart(6.5, 1.4 + 0.4 * len(comparison.systems))
+    chart = new_chart(6.5, 1.4 + 0.4 * len(comparison.systems))
     axes = chart.add_subplot()
     for share, name in enumerate(LATENCY_SHARES):
         spent = [_latency(comparison, system, LATENCY_SHARES[name]) for system in comparison.systems]
-        axes.scatter(spent, comparison.systems, marker=figure.marker(share), color=figure.colour(share), label=name)
+        axes.scatter(spent, comparison.systems, marker=marker(share), color=colour(share), label=name)
     axes.set_xscale("log")
     label_axes(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
     return chart.saved(path)
@@ -88,39 +88,37 @@ def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
 
 def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: PathOption = None) -> Any:
     """One metric (recall at the largest k) against LLM calls per query, one point per system."""
-    figure = figures()
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
-    chart = figure.Chart(6.5, 4.0)
+    chart = new_chart(6.5, 4.0)
     axes = chart.add_subplot()
     for place, system in enumerate(comparison.systems):
         rows = [row for row in comparison.rows if row.system == system and row.llm_calls is not None]
         calls = [row.llm_calls for row in rows]
         quality = [comparison.value(system, metric, row.set) for row in rows]
         if rows:
-            axes.scatter(calls, quality, marker=figure.marker(place), color=figure.colour(place), label=system)
+            axes.scatter(calls, quality, marker=marker(place), color=colour(place), label=system)
     label_axes(axes, f"{metric} against LLM calls", "LLM calls a query", f"{metric} (0..1)", beside=True)
     return chart.saved(path)
 
 
 def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
     """The scores of a tuning: a heat map where two settings varied, else the score over each setting."""
-    figure = figures()
     names = list(tuning.space)
     if not names:
         raise ConfigError("this tuning does not know its space; plot what `tune` returned")
     if len(names) == 2 and not any(hasattr(choices, "low") for choices in tuning.space.values()):
-        chart = figure.Chart(5.5, 4.2)
+        chart = new_chart(5.5, 4.2)
         _heat_map(chart, tuning, names)
         return chart.saved(path)
-    chart = figure.Chart(max(4.6, 2.8 * len(names)), 3.4)
+    chart = new_chart(max(4.6, 2.8 * len(names)), 3.4)
     chart.suptitle(f"{tuning.metric} on the training sets, by setting")
     for axes, name in zip(np.atleast_1d(chart.subplots(1, len(names), sharey=True)), names, strict=True):
         tried = [trial for trial in tuning.history if name in trial.settings]
         settings = [trial.settings[name] for trial in tried]
         numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in settings)
         across = settings if numeric else [str(value) for value in settings]
-        axes.scatter(across, [trial.score for trial in tried], color=figure.colour(0), s=16)
-        axes.axhline(tuning.history[0].score, color=figure.colour(4), linestyle="--", label="before tuning")
+        axes.scatter(across, [trial.score for trial in tried], color=colour(0), s=16)
+        axes.axhline(tuning.history[0].score, color=colour(4), linestyle="--", label="before tuning")
         label_axes(axes, "", name, f"{tuning.metric} (0..1)" if name == names[0] else "", legend=name == names[0])
     return chart.saved(path)
 
@@ -173,12 +171,23 @@ def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = Fa
         axes.legend(fontsize="small", **where)
 
 
-def figures() -> Any:
-    """The module `_figure`; raises MissingExtra without matplotlib."""
+def new_chart(width: float, height: float) -> Any:
+    """An empty figure of so many inches; raises MissingExtra without matplotlib."""
     try:
-        return import_module("umi_common.evaluation._figure")
+        from umi_common.evaluation._figure import Chart
     except ImportError as error:
         raise MissingExtra("matplotlib", "eval") from error
+    return Chart(width, height)
+
+
+def colour(place: int) -> str:
+    """The colour of the i-th system."""
+    return PALETTE[place % len(PALETTE)]
+
+
+def marker(place: int) -> str:
+    """The marker of the i-th system."""
+    return MARKERS[place % len(MARKERS)]
 
 
 def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
@@ -186,14 +195,13 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
     hits = result.hits[:HITS_DRAWN]
     if not hits:
         raise InputError("this result has no hits; plot one that has")
-    figure = figures()
     shares = {name: _shares(scores) for name, scores in _stations(hits).items()}
-    chart = figure.Chart(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
+    chart = new_chart(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
     axes = chart.add_subplot()
     ends = _apart([list(shares.values())[-1][at] for at in range(len(hits))])
     for at, hit in enumerate(hits):
         values = [share[at] for share in shares.values()]
-        axes.plot(list(shares), values, marker=figure.marker(at), ms=5, color=figure.colour(at), clip_on=False)
+        axes.plot(list(shares), values, marker=marker(at), ms=5, color=colour(at), clip_on=False)
         name = f"{hit.rank}  {snippet(hit.chunk.id, ID_CHARACTERS)}"
         axes.annotate(
             name,
@@ -202,7 +210,7 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
             fontsize="small",
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": figure.colour(at), "lw": 0.8},
+            arrowprops={"arrowstyle": "-", "color": colour(at), "lw": 0.8},
         )
     axes.set_ylim(0.0, 1.05)
     axes.spines[["top", "right"]].set_visible(False)
@@ -215,15 +223,14 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
     """The decay factor by age in days, one line per half-life, down to the floor."""
     if not half_lives_hours:
         raise InputError("no half-life to plot; give hours, for example [24 * 7, 24 * 30]")
-    figure = figures()
-    chart = figure.Chart(6.0, 3.4)
+    chart = new_chart(6.0, 3.4)
     axes = chart.add_subplot()
     age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives_hours), 400)
     for place, hours in enumerate(half_lives_hours):
         factors = decay_factors(age, rate=rate_of(hours), floor=floor)
         style = ("-", "--", ":", "-.")[place % 4]
         name = f"half-life {hours / HOURS_A_DAY:g} days"
-        axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=figure.colour(place), label=name)
+        axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=colour(place), label=name)
     axes.axhline(floor, color="#555555", lw=0.8, linestyle=(0, (1, 3)), label=f"floor {floor:g}")
     axes.set_ylim(0.0, 1.05)
     label_axes(axes, "What an age leaves of a score", "age (days)", "factor (0..1)")

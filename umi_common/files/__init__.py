@@ -6,13 +6,13 @@
 
 In: paths and a store. Out: chunks in the store, a `Report`, and a checkpoint that the next run continues from.
 
-    run          `index` and `ingest`: one process
-    session      one run: which parts are to be done, what their outcomes mean, what is removed
+    run          `index`: one process
+    session      one run: which parts are left to do, how outcomes are recorded, which chunks are removed
     walk         the files below folders, without following links out of them
     parts        a file cut into parts: whole, or ranges of its records
     work         some parts read, embedded and written
     checkpoint   which parts are in the store: a SQLite file
-    report       what a run did
+    report       counts and problems of a run
     readers/     one file as chunks, by its ending
 """
 

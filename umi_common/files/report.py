@@ -1,4 +1,4 @@
-"""What a run did with the files, and what it skipped."""
+"""The report of a run: how many files and chunks, and which files were skipped and why."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Problem(str):
 
 @dataclass(slots=True)
 class Report:
-    """What `index`, `ingest` or `ingest_on_ray` did."""
+    """Counts and problems of one run of `index` or `ingest_on_ray`."""
 
     files: int = 0
     """Files below the paths that umi can read."""
@@ -55,10 +55,10 @@ class Report:
     left_out: Counter[str] = field(default_factory=Counter)
     """Files of other kinds, by ending."""
     problems: list[Problem] = field(default_factory=list)
-    """What was skipped. The next run tries it again.
+    """Files, records and pages that were skipped. The next run tries them again.
 
-    Of a file's records and pages the first 100 are listed and the others counted. What the store held of a skipped file
-    stays, unless the file is gone or is a link out of the folders.
+    Of a file's records and pages the first 100 are listed and the others counted. The chunks that the store held of a
+    skipped file stay, unless the file is gone or is a link out of the folders.
     """
     stopped: bool = False
     """Whether `stop` ended the run early; the same call continues from there."""

@@ -1,4 +1,4 @@
-"""Bring files and folders into a store, in one process."""
+"""`index`: files and folders into a store, in one process."""
 
 from __future__ import annotations
 
@@ -24,52 +24,6 @@ CHECKPOINT = "umi.db-ingest"
 
 
 def index(
-    store: HybridStore,
-    paths: Sequence[str | Path],
-    *,
-    follow_symlinks: bool = False,
-    max_file_bytes: int = MAX_FILE_BYTES,
-    pdf_seconds: float = PDF_SECONDS,
-    on_file: Callable[[int, int], None] | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Report:
-    """Make an embedded store hold what files and folders hold: `ingest` with its defaults.
-
-    A chunk's source is the file's path from the folder that contains the store's directory, if the file lies below that
-    folder, else the whole path. So a project can be moved together with its store. Folders whose name begins with a dot
-    are left out.
-
-    A problem with one file stops no other: the file is skipped, and the report says why. In a JSONL file only the bad
-    lines are skipped, in a PDF only the bad pages.
-
-    Args:
-        paths: Files and folders. Indexed files below these folders that are gone are removed from the store.
-        follow_symlinks: Whether to read files outside of `paths` through symbolic links. False: such a link is skipped,
-            and its chunks are removed if it was indexed.
-        max_file_bytes: Larger files are skipped without being read; so is a PDF whose text has more characters, and a
-            JSONL file with a longer line. At least 1.
-        pdf_seconds: A PDF that takes longer for each begun megabyte is skipped; seconds above 0, at most a day.
-        on_file: Called with (files done, files in all) after each file.
-        stop: Called between files; True ends the run after what was begun.
-
-    Raises:
-        FileUnreadable: If a path does not exist. Problems with files inside a folder are in the report.
-        ConfigError: If a limit is out of range.
-        EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
-        StoreError: As the store raises them.
-    """
-    return ingest(
-        store,
-        paths,
-        follow_symlinks=follow_symlinks,
-        max_file_bytes=max_file_bytes,
-        pdf_seconds=pdf_seconds,
-        on_file=on_file,
-        stop=stop,
-    )
-
-
-def ingest(
     store: Any,
     paths: Sequence[str | os.PathLike[str]],
     *,
@@ -86,6 +40,9 @@ def ingest(
 ) -> Report:
     """Make a store hold what files and folders hold. Repeated after an interruption, it stores each chunk exactly once.
 
+    A problem with one file stops no other: the file is skipped, and the report says why. In a JSONL file only the bad
+    lines are skipped, in a PDF only the bad pages. Folders whose name begins with a dot are left out.
+
     The work is done in parts: whole files, or ranges of a JSONL file. A finished part is recorded in the checkpoint and
     skipped by later runs. An interrupted part is repeated as a whole, with the same ids. When all parts of a changed
     file are stored, the chunks it no longer has are removed; the chunks of vanished files are removed at the end.
@@ -93,16 +50,22 @@ def ingest(
 
     Args:
         store: Any `protocols.Store`.
-        paths: Files and folders, as for `umi_common.files.index`.
+        paths: Files and folders. Indexed files below these folders that are gone are removed from the store.
         checkpoint: A file, created if it does not exist; for one store only. None: in the directory of a `HybridStore`.
         embedder: What `HybridStore.open` takes; None: the store's own, or the embedded default.
-        relative_to: Folder that sources, and so ids, are relative to; None: the folder that contains a `HybridStore`'s
-            directory, else sources are whole paths. The same in every run.
+        relative_to: Folder that sources, and so ids, are relative to; a file outside of it is named by its whole path.
+            None: the folder that contains a `HybridStore`'s directory, so that a project can be moved together with its
+            store; for other stores sources are whole paths. The same in every run.
         part_bytes: Size in bytes of a range of records and of one write; a kill makes the next run repeat this much.
             Finished files stay finished if it changes.
-        follow_symlinks, max_file_bytes, pdf_seconds, on_file: As for `umi_common.files.index`.
+        follow_symlinks: Whether to read files outside of `paths` through symbolic links. False: such a link is skipped,
+            and its chunks are removed if it was indexed.
+        max_file_bytes: Larger files are skipped without being read; so is a PDF whose text has more characters, and a
+            JSONL file with a longer line. At least 1.
+        pdf_seconds: A PDF that takes longer for each begun megabyte is skipped; seconds above 0, at most a day.
         show_progress: A progress bar over the bytes of the files.
-        stop: Called between parts; True ends the run after what was begun.
+        on_file: Called with (files done, files in all) after each file.
+        stop: Called between files and between batches of parts; True ends the run after the batch in progress.
 
     Raises:
         FileUnreadable: If a path does not exist. Problems with files inside a folder are in the report.

@@ -14,8 +14,9 @@ from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
 from umi_common.files.walk import check_inside, files_below, is_gone, is_outside, source_of
-from umi_common.files.work import IngestStore, PartOutcome, of_files, sweep
+from umi_common.files.work import PartOutcome, of_files, sweep
 from umi_common.progress import progress_bar
+from umi_common.protocols import Store
 
 FILES_AT_ONCE = 200
 """Number of files whose stale chunks one pass over the store removes."""
@@ -61,7 +62,7 @@ class IngestSession:
 
     def __init__(
         self,
-        store: IngestStore,
+        store: Store,
         checkpoint: IngestCheckpoint,
         embedder: str,
         roots: Sequence[Path],

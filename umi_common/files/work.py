@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 from umi_common.errors import EmbedderError, FileUnreadable, InputError, MissingExtra
 from umi_common.files.parts import FilePart, chunks_of_part
@@ -12,31 +12,16 @@ from umi_common.files.readers.chunks import FILE_KEY, FileChunks
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.report import Problem
 from umi_common.filters import Filter, parse_filter
-from umi_common.pool import Vectors
-from umi_common.protocols import Embedder
+from umi_common.protocols import Embedder, Store
 from umi_common.stores.batch_checks import embedded
 from umi_common.types import Chunk
 
 SCANNED_AT_ONCE = 1_000
 
 
-class IngestStore(Protocol):
-    """The methods of `protocols.Store` that ingestion uses."""
-
-    def get(self, ids: Sequence[str]) -> list[Chunk | None]: ...
-
-    def add(self, chunks: Sequence[Chunk], *, vectors: Vectors) -> None: ...
-
-    def delete(self, ids: Sequence[str] | None = None, *, where: Filter | None = None) -> int: ...
-
-    def scan(self, *, where: Filter | None, after: str | None, limit: int) -> list[Chunk]: ...
-
-    def __len__(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """The result of one part: written, or why not."""
+    """The result of one part: how many chunks it has in the store, or why nothing of it was written."""
 
     part: FilePart
     chunks: int = 0
@@ -68,9 +53,7 @@ class _Reading:
         return PartOutcome(self.part, len(self.chunks), self.chunks[-1].id if self.chunks else None, skipped=skipped)
 
 
-def ingest_parts(
-    store: IngestStore, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess
-) -> list[PartOutcome]:
+def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:
     """Write some parts to the store in one call; returns their outcomes, aligned with the parts.
 
     Unchanged chunks are neither embedded nor written again. Skipped are records and pages that cannot be read, and
@@ -94,7 +77,7 @@ def ingest_parts(
     return [reading.outcome() for reading in batch]
 
 
-def sweep(store: IngestStore, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) -> int:
+def sweep(store: Store, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) -> int:
     """Remove chunks of these files that their parts no longer have; returns how many.
 
     Raises:
@@ -123,7 +106,7 @@ def _read(part: FilePart, pdf: PdfProcess) -> _Reading:
     return reading
 
 
-def _compare(store: IngestStore, batch: Sequence[_Reading]) -> None:
+def _compare(store: Store, batch: Sequence[_Reading]) -> None:
     """Skip chunks whose id another chunk has, since they would overwrite each other; find the new ones of the rest."""
     ids = [chunk.id for reading in batch for chunk in reading.found.chunks]
     there = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
@@ -151,7 +134,7 @@ def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: FilePar
     return f"holds id {chunk.id!r} twice" if part.fresh and other.position != chunk.position else None
 
 
-def _write(store: IngestStore, embedder: Embedder, batch: Sequence[_Reading]) -> None:
+def _write(store: Store, embedder: Embedder, batch: Sequence[_Reading]) -> None:
     new = [chunk for reading in batch for chunk in reading.new]
     if new:
         vectors = embedded([chunk.id for chunk in new], [chunk.indexed_text for chunk in new], embedder, dim=None)

@@ -4,11 +4,10 @@
 
     report = ingest(store, ["corpus"], checkpoint="corpus.checkpoint", show_progress=True)
 
-`umi_common.files` does the work; `umi_common.files.index` is the same for an embedded store beside its files. `ray/`
-distributes it to many processes.
+`ingest` is `umi_common.files.index` under the name that fits a large corpus. `ray/` distributes it to many processes.
 """
 
 from umi_common.files.report import Problem, Report
-from umi_common.files.run import ingest
+from umi_common.files.run import index as ingest
 
 __all__ = ["Problem", "Report", "ingest"]

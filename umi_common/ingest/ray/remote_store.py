@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from umi_common.errors import StoreLocked, StoreUnavailable
-from umi_common.filters import Filter
-from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.types import Chunk
 
 RETRIES = 3
 """How often Ray repeats a call whose process died, in a new process."""
@@ -46,6 +44,10 @@ def result(reference: Any) -> Any:
         raise error.cause from None
 
 
+METHODS = frozenset({"get", "add", "delete", "scan", "close"})
+"""Methods of `protocols.Store` that ingestion calls, besides `len`."""
+
+
 class RemoteStore:
     """The part of a store's interface that ingestion uses; each call is made in the actor that holds the store."""
 
@@ -53,20 +55,10 @@ class RemoteStore:
         self._name = name  # not the handle: Ray cannot restart an actor whose arguments hold one
         self._handle: Any = None
 
-    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """See `protocols.Store`; so for the other methods."""
-        found: list[Chunk | None] = self._call("get", list(ids))
-        return found
-
-    def add(self, chunks: Sequence[Chunk], *, vectors: Vectors) -> None:
-        self._call("add", list(chunks), vectors=vectors)
-
-    def delete(self, ids: Sequence[str] | None = None, *, where: Filter | None = None) -> int:
-        return int(self._call("delete", ids, where=where))
-
-    def scan(self, *, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
-        page: list[Chunk] = self._call("scan", where=where, after=after, limit=limit)
-        return page
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in METHODS:
+            raise AttributeError(f"{name!r} is not among the methods that ingestion calls: {', '.join(METHODS)}")
+        return partial(self._call, name)
 
     def __len__(self) -> int:
         return int(self._call("__len__"))
@@ -75,10 +67,6 @@ class RemoteStore:
         """Name of the model the store was opened with; None: it has no embedder."""
         name: str | None = self._result(self._writer().embedder_name.remote())
         return name
-
-    def close(self) -> None:
-        """Close the store."""
-        self._call("close")
 
     def _writer(self) -> Any:
         import ray

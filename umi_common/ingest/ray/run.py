@@ -51,7 +51,7 @@ def ingest_on_ray(
     show_progress: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """`umi_common.ingest.ingest` on the Ray that is connected, or else on a local one that ends with the call.
+    """`umi_common.files.index` with many processes: on the connected Ray, else on a local Ray that ends with the call.
 
     Each chunk is stored exactly once, whatever was killed and repeated. On a cluster every node must see the
     files under the same path.
@@ -65,14 +65,14 @@ def ingest_on_ray(
         each_writes: True: every worker opens the store and writes to it, for a server (Qdrant). False: one process
             writes for all, for a store in a directory.
         relative_to: Folder that sources, and so ids, are relative to; None: sources are whole paths.
-        part_bytes, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: As for `ingest`.
+        part_bytes, follow_symlinks, max_file_bytes, pdf_seconds, show_progress, stop: See `umi_common.files.index`.
 
     Raises:
         MissingExtra: Without Ray.
         ConfigError: If `workers` is 0, if a worker cannot open its store or embedder, or if the writer's store has
             another embedder.
         StoreUnavailable: If the writer process cannot start, or dies on the same write again and again.
-        UmiError: As `ingest` does.
+        UmiError: As `umi_common.files.index` raises them.
     """
     if workers is not None and workers < 1:
         raise ConfigError(f"workers={workers}; expected at least 1, or None for one a core")
