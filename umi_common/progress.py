@@ -7,7 +7,7 @@ from typing import Any
 
 
 def progress_bar(**options: Any) -> Any:
-    """tqdm's bar: a widget in a notebook that has ipywidgets, else a line of text. Takes tqdm's options."""
+    """A tqdm bar with tqdm's options: a widget if ipywidgets is installed, else a line of text."""
     if find_spec("ipywidgets") is None:
         from tqdm import tqdm
     else:

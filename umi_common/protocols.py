@@ -1,6 +1,6 @@
-"""What umi's parts must mean, for those who bring their own.
+"""Protocols of the parts that a caller can replace: store, embedder, rewriter, reranker, token counter.
 
-Each protocol states order, range, emptiness and errors; `tests/contracts` runs one suite over every implementation.
+Each states order, range, empty results and errors; `tests/contracts` runs one suite over every implementation.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SECONDS_PER_HOUR = 3600.0
 Clock = Callable[[], datetime]
 """The present, as an aware datetime."""
 OnStage = Callable[[str], Callable[[Stage], None]]
-"""Called with a stage's name when it begins; what it gives back is called with the stage when it ends. Both run on the
-thread or event loop of the search, which waits for them; what they raise ends it."""
+"""Called with a stage's name when it begins; returns a function that is called with the stage when it ends. Both run on
+the thread or event loop of the search, which waits for them; an exception that they raise ends the search."""
 Strategy = Literal["hybrid", "text", "vector"]
-"""Both arms of the store and the further ones, or one of the store's alone."""
+"""Which arms search: both of the store and extra arms ("hybrid"), or one arm of the store alone."""
 
 
 @runtime_checkable
@@ -35,7 +35,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Identity of model and version; part of the store's fingerprint."""
+        """Name of model and version; a store can only be opened with the embedder of the same name."""
 
     @property
     def dim(self) -> int:
@@ -45,7 +45,7 @@ class Embedder(Protocol):
         """(n, dim) float32, row i for texts[i]; any length, normalised or not. Deterministic."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """(n, dim) float32, likewise; the same space as documents."""
+        """(n, dim) float32, row i for texts[i]; in the same space as documents."""
 
 
 @runtime_checkable
@@ -53,7 +53,7 @@ class Rewriter(Protocol):
     """A language model: one prompt in, one reply out. May offer `acomplete` for async callers."""
 
     def complete(self, prompt: str) -> str:
-        """The raw reply; any exception counts as a failed call and the search goes on without it."""
+        """The raw reply. Any exception counts as a failed call; the search then continues without variations."""
 
 
 @runtime_checkable
@@ -65,7 +65,7 @@ class Reranker(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Tokens of a text under some model's tokenizer."""
+    """Counts the tokens of a text as some model's tokenizer does."""
 
     def count(self, text: str) -> int:
         """>= 0; 0 for the empty text."""
@@ -73,13 +73,13 @@ class TokenCounter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One thing to look for: a query variation and, where the caller has it, its vector."""
+    """A query variation and, where the caller has it, its vector."""
 
     text: str
     vector: Vectors | None = None
     """(dim,); None: the store's embedder makes it."""
     ids: tuple[str, ...] = ()
-    """Chunks that join the pool whether an arm finds them or not. A store that cannot do this leaves them out."""
+    """Ids of chunks that are in the pool whether an arm finds them or not. A store may ignore them."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
@@ -95,7 +95,7 @@ def chunk_age_hours(chunk: Chunk, now: datetime) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """One search as a store gets it; see `Store.recall`. A store whose `recall` takes `(probes, **options)` makes it by
+    """The arguments of one `Store.recall`. A store whose `recall` takes `(probes, **options)` can build it with
     `RecallRequest(probes, **options)`.
     """
 
@@ -115,9 +115,7 @@ class RecallRequest:
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
 
     def run(self, store: Store) -> Pool:
-        """The store's pool; raises as `Store.recall`. Options of LATER_OPTIONS that the store's `recall` lacks are left
-        out.
-        """
+        """Call `store.recall`, without those of LATER_OPTIONS that it does not take. Raises as `Store.recall`."""
         recall = store.recall
         unknown = _unknown_options(getattr(recall, "__func__", recall))
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
@@ -153,7 +151,7 @@ class RecallRequest:
         embedder_timeout_seconds: float | None = None,
         **others: Any,
     ) -> RecallRequest:
-        """A request in which the store's settings stand for each of these three that is None."""
+        """A request in which each of these three arguments that is None is taken from the store's settings."""
         seconds = embedder_timeout_seconds
         return cls(
             probes,
@@ -165,7 +163,7 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
-"""Of `Store.recall`: a store written before them still serves. The pool of both arms is then cut to the strategy's."""
+"""Options that a store's `recall` may lack. The pool of both arms is then cut to the arm of the strategy."""
 
 
 @lru_cache(maxsize=64)
@@ -173,7 +171,7 @@ def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
     """Those of LATER_OPTIONS that a store's `recall` does not take."""
     try:
         parameters = signature(recall).parameters.values()
-    except (TypeError, ValueError):  # it has no signature, written in C say
+    except (TypeError, ValueError):  # for example a function written in C
         return LATER_OPTIONS
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
         return frozenset()
@@ -181,18 +179,18 @@ def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
 
 
 NEIGHBOURS_OF = 4
-"""One in so many of each arm's best brings the chunks beside it into the pool."""
+"""The best `depth // NEIGHBOURS_OF` chunks of each arm and probe add their neighbours to the pool."""
 
 
 class Store(Protocol):
-    """Chunks and the two arms over them. Thread-safe.
+    """Chunks, with a lexical and a dense arm. Thread-safe.
 
     A search needs `recall`, `get` and `neighbours`. A store may also offer
 
-        terms_of        a function from a text to its terms as the lexical arm has them, which a result marks
+        terms_of        a function from a text to its terms in the lexical arm, by which a result marks words
         recall_many     from several `RecallRequest` to the `Pool` of each: several searches in one call
         get_versions    (ids, versions, *, exact), like `get`: the chunks as `Pool.version` names them, so that a hit
-                        shows what was scored
+                        shows the text that was scored
 
     Chunks from `get`, `get_versions` and `neighbours` are checked against filter and time range before they are shown.
     """
@@ -225,7 +223,7 @@ class Store(Protocol):
                 `pool.degraded` says so; None: the store's setting.
 
         Raises:
-            SearchUnavailable: If no arm that is asked for can answer; one of two missing is in `pool.degraded`.
+            SearchUnavailable: If no requested arm can answer; if one of two cannot, `pool.degraded` names it.
         """
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
@@ -234,18 +232,18 @@ class Store(Protocol):
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Filter | None = None) -> dict[str, list[Chunk]]:
         """For each id, the chunks at most `reach` places from it in its source, in order, itself included.
 
-        Only those that pass `where`: a source may hold what a filter keeps from the caller.
+        Only chunks that pass `where`, because a source may also hold chunks that the caller must not see.
         """
 
     def scan(self, *, where: Filter | None = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """The first `limit` chunks that pass `where` and whose id is greater than `after`, by rising id.
 
-        The next page begins after the last id of this one; a page that is not full is the last. While others write, a
-        page is of one moment and the pages together are not: a chunk that is there from the first page to the last
-        comes exactly once, whatever else is written.
+        The next page begins after the last id of this one; a page that is not full is the last. Each page is a
+        snapshot. The pages together are not, if there are writes between them; a chunk that exists from the first page
+        to the last is returned exactly once.
 
         Args:
-            after: Any text, of a chunk or not; None: from the smallest id. Ids are ordered by code point.
+            after: Any string, the id of a chunk or not; None: from the smallest id. Ids are ordered by code point.
             limit: >= 1.
         """
 
@@ -259,11 +257,12 @@ class Store(Protocol):
         """Insert, or replace by id; durable when it returns, all or none.
 
         Args:
-            vectors: (n, dim), one row per chunk: nothing is embedded; scaled to length 1, a row of zeros is no vector.
+            vectors: (n, dim), one row per chunk, scaled to length 1; a row of zeros means no vector. None: texts are
+                embedded.
         """
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
-        """Remove by id and/or filter; how many went."""
+        """Remove chunks by id, by filter, or by both; returns how many."""
 
     def __len__(self) -> int: ...
 

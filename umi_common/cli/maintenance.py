@@ -53,23 +53,23 @@ def human_bytes(count: int) -> str:
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
     """Read everything and compare it with its checksums; ends with 1 if something is damaged."""
     with opened_without_model(store) as source:
-        _tell(source.verify(full=full), json, fix=f"umi repair --store {store}")
+        _print_verification(source.verify(full=full), json, fix=f"umi repair --store {store}")
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Rebuild damaged indexes; embeds nothing."""
     with opened_without_model(store, writing=True) as source:
-        _tell(source.repair(), json, fix="restore umi.db from a copy")
+        _print_verification(source.repair(), json, fix="restore umi.db from a copy")
 
 
 def rebuild(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
     """Rebuild all indexes from the ledger and free the space of removed chunks; embeds nothing."""
     with opened_without_model(store, writing=True) as source:
         source.compact()
-        _tell(source.verify(), json, fix="restore umi.db from a copy")
+        _print_verification(source.verify(), json, fix="restore umi.db from a copy")
 
 
-def _tell(found: Verification, json: bool, *, fix: str) -> None:
+def _print_verification(found: Verification, json: bool, *, fix: str) -> None:
     if json:
         print_json({"sound": bool(found), **asdict(found)})
     elif found:

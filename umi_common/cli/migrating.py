@@ -99,11 +99,11 @@ def address_of(text: str) -> Path | Collection:
 
 @contextmanager
 def store_at(place: Path | Collection, copy_of: Movable | None = None) -> Iterator[Any]:
-    """A store opened without its model.
+    """Open a store without loading its embedder.
 
     Args:
-        copy_of: The store that will be copied into this one, which is made like it if there is none; None: it is only
-            read.
+        copy_of: The store that will be copied into this one; a new store takes its embedder and settings. None: the
+            store is only read.
     """
     if isinstance(place, Collection):
         with _qdrant(place.client) as client:
@@ -147,7 +147,8 @@ def _qdrant(arguments: dict[str, Any]) -> Iterator[Any]:
     except ImportError as error:
         raise MissingExtra("qdrant-client", "qdrant") from error
     try:
-        client = QdrantClient(**arguments, check_compatibility=False)  # it would print; QdrantStore looks itself
+        # the client would print a warning; QdrantStore checks the version itself
+        client = QdrantClient(**arguments, check_compatibility=False)
     except RuntimeError as error:
         raise StoreLocked(f"{arguments['path']} is open in another process; stop that one first") from error
     except Exception as error:
@@ -159,6 +160,6 @@ def _qdrant(arguments: dict[str, Any]) -> Iterator[Any]:
 
 
 def _checkpoint(ends: tuple[Path | Collection, Path | Collection]) -> Path:
-    """In the folder that is a store, the target's before the source's."""
+    """In the target's folder, else the source's, else the working directory."""
     folders = [end for end in reversed(ends) if isinstance(end, Path)]
     return (folders[0] if folders else Path()) / CHECKPOINT

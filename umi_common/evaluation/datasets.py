@@ -59,8 +59,8 @@ class Dataset:
     """Rows of the file (from 0) without text, which are not among the chunks."""
 
     def __post_init__(self) -> None:
-        _refuse_twins((chunk.id for chunk in self.chunks), f"dataset {self.name}/{self.group}: document")
-        _refuse_twins((query.id for query in self.queries), f"dataset {self.name}/{self.group}: query")
+        _refuse_duplicates((chunk.id for chunk in self.chunks), f"dataset {self.name}/{self.group}: document")
+        _refuse_duplicates((query.id for query in self.queries), f"dataset {self.name}/{self.group}: query")
         object.__setattr__(self, "qrels", MappingProxyType({q: dict(grades) for q, grades in self.qrels.items()}))
 
     @property
@@ -85,13 +85,13 @@ class Dataset:
             across_sources: Shuffle over all sources, whose number and lengths stay; False: within each source.
         """
         rng, placed = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
-        hands: dict[str | None, list[SourcePosition]] = defaultdict(list)
+        free: dict[str | None, list[SourcePosition]] = defaultdict(list)
         for chunk in placed:
-            hands[None if across_sources else chunk.source].append((chunk.source, chunk.position))
-        for hand in hands.values():
-            rng.shuffle(hand)
-        dealt = {chunk.id: hands[None if across_sources else chunk.source].pop() for chunk in placed}
-        return replace(self, chunks=tuple(_moved(chunk, dealt.get(chunk.id)) for chunk in self.chunks))
+            free[None if across_sources else chunk.source].append((chunk.source, chunk.position))
+        for places in free.values():
+            rng.shuffle(places)
+        given = {chunk.id: free[None if across_sources else chunk.source].pop() for chunk in placed}
+        return replace(self, chunks=tuple(_moved(chunk, given.get(chunk.id)) for chunk in self.chunks))
 
 
 def by_set(datasets: Iterable[Dataset]) -> dict[str, list[Dataset]]:
@@ -102,10 +102,12 @@ def by_set(datasets: Iterable[Dataset]) -> dict[str, list[Dataset]]:
     return dict(sets)
 
 
-def _refuse_twins(ids: Iterable[str], what: str) -> None:
-    twins = [id for id, count in Counter(ids).items() if count > 1]
-    if twins:
-        raise DatasetError(f"{what} {twins[0]!r} occurs twice ({len(twins)} such ids); ids must be unique in a dataset")
+def _refuse_duplicates(ids: Iterable[str], what: str) -> None:
+    repeated = [id for id, count in Counter(ids).items() if count > 1]
+    if repeated:
+        raise DatasetError(
+            f"{what} {repeated[0]!r} occurs twice ({len(repeated)} such ids); ids must be unique in a dataset"
+        )
 
 
 def _moved(chunk: Chunk, place: SourcePosition | None) -> Chunk:

@@ -93,7 +93,7 @@ class _Built:
         return self._vectors
 
     def store(self, config: UmiConfig) -> Any:
-        from umi_common.stores.embedded.hybrid import HybridStore  # slow to import, and only needed for umi
+        from umi_common.stores.embedded.hybrid import HybridStore  # takes long to import, and only umi needs it
 
         key = settings_text(config.analyzer)
         if key not in self._stores:

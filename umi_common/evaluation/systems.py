@@ -25,7 +25,7 @@ from umi_common.evaluation.stores import Stores
 from umi_common.types import SearchResult
 
 ID_KEYS = ("id", "_id", "doc_id", "chunk_id")
-"""Metadata keys that may hold the id of a LangChain document, the first one present counts."""
+"""Metadata keys that may hold the id of a LangChain document; the first one that is present is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class UmiSystem:
 
     config: UmiConfig = field(default_factory=UmiConfig)
     rewriter: Any = None
-    """A `Rewriter` or function (prompt) -> reply; calls are counted. None: no deep search."""
+    """A `Rewriter`, or a function from prompt to reply; its calls are counted. None: no deep search."""
     reranker: Any = None
     strategy: str = "hybrid"
     """"hybrid", or "text" or "vector" for one arm alone."""
@@ -154,7 +154,7 @@ def _as_answer(returned: Any, k: int) -> Answer:
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:
-    # The first mention counts: some frameworks return one document several times.
+    # Some frameworks return one document several times; its first rank counts.
     return tuple(dict.fromkeys(str(id) for id in ids))[:k]
 
 

@@ -1,4 +1,4 @@
-"""Files and folders into a store: new files are added, changed ones replaced, vanished ones removed.
+"""Files and folders into a store: add new files, replace changed ones, remove vanished ones.
 
     from umi_common.files import index
 

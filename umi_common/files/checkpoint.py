@@ -1,4 +1,4 @@
-"""Which parts of files are in the store: a SQLite file apart from the store. Losing it costs time, never a chunk."""
+"""Which parts of files are in the store: a SQLite file. If it is lost, files are read again; no chunk is lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class KnownFile(NamedTuple):
     settled: bool
     """Whether the store holds exactly this version of the file."""
     stamp: str
-    """Of the file as it was then; see `readers.reading.stamp_of`."""
+    """Of the file when it was settled; see `readers.reading.stamp_of`."""
 
 
 class DonePart(NamedTuple):
@@ -61,7 +61,7 @@ class IngestCheckpoint:
 
     Raises:
         StoreLocked: At once, if another run holds it.
-        StoreError: If the file is something else, or cannot be read or written.
+        StoreError: If the file is not a checkpoint, or cannot be read or written.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -90,7 +90,7 @@ class IngestCheckpoint:
         elif application != APPLICATION_ID:
             raise StoreError(f"{self._path} is no checkpoint of umi; name another file")
         elif "stamp" not in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
-            self._db.execute("ALTER TABLE files ADD COLUMN stamp TEXT NOT NULL DEFAULT ''")  # made before there was one
+            self._db.execute("ALTER TABLE files ADD COLUMN stamp TEXT NOT NULL DEFAULT ''")  # made by an older version
 
     def get(self, key: str) -> str | None:
         """A setting; None: not set."""
@@ -104,7 +104,7 @@ class IngestCheckpoint:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def file(self, source: str) -> KnownFile | None:
-        """None: never begun."""
+        """What is recorded about a file; None: it was never begun."""
         with self._errors():
             row = self._db.execute(
                 "SELECT version, others, settled, stamp FROM files WHERE source = ?", (source,)
@@ -199,8 +199,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
     """Whether the store held chunks before the checkpoint's first run.
 
     Args:
-        own: Whether the checkpoint is the store's own. A new one then begins with the files that the store's chunks
-            name, so that vanished files are noticed; and one that knows nothing of the store's chunks forgets all.
+        own: Whether the checkpoint lies in the store's directory. A new one begins with the files that the store's
+            chunks name, so that vanished files are noticed. If the store holds none of its chunks, it is emptied.
 
     Raises:
         ConfigError: If the checkpoint is of another store.

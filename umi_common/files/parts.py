@@ -23,7 +23,7 @@ from umi_common.files.readers.reading import (
 )
 
 PART_BYTES = 1 << 20
-"""Size in bytes of a range of records: some thousand chunks, repeated after a kill."""
+"""Size in bytes of a range of records: some thousand chunks, which are repeated after a kill."""
 DEFAULT_LIMITS = ReadLimits()
 """Used where the caller gives no limits."""
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -31,7 +31,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """Bytes start..stop of a file, and the name of their content."""
+    """Bytes start..stop of a file, and a hash of their content."""
 
     path: Path
     source: str
@@ -43,7 +43,7 @@ class FilePart:
     key: str
     """Changes with the bytes, the source, the first line and the rules of cutting."""
     fresh: bool = True
-    """Whether no other version of the file was ever begun; a chunk of the file in the store is then of this version."""
+    """Whether the store never held another version of the file; its chunks there are then of this version."""
     limits: ReadLimits = DEFAULT_LIMITS
     """Limits for reading the file."""
 
@@ -56,8 +56,8 @@ class FilePart:
 def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[FilePart]:
     """The parts of a file in order; together they are all of it. Reads the file once, `size` bytes at a time.
 
-    Records (JSONL) are cut behind the line that reaches `size` bytes; every other kind of file is one part. Of records
-    in anything but UTF-16 the limit of bytes is one of a line, not of the file, which is never in memory as a whole.
+    Records (JSONL) are cut after the line that reaches `size` bytes; every other kind of file is one part. For records
+    the byte limit applies to a line, not to the file, which is never held in memory whole; except in UTF-16.
 
     Raises:
         FileUnreadable: Names the file and what to do.
@@ -129,5 +129,5 @@ def _key(source: str, line: int, content: bytes) -> str:
 
 
 def _newlines(content: bytes) -> int:
-    """As the text will have them: \\r\\n and \\r are one each."""
+    """Newlines of the decoded text: \\r\\n and \\r count as one each."""
     return content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")

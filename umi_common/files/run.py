@@ -20,7 +20,7 @@ from umi_common.protocols import Embedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
 CHECKPOINT = "umi.db-ingest"
-"""The checkpoint's name in a store's directory. The store takes files named `umi.db-*` for its own."""
+"""The checkpoint's name in a store's directory. A store treats files named `umi.db-*` as its own."""
 
 
 def index(
@@ -113,7 +113,7 @@ def _own_checkpoint(store: Any) -> IngestCheckpoint:
         return IngestCheckpoint(None)
     try:
         return IngestCheckpoint(home / CHECKPOINT)
-    except LedgerDamaged:  # the files are read again, nothing is embedded again
+    except LedgerDamaged:  # a new checkpoint costs reading the files again, not embedding them
         for suffix in ("", "-wal", "-shm"):
             Path(home, CHECKPOINT + suffix).unlink(missing_ok=True)
         return IngestCheckpoint(home / CHECKPOINT)

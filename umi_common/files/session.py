@@ -1,4 +1,4 @@
-"""One run: which parts are to be done, what their outcomes mean, and what is removed. The caller does the parts."""
+"""One run: gives the caller the parts to do, records their outcomes, and removes stale chunks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAILURES_MAX = 3
 
 @dataclass(slots=True)
 class _File:
-    """A file with parts to be done."""
+    """A file with parts that are not in the store."""
 
     path: Path
     parts: list[FilePart]
@@ -94,7 +94,7 @@ class IngestSession:
         )
 
     def batches(self, stop: Callable[[], bool] = lambda: False) -> Iterator[list[FilePart]]:
-        """The parts to be done, about `part_bytes` at a time; each file is looked at when its turn comes.
+        """The parts that are not in the store, about `part_bytes` at a time; a file is read just before its parts.
 
         Calls `stop` between files and between batches.
         """
@@ -180,7 +180,7 @@ class IngestSession:
             check_name(source, path)
             known = self._checkpoint.file(source)
             if not self._follow_symlinks:
-                check_inside(path, self._roots)  # again: it may have become a link since the folder was listed
+                check_inside(path, self._roots)  # again: the path may have become a link since the folder was listed
             with file_errors(path):
                 stamp = stamp_of(path.stat())
             if known is not None and known.settled and known.stamp == stamp:

@@ -12,14 +12,14 @@ from umi_common.files.readers.reading import unreadable
 from umi_common.files.report import Problem, Report
 
 FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
-"""Beside every folder whose name begins with a dot."""
+"""Names of folders that are not read, besides all whose name begins with a dot."""
 
 
 def checked_roots(paths: Iterable[str | Path]) -> list[Path]:
-    """The paths, absolute, without symbolic links: a link that is named itself is followed.
+    """The paths, absolute, with symbolic links resolved: a link that the caller names is followed.
 
     Raises:
-        FileUnreadable: If one does not exist or cannot be looked at.
+        FileUnreadable: If one does not exist or cannot be accessed.
     """
     given = list(paths)
     for path in given:
@@ -38,10 +38,10 @@ def files_below(
     """The files below `roots` that umi can read; skipped files and the reasons are added to `report`.
 
     Args:
-        roots: Absolute paths without symbolic links; a file among them is given whatever its ending.
-        store: The store's own folder, which is not looked into.
-        follow_symlinks: False: links that lead to no place below any root are skipped, links to folders are not
-            walked. True: all are followed; a folder that several links lead to, or a loop of them, is walked once.
+        roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending.
+        store: The store's own folder, which is not read.
+        follow_symlinks: False: links to a place outside of all roots are skipped, and links to folders are not walked.
+            True: all are followed; a folder is walked once, even if several links or a loop lead to it.
     """
     seen = {_identity(store)} if store is not None else set()
     for root in roots:
@@ -72,7 +72,7 @@ def files_below(
 
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
-    """Raises FileUnreadable if a symbolic link leads to no place below any of the roots."""
+    """Raises FileUnreadable if the path is a symbolic link to a place outside of all roots."""
     if path.is_symlink():
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in roots):
@@ -83,7 +83,7 @@ def check_inside(path: Path, roots: Sequence[Path]) -> None:
 
 
 def is_outside(path: Path, roots: Sequence[Path]) -> bool:
-    """Whether a path that lies below a root leads, by links anywhere on its way, to no place below any root."""
+    """Whether a path below a root leads, through links in any of its folders, to a place outside of all roots."""
     real = Path(os.path.realpath(path))
     return not any(real.is_relative_to(root) for root in roots)
 
@@ -106,7 +106,7 @@ def source_of(path: Path, base: Path | None) -> str:
 
 
 def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
-    """What is in a folder, by name; nothing if it cannot be looked into."""
+    """The entries of a folder, sorted by name; none if it cannot be listed."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
@@ -119,7 +119,7 @@ def _identity(folder: Path) -> tuple[int, int] | Path:
     """Equal for two paths that lead to one folder."""
     try:
         found = folder.stat()
-    except OSError:  # gone, or not to be looked at: `_entries` says so
+    except OSError:  # gone or not accessible: `_entries` reports it
         return folder
     return found.st_dev, found.st_ino
 
@@ -127,7 +127,7 @@ def _identity(folder: Path) -> tuple[int, int] | Path:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a link into a folder that cannot be looked into
+    except OSError:  # a link into a folder that cannot be accessed
         return False
 
 

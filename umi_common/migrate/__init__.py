@@ -1,11 +1,15 @@
-"""From one store to another, vectors and all: nothing is embedded again, nothing counts until it was read back.
+"""Copy a store with its vectors into another store, and compare the two. Nothing is embedded.
 
     with HybridStore.open("./memory", read_only=True) as source:
         target = QdrantStore(client, "memory", source.embedder, config=source.config)
         migrate(source, target, checkpoint=Path("memory.migration.json"))
 
-Chunks go over in the order of their ids, a page at a time, by calls that change nothing when they are repeated. A run
-that was killed goes on after the last page that its target has acknowledged.
+Chunks are copied by rising id, a page at a time; copying a page again changes nothing. A killed run continues after
+the last page that the target acknowledged.
+
+    run          checks both stores, copies, compares
+    comparison   compares every chunk and vector, and the results of sampled queries
+    checkpoint   the last copied id, in a file
 """
 
 from umi_common.migrate.comparison import content_hash

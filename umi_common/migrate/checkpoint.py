@@ -1,4 +1,4 @@
-"""How far a migration has got, in a small file beside the store."""
+"""The progress of a migration, in a small file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from umi_common.protocols import Store
 
 
 class MigrationCheckpoint:
-    """How far a migration has got, in a small file.
+    """The last id that a migration copied, and how many chunks were copied by then.
 
     Args:
-        path: None: it is not kept.
-        of: Which migration; another's is no use.
+        path: The file; None: nothing is saved.
+        of: Names source and target; a file that names others is ignored.
     """
 
     def __init__(self, path: Path | None, of: str) -> None:
@@ -22,7 +22,7 @@ class MigrationCheckpoint:
         self._of = of
 
     def read(self, target: Store) -> tuple[str | None, int]:
-        """The last id that went over and how many did by then; (None, 0) where the target does not bear it out."""
+        """The last copied id and the number of chunks; (None, 0) if the target lacks that chunk or holds fewer."""
         try:
             saved: Any = {} if self._path is None else json.loads(self._path.read_text(encoding="utf-8"))
             of, after, chunks = str(saved["of"]), str(saved["after"]), int(saved["chunks"])
@@ -32,7 +32,7 @@ class MigrationCheckpoint:
         return (after, chunks) if holds else (None, 0)
 
     def write(self, after: str, chunks: int) -> None:
-        """Once the target has acknowledged a page."""
+        """Save the progress; call it after the target acknowledged a page."""
         if self._path is not None:
             unfinished = self._path.with_name(f"{self._path.name}.new")
             text = json.dumps({"of": self._of, "after": after, "chunks": chunks})
@@ -40,6 +40,6 @@ class MigrationCheckpoint:
             unfinished.replace(self._path)
 
     def forget(self) -> None:
-        """Once it is of no more use."""
+        """Remove the file."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)

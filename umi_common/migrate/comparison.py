@@ -1,4 +1,4 @@
-"""Reading a copy back: every chunk and vector against the source's, and what both stores find for sampled queries."""
+"""Compare a copied store with its source: every chunk and vector, and the results of sampled queries."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from umi_common.protocols import Probe, Store
 from umi_common.types import Chunk
 
 SAMPLE_CHARACTERS = 300
-"""What is searched for of a text."""
+"""Characters of a sampled text that are the query."""
 SAMPLE_DEPTH = 10
 OTHERS_MAX = 0.1
-"""Largest share of samples with another best cosine; an approximate index may miss one now and then."""
+"""Largest share of samples whose best cosine may differ: an approximate index may miss the best chunk."""
 SAME_VECTOR = 1e-6
-"""How far a stored coordinate may lie from the one that was sent: engines may scale to length 1 again."""
+"""Largest difference of a stored coordinate from the one that was sent: engines may scale to length 1 again."""
 SAME_COSINE = 1e-3
 SAME_SCORE = 0.05
-"""Relative; engines count for BM25 each in its own way: by shard, from a sample, without texts that hold no word."""
+"""Largest relative difference of equal scores: engines compute BM25's statistics by shard or from a sample."""
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
-"""The present of the sampled queries: in no store's future, so nothing decays."""
+"""`now` of the sampled queries: so early that no chunk has an age, so nothing decays."""
 NAMED = 3
 """Chunks that an error names."""
 
 
 def content_hash(chunk: Chunk) -> bytes:
-    """BLAKE2b of all that a chunk says, 16 bytes: equal for equal chunks, whatever the order of their metadata.
+    """BLAKE2b of a chunk's fields, 16 bytes: equal for equal chunks, whatever the order of their metadata.
 
     1, 1.0 and True differ.
     """
     when = None if chunk.event_time is None else chunk.event_time.isoformat()
-    said = [chunk.id, chunk.text, dict(chunk.metadata), chunk.source, chunk.position, when]
-    said += [] if chunk.search_text is None else [chunk.search_text]
-    return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).digest()
+    content = [chunk.id, chunk.text, dict(chunk.metadata), chunk.source, chunk.position, when]
+    content += [] if chunk.search_text is None else [chunk.search_text]
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def pages(store: Store, page: int, after: str | None = None) -> Iterator[list[Chunk]]:
@@ -52,7 +52,11 @@ def pages(store: Store, page: int, after: str | None = None) -> Iterator[list[Ch
 
 
 def compare_stores(source: Store, target: Store, page: int, samples: int, *, show_progress: bool) -> list[Chunk]:
-    """Read both; chunks spread evenly over the source come back, to be searched for."""
+    """Compare every chunk and vector of both stores; returns `samples` chunks spread evenly over the source.
+
+    Raises:
+        CopyDiffers: If a chunk or the number of chunks differs.
+    """
     total, sampled, wrong, seen = len(source), [], [], 0
     every = max(total // max(samples, 1), 1)
     with progress_bar(total=total, unit="chunk", desc="comparing", disable=not show_progress) as bar:
@@ -67,8 +71,8 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
             bar.update(len(chunks))
     if wrong:
         raise CopyDiffers(
-            f"{len(wrong)} of {seen} chunks are missing or other in {target!r}, first {wrong[:NAMED]}; run it again "
-            "while nobody writes to either store"
+            f"{len(wrong)} of {seen} chunks are missing or different in {target!r}, first {wrong[:NAMED]}; run it "
+            "again while nobody writes to either store"
         )
     if len(source) != seen:
         raise CopyDiffers(
@@ -83,10 +87,10 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
 
 
 def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:
-    """Search both for a part of each sample by its words and its own vector; see `Migrated.agreement`.
+    """Search both stores for the beginning of each sampled text, with the chunk's own vector; see `Migrated.agreement`.
 
     Raises:
-        CopyDiffers: If too many have another best cosine.
+        CopyDiffers: If the best cosine differs for more than OTHERS_MAX of the samples.
     """
     shares, other = [], 0
     for chunk in sampled:
@@ -96,13 +100,13 @@ def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:
         other += abs(ours.dense.max(initial=0.0) - theirs.dense.max(initial=0.0)) > SAME_COSINE
     if other > OTHERS_MAX * len(sampled):
         raise CopyDiffers(
-            f"{target!r} holds all chunks but finds others: {other} of {len(sampled)} sampled queries have another "
-            "best hit; see its status() and verify()"
+            f"{target!r} holds all chunks but its searches differ: {other} of {len(sampled)} sampled queries have "
+            "another best hit; see its status() and verify()"
         )
     return float(np.mean(shares)) if shares else 1.0
 
 
 def _same_best(one: Floats, other: Floats) -> float:
-    """Share of the best scores that are the same. Scores, not ids: among equals an engine may choose."""
+    """Share of the ten best scores that are equal. Ids are not compared, because engines break ties differently."""
     best = [np.sort(np.append(scores, np.zeros(SAMPLE_DEPTH)))[-SAMPLE_DEPTH:] for scores in (one, other)]
     return float(np.isclose(best[0], best[1], rtol=SAME_SCORE, atol=SAME_COSINE).mean())

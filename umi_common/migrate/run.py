@@ -1,4 +1,4 @@
-"""The migration itself: refuse, copy, compare."""
+"""`migrate`: check both stores, copy, compare."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder, Store
 
 PAGE = 500
-"""Chunks that go over in one call: a few megabytes."""
+"""Chunks copied in one call: a few megabytes."""
 SAMPLES = 20
-"""Chunks whose text and vector are searched for in both stores."""
+"""Chunks whose text and vector are a query to both stores."""
 
 
 class Movable(Store, Protocol):
-    """A store that says what its vectors were made with."""
+    """A store that names the embedder of its vectors."""
 
     @property
     def embedder(self) -> Embedder: ...
@@ -27,12 +27,12 @@ class Movable(Store, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration did, and what was seen when the target was read back."""
+    """The result of a migration."""
 
     chunks: int
-    """In both stores, each compared with the other's."""
+    """Chunks in both stores, all compared."""
     copied: int
-    """That this run sent; the others were there from a run before it."""
+    """Chunks that this run copied; an earlier run copied the others."""
     samples: int
     agreement: float
     """Share of the ten best scores of each arm that are the same in both, within 5 %: the mean over the samples."""
@@ -47,36 +47,35 @@ def migrate(
     samples: int = SAMPLES,
     show_progress: bool = False,
 ) -> Migrated:
-    """Make `target` hold what `source` holds: chunks to the last character, vectors to the last bit or nearly so.
+    """Copy all chunks and vectors of `source` into `target`, and compare the two; coordinates may differ by 1e-6.
 
-    Nobody should write to either meanwhile. A repeated call sends what the source has got or changed since; what it has
-    lost must be deleted in the target first.
+    Do not write to either store meanwhile. A repeated call copies chunks that were added or changed since; chunks that
+    were deleted in the source must be deleted in the target first.
 
     Args:
         target: Empty, or begun by a migration from the same source.
-        checkpoint: A file for how far it has got, gone when it is done; None: a repeated call starts from the first
-            chunk.
-        page: Chunks that go over in one call, >= 1.
+        checkpoint: A file for the progress, removed at the end; None: a repeated call starts from the first chunk.
+        page: Chunks copied in one call, >= 1.
         samples: Queries by which the two stores are compared at the end.
         show_progress: Two progress bars.
 
     Raises:
-        ReindexRequired: If the vectors of one would mean nothing in the other.
-        StoreError: If the target holds chunks that the source has not. Nothing is written then.
-        CopyDiffers: If the target, read back, is not what the source is; names chunks.
-        LedgerDamaged: If a store gives fewer chunks than it holds; verify() and repair() it, then repeat the call.
+        ReindexRequired: If the stores have different embedders or dimensions.
+        StoreError: If the target holds chunks that the source does not have; nothing is written then.
+        CopyDiffers: If the target differs from the source after copying; names chunks.
+        LedgerDamaged: If a store returns fewer chunks than it holds; verify() and repair() it, then repeat the call.
     """
     _refuse_other_vectors(source, target)
     mark = MigrationCheckpoint(checkpoint, f"{source!r} -> {target!r}")
     after, before = mark.read(target)
     if after is None:
-        _refuse_strangers(source, target, page)
+        _refuse_other_chunks(source, target, page)
     try:
         copied = _copy(source, target, mark, (after, before), page, show_progress)
         sampled = compare_stores(source, target, page, samples, show_progress=show_progress)
         alike = agreement(source, target, sampled)
     except (CopyDiffers, LedgerDamaged):
-        mark.forget()  # pages before it may have lacked chunks: the next run looks at everything again
+        mark.forget()  # pages copied before may lack chunks: the next run copies all again
         raise
     mark.forget()
     return Migrated(len(target), copied, len(sampled), alike)
@@ -92,14 +91,14 @@ def _refuse_other_vectors(source: Movable, target: Movable) -> None:
         )
 
 
-def _refuse_strangers(source: Store, target: Store, page: int) -> None:
+def _refuse_other_chunks(source: Store, target: Store, page: int) -> None:
     for chunks in pages(target, page):
         there = source.get([chunk.id for chunk in chunks])
         for chunk, known in zip(chunks, there, strict=True):
             if known is None:
                 raise StoreError(
-                    f"{target!r} holds chunk {chunk.id!r:.80}, which {source!r} has not; give an empty target, or "
-                    "delete it there"
+                    f"{target!r} holds chunk {chunk.id!r:.80}, which {source!r} does not have; give an empty target, "
+                    "or delete it there"
                 )
 
 
@@ -111,7 +110,7 @@ def _copy(
     page: int,
     show_progress: bool,
 ) -> int:
-    """How many chunks went over now."""
+    """Copies the chunks after the last copied id; returns how many."""
     after, before = begun
     copied = 0
     with progress_bar(

@@ -93,7 +93,7 @@ class FaultyLLM:
             return self._heals_after is not None and self.calls > self._heals_after
 
     def _reply(self, prompt: str) -> str:
-        reply: str = _REPLIES[self._fault](prompt)  # "not text" breaks this promise on purpose
+        reply: str = _REPLIES[self._fault](prompt)  # "not text" returns no string on purpose
         return reply
 
 

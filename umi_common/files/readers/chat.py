@@ -1,7 +1,7 @@
 """Chat logs: `[2024-06-11 19:15] Mira: ...` and exports of messengers. One passage a message, with its time.
 
-Whether 03/04/24 is in March or April is decided by the other dates of the log: a number above 12 is a day. If no date
-decides, the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
+The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day. If none decides,
+the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
 def chunks_in(
     path: Path, content: bytes, name: str, pdf: PdfProcess, limits: ReadLimits, *, first_line: int = 1
 ) -> FileChunks:
-    """The chunks of a file's content, cut from `name`; of records also of a range that begins at a line.
+    """The chunks of a file's content, with `name` as source; `first_line` is the number of the first record's line.
 
     Raises:
         FileUnreadable: If nothing of it can be read.
@@ -165,7 +165,7 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
         if line.strip():
             try:
                 found.chunks.extend(_record(json.loads(line), name, number))
-            except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError
+            except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError, too
                 found.skip(
                     f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '
                     '"metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'

@@ -37,7 +37,7 @@ def _without_closing(title: str) -> str:
 
 
 class HtmlText(HTMLParser):
-    """What a reader of a page would see; `text`, `headings` and `title` after `read`."""
+    """The visible text of an HTML page: `text`, `headings` and `title`, after `read`."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -52,14 +52,14 @@ class HtmlText(HTMLParser):
         """First character, first piece, level."""
 
     def read(self, markup: str) -> None:
-        """All of a page. A tag that is never closed ends it, as in a browser; Python's parser takes ages over many."""
+        """Read a whole page. An unclosed tag ends it, as in browsers; Python's parser is slow with many of them."""
         closed = markup.rfind(">") + 1
         self.feed(markup[:closed] + markup[closed:].partition("<")[0])
         self.close()
 
     @property
     def text(self) -> str:
-        """So far."""
+        """The text read so far."""
         return "".join(self._pieces)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -94,7 +94,7 @@ class HtmlText(HTMLParser):
             self._break(LINE if tag in ("li", "tr") else PARAGRAPH)
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """`<![if !IE]>` and its like are comments, as in every browser; Python's own parser stumbles over some."""
+        """Skip `<![if !IE]>` and similar declarations, as browsers do; Python's parser raises an error on some."""
         return self.parse_bogus_comment(i, report)
 
     def handle_data(self, data: str) -> None:

@@ -1,6 +1,6 @@
 """Cut a text into passages of a size: at headings, then blank lines, sentences, lines, words. Pure, no overlap.
 
-Every passage is a slice of its text, so contexts can stitch neighbours without a seam.
+Every passage is a slice of its text, so adjacent passages can be joined exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from umi_common.types import MetadataValue
 PASSAGE_CHARACTERS = 1_000
 """Largest passage: some 200 words of English."""
 SMALL_SHARE = 0.25
-"""A section below this share of the size is joined with the next: a heading alone finds nothing."""
+"""A section below this share of the size is joined with the next, so that no passage is a heading alone."""
 BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])"),
@@ -41,7 +41,7 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A slice of a file's text and what is known of it."""
+    """A slice of a file's text, with metadata and time."""
 
     text: str
     start: int

@@ -1,4 +1,4 @@
-"""Text of PDFs, read by a child process: pypdf can take minutes and gigabytes over a few kilobytes."""
+"""Text of PDFs, read by a child process: pypdf can take minutes and gigabytes for a file of a few kilobytes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PdfProcess:
             process.kill()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    with suppress(OSError):  # what is not written yet has no reader
+                    with suppress(OSError):  # the rest of the output is not needed
                         pipe.close()
             process.wait()
 
@@ -90,7 +90,7 @@ class PdfProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a terminal's Ctrl-C ends the run between two files, not this process
+            start_new_session=True,  # Ctrl-C in a terminal must not end this process; the run ends after the file
         )
         line, _ = self._call(self._process, b"", START_SECONDS)
         if line != b"ready\n" or self._process is None:
@@ -110,7 +110,7 @@ class PdfProcess:
         timer.start()
         try:
             line = _exchange(process, sent)
-        except BaseException:  # Ctrl-C: nobody reads the answer
+        except BaseException:  # as Ctrl-C: the answer will not be read
             self.close()
             raise
         finally:

@@ -18,7 +18,7 @@ if __name__ == "__main__":
 MEMORY_BYTES = 2 << 30
 """Largest address space of this process, where the system can limit it: a normal PDF takes less than a tenth."""
 ORPHAN_SECONDS = 5.0
-"""After the time limit and this, the process ends itself: its parent died before it could kill it."""
+"""Seconds after the time limit at which the process ends itself, in case its parent died and cannot kill it."""
 
 
 def read_pdf(content: bytes, characters: int) -> dict[str, object]:
@@ -33,12 +33,12 @@ def read_pdf(content: bytes, characters: int) -> dict[str, object]:
     try:
         reader = PdfReader(BytesIO(content))
         count = len(reader.pages)
-    except Exception as error:  # noqa: BLE001  # pypdf raises whatever a broken file makes it trip over
+    except Exception as error:  # noqa: BLE001  # pypdf raises many kinds of errors for broken files
         return {"error": f"it is no PDF that can be read ({_reason(error)})"}
     for number in range(count):
         try:
             text: str | None = _without_surrogates(reader.pages[number].extract_text())
-        except Exception as error:  # noqa: BLE001  # likewise, of one page
+        except Exception as error:  # noqa: BLE001  # likewise, for one page
             text = None
             bad.append((number + 1, _reason(error)))
         pages.append(text)
@@ -76,9 +76,9 @@ def serve() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     asked, answers = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # whatever a library prints is no answer
+    sys.stdout = sys.stderr  # a library's output must not mix with the answers
     _limit_memory()
-    import_module("pypdf")  # takes half a second, which is not the first PDF's
+    import_module("pypdf")  # half a second, before the first PDF's time begins
     answers.write(b"ready\n")
     answers.flush()
     while line := asked.readline():

@@ -106,7 +106,7 @@ def read_some(path: Path, file: BinaryIO, size: int) -> bytes:
     """
     content: bytes | None = file.read(size)
     if content is None:
-        raise FileUnreadable(f"{path} gives nothing without waiting; leave it out")
+        raise FileUnreadable(f"{path} has nothing that can be read now; leave it out")
     return content
 
 
