@@ -46,6 +46,13 @@ class WordLlamaEmbedder:
         give_lock(self)
         self._model: tuple[Vectors, Any] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:  # a copy loads the weights of the package again
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_model")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        WordLlamaEmbedder.__init__(self)
+        vars(self).update(state)
+
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, 256) float32, unit rows or zero rows."""
         weights, tokenizer = self._loaded()
@@ -206,6 +213,10 @@ def as_embedder(model: Any) -> Embedder:
 
 
 def _name_of(model: Any) -> str:
+    """The identity of a model: of the one that is wrapped, where a cache (`CacheBackedEmbeddings`) wraps it."""
+    wrapped = getattr(model, "underlying_embeddings", None)
+    if wrapped is not None:
+        return as_embedder(wrapped).name
     for attribute in ("model_name", "model", "model_id", "name"):
         stated = getattr(model, attribute, None)
         if isinstance(stated, str) and stated not in ("", "unknown"):

@@ -18,7 +18,6 @@ from langchain_core.runnables.config import get_config_list
 from umi_common.errors import InputError
 from umi_common.protocols import OnStage
 from umi_common.search.request import checked_query
-from umi_langchain._convert import to_scored_documents
 from umi_langchain._trace import astages, report_losses, stages
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ async def _batch(
             results = await _value(search_many([inputs[row] for row in asked], on_stages=told, **core_options))
             for row, on_stage, result in zip(asked, told, results, strict=True):
                 report_losses(on_stage, result)
-                answers[row] = to_scored_documents(result, retriever.keys)
+                answers[row] = retriever.documents(result)
     except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
         for row in asked:
             answers[row] = error

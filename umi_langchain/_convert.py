@@ -115,12 +115,20 @@ def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
     return Document(id=chunk.id, page_content=chunk.text, metadata=to_metadata(chunk, keys))
 
 
-def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys) -> list[Document]:
-    """The same with the score under `relevance_score` and, one line each, why it was found under `umi_reasons`."""
+def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys, *, with_reasons: bool = False) -> list[Document]:
+    """`to_document` of each hit, with its score under `relevance_score` where the document has no such key itself.
+
+    Args:
+        hits: Best first.
+        keys: As in `to_document`.
+        with_reasons: Add why it was found under `umi_reasons`, a list of lines.
+    """
     documents = []
     for hit in hits:
         document = to_document(hit.chunk, keys)
-        document.metadata.update({SCORE_KEY: hit.score, REASONS_KEY: reasons(hit)})
+        document.metadata.setdefault(SCORE_KEY, hit.score)
+        if with_reasons:
+            document.metadata[REASONS_KEY] = reasons(hit)
         documents.append(document)
     return documents
 

@@ -18,6 +18,7 @@ from umi_common.errors import ConfigError, MissingExtra, UmiError
 from umi_common.filters import And, Comparison, Filter, Not, scope
 from umi_common.protocols import Clock, Store
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.losses import with_losses
 from umi_common.types import Chunk
 from umi_langchain._convert import message_text
 
@@ -134,7 +135,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
     def _reminded(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
         if not context:
             return request
-        memory = f"{self._preface}\n{context.text}"
+        memory = f"{self._preface}\n{with_losses(context.text, context.degraded)}"
         said = None if request.system_message is None else request.system_message.content
         if said is None:
             return request.override(system_message=SystemMessage(memory))

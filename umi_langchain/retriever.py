@@ -40,7 +40,7 @@ class UmiRetriever(BaseRetriever):
 
     Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
     `deep_search` and `now` can also be given per call: `retriever.invoke(query, k=3, filter={"user": "ann"})`.
-    Documents come best first, as copies with their id, `metadata["relevance_score"]` and `metadata["umi_reasons"]`.
+    Documents come best first, as copies with their id and, unless they bring their own, `metadata["relevance_score"]`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -57,6 +57,8 @@ class UmiRetriever(BaseRetriever):
     """Whether the LLM, where there is one, may be asked for variations of the query."""
     now: datetime | None = None
     """What "last week" refers to; None: the clock."""
+    reasons: bool = False
+    """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
     """Metadata key of what a text was cut from; None: there is none."""
     position_key: str | None = "position"
@@ -236,7 +238,7 @@ class UmiRetriever(BaseRetriever):
         on_stage = stages(run_manager)
         result = self.umi.search(query, on_stage=on_stage, **self.core_options(options))
         report_losses(on_stage, result)
-        return to_scored_documents(result, self.keys)
+        return self.documents(result)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -244,7 +246,11 @@ class UmiRetriever(BaseRetriever):
         async with astages(run_manager) as on_stage:
             result = await self.umi.asearch(query, on_stage=on_stage, **self.core_options(options))
             report_losses(on_stage, result)
-        return to_scored_documents(result, self.keys)
+        return self.documents(result)
+
+    def documents(self, result: SearchResult) -> list[Document]:
+        """The documents of a result of `search`, as `invoke` gives them."""
+        return to_scored_documents(result, self.keys, with_reasons=self.reasons)
 
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:
         """A call's options over the retriever's own, under the core's names.

@@ -12,8 +12,8 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
+from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult
-from umi_langchain._convert import to_scored_documents
 from umi_langchain.retriever import UmiRetriever
 
 Reply = tuple[str, list[Document]]
@@ -30,7 +30,8 @@ def create_umi_tool(
 ) -> BaseTool:
     """A tool with query, k, filter and time range; its content is a context with sources, its artifact the documents.
 
-    A filter or time range from the model narrows the retriever's own. A wrong one is returned as an error message.
+    A filter or time range from the model narrows the retriever's own. A wrong one is returned as an error message. If a
+    part of the search failed, a line after the context says so, beyond the budget.
 
     Args:
         retriever: Searches; its `k` is the default.
@@ -44,10 +45,8 @@ def create_umi_tool(
     k_default = min(retriever.k, k_max)
 
     def reply(result: SearchResult) -> Reply:
-        if not result.hits:
-            return NOTHING_FOUND, []
-        content = assemble(result.hits, budget=budget, policy=policy).text
-        return content, to_scored_documents(result, retriever.keys)
+        content = assemble(result.hits, budget=budget, policy=policy).text if result.hits else NOTHING_FOUND
+        return with_losses(content, result.degraded), retriever.documents(result)
 
     def search(query: str, **asked: Any) -> Reply:
         try:

@@ -11,7 +11,7 @@ from langchain_core.vectorstores import VectorStore
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, SearchUnavailable
 from umi_common.framework_records import PlaceKeys
 from umi_common.retriever import DualRetriever, Where
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -227,16 +227,24 @@ class UmiVectorStore(VectorStore):
         return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]
 
     def _relevant(self, result: SearchResult) -> list[tuple[Document, float]]:
-        best = max((hit.score for hit in result), default=1.0)
-        return [(to_document(hit.chunk, self._keys), _relevance(hit, best)) for hit in result]
+        """Documents with their cosine to the query, cut to 0..1: a threshold means the same for every query.
+
+        Raises:
+            SearchUnavailable: If the dense arm did not answer, so that there are no cosines.
+        """
+        if result.mode == "text":
+            lost = "; ".join(f"{loss.part}: {loss.reason}" for loss in result.degraded) or "the strategy is 'text'"
+            raise SearchUnavailable(
+                f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); mend that, or "
+                "search without them: similarity_search, similarity_search_with_score"
+            )
+        return [(to_document(hit.chunk, self._keys), _cosine(hit)) for hit in result]
 
 
-def _relevance(hit: Hit, best: float) -> float:
-    """0..1: the cosine to the query, so that a threshold means the same for every query; without vectors, the share of
-    the best score."""
+def _cosine(hit: Hit) -> float:
+    """Of the hit and the query, cut to 0..1; 0 where the dense arm does not know the chunk."""
     cosines = [signal.score for signal in hit.signals if signal.arm == "dense" and signal.variation == 0]
-    relevance = cosines[0] if cosines else hit.score / best if best > 0 else 0.0
-    return min(1.0, max(0.0, relevance))
+    return min(1.0, max(0.0, cosines[0])) if cosines else 0.0
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:

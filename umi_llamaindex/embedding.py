@@ -9,6 +9,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 
 from umi_common.embedders import as_embedder
+from umi_common.errors import ConfigError
 from umi_common.protocols import Embedder
 
 
@@ -26,6 +27,23 @@ class UmiEmbedding(BaseEmbedding):
         model = as_embedder(embedder)
         super().__init__(**{"model_name": model.name, **fields})
         self._embedder = model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, which pipelines with several processes use.
+
+        Raises:
+            ConfigError: If the embedder cannot be pickled: another one must not take its place.
+        """
+        state: dict[str, Any] = super().__getstate__()
+        if "_embedder" not in state["__pydantic_private__"]:
+            raise ConfigError(
+                f"embedder {self._embedder.name!r} cannot be pickled; define its class or function at the top level "
+                "of a module, or make UmiEmbedding(embedder) anew in the other process"
+            )
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["__pydantic_private__"]["_embedder"], **state["__dict__"])  # type: ignore[misc]
 
     @classmethod
     def class_name(cls) -> str:

@@ -19,6 +19,7 @@ from umi_common.errors import FilterError
 from umi_common.filters import scope
 from umi_common.framework_records import content_id, read_time
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.losses import with_losses
 from umi_common.search.request import QUERY_BYTES_MAX
 from umi_common.types import Chunk
 
@@ -69,7 +70,7 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
         user: str | None = None,
         **block_kwargs: Any,
     ) -> str:
-        """What is remembered about the last message with text; "" for nothing.
+        """What is remembered about the last message with text, and a line if a part failed; "" for nothing.
 
         Raises:
             FilterError: If no session is named, or another user.
@@ -87,7 +88,7 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
             policy=self.policy,
             counter=self._tokenizer(),
         )
-        return context.text
+        return with_losses(context.text, context.degraded) if context else ""
 
     async def aput(
         self, messages: list[ChatMessage], from_short_term_memory: bool = False, session_id: str | None = None

@@ -17,6 +17,7 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
+from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import to_scored_node
 from umi_llamaindex.query import UmiQuery
@@ -63,7 +64,7 @@ class UmiTool(AsyncBaseTool):
 
     def _output(self, asked: dict[str, Any], result: SearchResult) -> ToolOutput:
         nodes: list[NodeWithScore] = [to_scored_node(hit) for hit in result]
-        content = self._write(result) if nodes else NOTHING_FOUND
+        content = with_losses(self._write(result) if nodes else NOTHING_FOUND, result.degraded)
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 
     def _refusal(self, asked: dict[str, Any], error: Exception) -> ToolOutput:
@@ -81,6 +82,8 @@ def create_umi_tool(
     policy: AssemblyPolicy | None = None,
 ) -> UmiTool:
     """A tool with query, limit, filter and time range; a filter or time range narrows the retriever's own.
+
+    If a part of the search failed, a line after the context says so, beyond the budget.
 
     Args:
         retriever: Searches; its `similarity_top_k` is the default limit.

@@ -14,9 +14,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from umi_common.context.budget import TokenBudget
+from umi_common.embedders import WordLlamaEmbedder
 from umi_common.errors import ConfigError
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
 from umi_langchain import UmiMemoryMiddleware, UmiRetriever, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -252,3 +254,25 @@ def test_without_langchain_the_middleware_names_the_pip_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "langchain.agents.middleware", None)
     with pytest.raises(MissingExtra, match=r"pip install 'umi-retrieval\[agents\]'"):
         _ = umi_langchain.UmiMemoryMiddleware
+
+
+class KeyExpires(WordLlamaEmbedder):
+    """umi's model under another name; refuses queries, as a provider does once the key has expired."""
+
+    name = "provider"
+
+    def embed_queries(self, texts):
+        raise PermissionError("key sk-1 has expired")
+
+
+async def test_tool_and_middleware_tell_the_model_what_was_lost():
+    store = HybridStore.open(embedder=KeyExpires())
+    store.add([Chunk("1", "Bob met Carl in Rome.", metadata={"user": "ann", "session": "old"})])
+    found = call(create_umi_tool(UmiRetriever.from_store(store)), query="who met Carl")
+    note = "Note: some texts may be missing (embedder failed, searched by words alone)."
+    assert found.content.endswith(f"\n{note}")
+    model = model_saying("Bob did.")
+    agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, across_threads=True)])
+    say(agent, "ann", "new", "Who met Carl?")
+    assert system_text(model.given[0]).endswith(note)
+    store.close()

@@ -52,7 +52,7 @@ async def all_doors(retriever, query, **options):
 
 
 async def test_a_retrievers_documents_rise_and_say_so():
-    retriever = made(as_arm(Fixed(found=[FRUIT[2]]), weight=5.0))
+    retriever = made(as_arm(Fixed(found=[FRUIT[2]]), weight=5.0)).model_copy(update={"reasons": True})
     found = await all_doors(retriever, "red apples")
     assert ids(found)[0] == "plum"
     assert "Fixed #1 (score 1.00)" in found[0].metadata["umi_reasons"]

@@ -69,13 +69,22 @@ def ids(documents: list[Document]) -> list[str | None]:
     return [document.id for document in documents]
 
 
-def test_documents_are_those_of_the_core_with_score_and_reasons(retriever):
+def test_documents_are_those_of_the_core_with_their_score_and_with_reasons_only_if_asked(retriever):
     result = retriever.umi.search(QUESTION, limit=5)
     found = retriever.invoke(QUESTION)
     assert ids(found) == result.ids
     assert [document.metadata["relevance_score"] for document in found] == [hit.score for hit in result]
-    assert all(isinstance(line, str) for document in found for line in document.metadata["umi_reasons"])
-    json.dumps([document.metadata for document in found])
+    assert all(set(document.metadata) == {"source", "position", "relevance_score"} for document in found)
+    asked = retriever.model_copy(update={"reasons": True}).invoke(QUESTION)
+    assert all(isinstance(line, str) for document in asked for line in document.metadata["umi_reasons"])
+    json.dumps([document.metadata for document in asked])
+
+
+def test_a_documents_own_relevance_score_is_not_overwritten():
+    document = Document(page_content="one text", metadata={"relevance_score": "high"})
+    retriever = UmiRetriever.from_documents([document])
+    assert retriever.invoke("text")[0].metadata == {"relevance_score": "high"}
+    retriever.close()
 
 
 def test_changing_what_came_back_changes_nothing_in_the_store(retriever):

@@ -6,13 +6,15 @@ import random
 
 import numpy as np
 import pytest
+from langchain_classic.embeddings import CacheBackedEmbeddings
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
+from langchain_core.stores import InMemoryByteStore
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.errors import ConfigError, InvalidChunk, ReindexRequired, SearchUnavailable
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_langchain import UmiRetriever, UmiVectorStore
 
@@ -221,3 +223,54 @@ def test_the_retriever_over_it_sees_what_is_written(filled, documents):
     assert retriever.invoke("zyzzyva")[0].id == "beetle"
     filled.delete(["beetle"])
     assert all(document.id != "beetle" for document in retriever.invoke("zyzzyva"))
+
+
+class KeyExpires(Embeddings):
+    """Embeds documents; refuses queries, as a provider does once the key has expired."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[float(len(text)), 1.0] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        raise PermissionError("key sk-1 has expired")
+
+
+async def test_a_score_threshold_that_cannot_be_evaluated_is_an_error():
+    store = UmiVectorStore.from_texts(["one text", "another text"], KeyExpires())
+    retriever = store.as_retriever(search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.5})
+    with pytest.raises(SearchUnavailable, match=r"score_threshold need the vectors.*embedder: PermissionError"):
+        retriever.invoke("text")
+    with pytest.raises(SearchUnavailable, match="similarity_search_with_score"):
+        await retriever.ainvoke("text")
+    assert store.similarity_search_with_score("text")
+    store.close()
+    plain = UmiVectorStore.from_texts(["one text"])
+    with pytest.raises(SearchUnavailable, match="the strategy is 'text'"):
+        plain.similarity_search_with_relevance_scores("text", strategy="text")
+    plain.close()
+    empty = UmiVectorStore()
+    assert empty.similarity_search_with_relevance_scores("text", score_threshold=0.5) == []
+    empty.close()
+
+
+class Model(KeyExpires):
+    """An embedding model that states its name, as OpenAIEmbeddings does; all have the same dimension."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+
+    def embed_query(self, text: str) -> list[float]:
+        return [float(len(text)), 1.0]
+
+
+def test_a_store_refuses_another_model_of_the_same_dimension_also_behind_a_cache(tmp_path):
+    def cached(model: str) -> Embeddings:
+        return CacheBackedEmbeddings.from_bytes_store(
+            Model(model), InMemoryByteStore(), namespace=model, key_encoder="blake2b"
+        )
+
+    UmiVectorStore.from_texts(["one"], cached("large"), persist_directory=str(tmp_path)).close()
+    for other in (cached("small"), Model("small"), None):
+        with pytest.raises(ReindexRequired, match="Model/large"):
+            UmiVectorStore(other, str(tmp_path))
+    UmiVectorStore(Model("large"), str(tmp_path)).close()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.llms import MockLLM
+from llama_index.core.llms import ChatMessage, MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
@@ -15,8 +15,11 @@ from llamaindex_toys import AskingLLM
 
 from umi_common.context.budget import TokenBudget
 from umi_common.context.tokens.counter import counter_for
+from umi_common.embedders import WordLlamaEmbedder
 from umi_common.errors import BudgetError
-from umi_llamaindex import UmiQuery, UmiRetriever, create_umi_tool
+from umi_common.retriever import DualRetriever
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_llamaindex import UmiMemoryBlock, UmiQuery, UmiRetriever, create_umi_tool
 from umi_llamaindex.query import query_text
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -119,3 +122,24 @@ def test_the_tools_text_holds_its_budget(retriever):
 )
 def test_only_the_frame_of_a_retriever_tool_is_taken_off(given, words):
     assert query_text(QueryBundle(given)) == query_text(UmiQuery(given)) == words
+
+
+class KeyExpires(WordLlamaEmbedder):
+    """umi's model under another name; refuses queries, as a provider does once the key has expired."""
+
+    name = "provider"
+
+    def embed_queries(self, texts):
+        raise PermissionError("key sk-1 has expired")
+
+
+async def test_tool_and_memory_tell_the_model_what_was_lost():
+    note = "Note: some texts may be missing (embedder failed, searched by words alone)."
+    with HybridStore.open(embedder=KeyExpires()) as store:
+        block = UmiMemoryBlock(umi=DualRetriever(store), user="ann")
+        await block.aput([ChatMessage("Bob lives in Rome")], session_id="old")
+        tool = create_umi_tool(UmiRetriever.from_store(store))
+        assert str(tool.call(query="where does Bob live?")).endswith(f"\n{note}")
+        told = await block.aget([ChatMessage("where does Bob live?")], session_id="old")
+        assert "Rome" in told and told.endswith(f"\n{note}")
+        assert await block.aget([ChatMessage("where does Bob live?")], session_id="new") == ""

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from umi_common.errors import BudgetError, ConfigError
+from umi_common.types import Degradation
 
 SourceKey = str | tuple[str]
 """A source, or the id of a chunk without a source as a tuple of one."""
@@ -236,6 +237,8 @@ class AssembledContext:
     parts: tuple[ContextPart, ...]
     """In the order in which they are shown."""
     stats: ContextStats = field(repr=False)
+    degraded: tuple[Degradation, ...] = ()
+    """Parts that failed in the search, as in `SearchResult.degraded`; () where no search was made."""
 
     def __str__(self) -> str:
         return self.text

@@ -9,13 +9,14 @@ from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.protocols import OnStage
 from umi_common.runtime.calls import Body, Call, CallFailure
+from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import fetch, to_hits
 from umi_common.search.period import named_period, period_boost
 from umi_common.search.rank import RankedPool, diversified, rank
 from umi_common.search.recall import Components, Recalled, recall
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
-from umi_common.types import Chunk, SearchResult, Suppressed
+from umi_common.types import Chunk, Degradation, SearchResult, Suppressed
 
 
 def search_body(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -61,10 +62,14 @@ def context_body(
     policy = AssemblyPolicy() if policy is None else policy
     result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}
+    lost = list(result.degraded)
     if policy.neighbours and result.hits:
         store, reach = components.store, policy.neighbours
         (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach, where=request.where)),)
-        if not isinstance(found, CallFailure):
+        if isinstance(found, CallFailure):
+            lost.append(Degradation("neighbours", type(found.error).__name__, "packed without the chunks beside hits"))
+            log_once(lost[-1:])
+        else:
             around = {id: [chunk for chunk in beside if request.passes(chunk)] for id, beside in found.items()}
     with TraceBuilder(on_stage).stage("assemble") as facts:
         context = assemble(
@@ -75,7 +80,7 @@ def context_body(
             around=around,
         )
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
-    return context
+    return replace(context, degraded=tuple(lost))
 
 
 def _candidates_wanted(components: Components, request: SearchRequest) -> int:
@@ -96,14 +101,15 @@ def _result(
     chunks: dict[str, Chunk],
     trace: TraceBuilder,
 ) -> SearchResult:
-    pool = recalled.pool
+    pool, degraded = recalled.pool, tuple(dict.fromkeys(trace.degraded))
+    log_once(degraded)
     return SearchResult(
         hits=to_hits(pool, ranked, chunks, request.limit),
         query=request.query,
         query_variations=recalled.variations,
         deep_search_used=bool(recalled.variations),
         mode=pool.mode,
-        degraded=tuple(dict.fromkeys(trace.degraded)),
+        degraded=degraded,
         suppressed=tuple(
             Suppressed(pool.ids[row], reason, pool.ids[by], float(ranked.scores[row]))
             for row, reason, by in ranked.suppressed

@@ -15,6 +15,7 @@ from umi_common.pool import Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.breaker import Breaker
 from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls
+from umi_common.runtime.losses import PAUSED
 from umi_common.stores.batch_checks import unit_rows
 from umi_common.stores.values import RecallTrace
 
@@ -54,7 +55,7 @@ class QueryEmbedder:
         if isinstance(self._embedder, WordLlamaEmbedder):  # it waits for nobody, and a thread would cost more than it
             return self._embedder.embed_queries(texts)
         if not self._breaker.enter():
-            raise EmbedderError(f"left alone for {PAUSE_SECONDS:g} s after calls without a reply in time")
+            raise EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
         verdict = self._breaker.abandoned
         try:
             made = self._threads.call(partial(self._embedder.embed_queries, texts), seconds)
@@ -131,8 +132,10 @@ def _checked(vector: Vectors, dim: int) -> Vectors:
 
 def _embedded(texts: Sequence[str], embedder: QueryEmbedder, seconds: float, dim: int) -> Vectors:
     made = np.asarray(embedder.embed(texts, seconds), dtype=np.float32)
-    if made.ndim != 2 or len(made) != len(texts) or (dim and made.shape[1] != dim):
+    if made.ndim != 2 or len(made) != len(texts):
         raise EmbedderError(f"it gave shape {made.shape}, expected ({len(texts)}, {dim or 'dim'})")
+    if dim and made.shape[1] != dim:
+        raise EmbedderError(f"it gives vectors of dimension {made.shape[1]}, the store holds {dim}")
     if not np.isfinite(made).all():
         raise EmbedderError("it gave NaN or infinity")
     return made

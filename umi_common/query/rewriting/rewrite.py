@@ -25,6 +25,7 @@ from umi_common.runtime.breaker import Breaker
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
 from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
 from umi_common.types import Degradation
 
@@ -123,7 +124,7 @@ class Rewriting:
         if kept is not None:
             return Rewrites(self._capped(kept), cached=True, facts={"model": self._model, "cached": True})
         if not self.breaker.enter():
-            return self._without("left alone after repeated failures", attempts=0, started=self._clock())
+            return self._without(f"{PAUSED} after repeated failures", attempts=0, started=self._clock())
         started = self._clock()
         settled = False
         try:

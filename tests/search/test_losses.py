@@ -1,0 +1,128 @@
+"""What a search goes without is logged once, on the logger `umi`, and reaches everything made of the result."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from umi_common import AssemblyPolicy, Chunk, DualRetriever, HybridStore
+from umi_common.embedders import WordLlamaEmbedder
+
+CHUNKS = [Chunk(str(place), text, source="s", position=place) for place, text in enumerate(
+    ["Ann signed the contract.", "Acme wants the delivery in June.", "Bob moved to Lisbon."]
+)]  # fmt: skip
+QUERY = "what does Acme want, my secret 4711?"
+
+
+class Embedding(WordLlamaEmbedder):
+    """umi's model under a name of its own, whose queries fail or come in another dimension."""
+
+    name = "mine"
+    answer: Exception | int
+
+    def embed_queries(self, texts):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return np.ones((len(texts), self.answer), dtype=np.float32)
+
+
+def umi_with(answer, **parts):
+    embedder = Embedding()
+    embedder.answer = answer
+    store = HybridStore.open(embedder=embedder)
+    store.add(CHUNKS)
+    return DualRetriever(store, **parts)
+
+
+def umi_by_words(**parts):
+    store = HybridStore.open()
+    store.add(CHUNKS)
+    return DualRetriever(store, **parts)
+
+
+def failing(name):
+    """A function of any arguments that fails with an exception class of this name, whose message tells secrets."""
+
+    def fail(*_):
+        raise type(name, (Exception,), {})(f"key sk-12345 is wrong for {QUERY}")
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: umi_with(type("ApiKeyExpired", (Exception,), {})("sk-12345")),
+            ["embedder", "ApiKeyExpired", "by words alone", "key"],
+        ),
+        (lambda: umi_with(77), ["embedder", "77", "256", "by words alone", "dimension"]),
+        (
+            lambda: umi_by_words(
+                rewriter=failing("LlmDown")
+            ).with_config(routing={"mode": "always"}, rewrite={"retries": 0}),
+            ["rewriter", "LlmDown", "original query alone", "LLM"],
+        ),
+        (lambda: umi_by_words(reranker=failing("RerankerDown")), ["reranker", "RerankerDown", "kept the order"]),
+    ],
+    ids=["an expired API key", "an embedder of another dimension", "an LLM that fails", "a reranker that fails"],
+)  # fmt: skip
+def test_a_thousand_searches_log_a_failing_part_once(make, said, caplog):
+    umi = make()
+    with caplog.at_level(logging.WARNING, logger="umi"):
+        for _ in range(1_000):
+            result = umi.search(QUERY)
+    assert result.hits and result.degraded
+    (record,) = [record for record in caplog.records if record.name == "umi"]
+    assert record.levelno == logging.WARNING
+    for word in said:
+        assert word in record.getMessage()
+    for secret in ("sk-12345", "4711", "Acme"):
+        assert secret not in record.getMessage()
+
+
+def test_eight_threads_log_a_failing_part_once(caplog):
+    umi = umi_by_words(reranker=failing("RerankerDownInThreads"))
+    with caplog.at_level(logging.WARNING, logger="umi"):
+        threads = [threading.Thread(target=umi.search, args=(QUERY,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len([record for record in caplog.records if "RerankerDownInThreads" in record.getMessage()]) == 1
+
+
+def test_a_search_with_nothing_lost_logs_nothing(caplog):
+    umi_by_words().search(QUERY)
+    assert not [record for record in caplog.records if record.name == "umi"]
+
+
+def test_a_context_says_what_its_search_went_without():
+    umi = umi_with(78)
+    assert [loss.part for loss in umi.get_context(QUERY).degraded] == ["embedder"]
+    assert umi_by_words().get_context(QUERY).degraded == ()
+
+
+class StoreWithoutNeighbours:
+    """A store whose neighbours cannot be read."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def neighbours(self, ids, **_):
+        raise OSError("disk")
+
+
+def test_a_context_says_that_it_is_packed_without_neighbours():
+    store = HybridStore.open()
+    store.add(CHUNKS)
+    umi = DualRetriever(StoreWithoutNeighbours(store))
+    context = umi.get_context(QUERY, policy=AssemblyPolicy(neighbours=1))
+    assert context.parts
+    assert [(loss.part, loss.reason) for loss in context.degraded] == [("neighbours", "OSError")]
