@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from enum import Enum
@@ -185,6 +185,44 @@ def _is_flat(value: object) -> bool:
     if isinstance(value, list):
         return not any(isinstance(item, (list, dict)) for item in value)
     return not isinstance(value, dict)
+
+
+def add_mirrored(
+    store: Any, chunks: Sequence[Chunk], origin_of: Callable[[Chunk], Hashable | None], *, everything: bool = False
+) -> None:
+    """Add chunks, and remove the stored ones that they replace: those with other ids and the origin of one of them.
+
+    The text of a chunk that is replaced is not embedded again where one of `chunks` has it.
+
+    Args:
+        store: A `HybridStore`.
+        chunks: All that there is now of each origin.
+        origin_of: What a chunk was cut from; None: it replaces nothing.
+        everything: Also remove what comes from elsewhere.
+
+    Raises:
+        InputError: If everything would be removed and nothing added.
+        InvalidChunk, DuplicateId, EmbedderError: As `store.add`. Nothing is written.
+    """
+    if everything and not chunks and len(store):
+        raise InputError("mirror=True with nothing to store would empty the store; check what was loaded")
+    new = {chunk.id for chunk in chunks}
+    others = [id for id in store.ids() if id not in new]
+    origins = {origin_of(chunk) for chunk in chunks} - {None}
+    found = (chunk for start in range(0, len(others), PAGE) for chunk in store.get(others[start : start + PAGE]))
+    replaced = {
+        chunk.id: chunk.text for chunk in found if chunk is not None and (everything or origin_of(chunk) in origins)
+    }
+    by_text = {text: id for id, text in replaced.items()}
+    stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
+    embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.text in by_text]
+    if len(new) < len(chunks) or not embedded:
+        store.add(chunks)
+    else:
+        store.add([chunk for chunk in chunks if chunk.id in stored or chunk.text not in by_text])
+        store.add(embedded, vectors=store.vectors([by_text[chunk.text] for chunk in embedded]))
+    if replaced:
+        store.delete(replaced)
 
 
 class Page(NamedTuple):

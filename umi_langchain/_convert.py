@@ -61,6 +61,11 @@ def to_chunks(
     return ids, chunks
 
 
+def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
+    """What a stored document was cut from, in any version of it; None: it does not say."""
+    return None if keys.source is None or keys.source not in chunk.metadata else chunk.source
+
+
 def as_documents(
     texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str | None] | None
 ) -> list[Document]:

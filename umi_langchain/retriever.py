@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -19,20 +19,18 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Scope, parse_filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.framework_records import PlaceKeys, add_mirrored
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.request import checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk, SearchResult
+from umi_common.types import SearchResult
 from umi_langchain import _batch
 from umi_langchain._arms import as_arm
-from umi_langchain._convert import as_documents, as_turns, chunk_pages, to_chunks, to_scored_documents
+from umi_langchain._convert import as_documents, as_turns, chunk_pages, document_origin, to_chunks, to_scored_documents
 from umi_langchain._options import CallOptions, stages_and_fields
 from umi_langchain._rerank import reranker_of
 from umi_langchain._trace import astages, report_losses, stages
-
-Batches = Iterator[tuple[list[Chunk], Any]]
 
 
 class UmiRetriever(BaseRetriever):
@@ -81,22 +79,31 @@ class UmiRetriever(BaseRetriever):
     @classmethod
     def from_documents(
         cls,
-        docs: Iterable[Document],
+        documents: Iterable[Document] = (),
         embedding: Embeddings | None = None,
         llm: Any = None,
         persist_directory: str | None = None,
         k: int = 10,
+        *,
+        docs: Iterable[Document] = (),
+        mirror: bool = False,
         **options: Any,
     ) -> Self:
         """Store documents and search them.
 
+        In a directory, documents replace what it holds of the same sources: an edited file answers with its new text.
+        To add to a source, use `UmiVectorStore.add_documents`.
+
         Args:
-            docs: In reading order. Ids are kept; a document without one gets a hash of its text and metadata.
+            documents: In reading order. Ids are kept; a document without one gets a hash of its text and metadata.
             embedding: None: umi's embedded model.
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
             persist_directory: Where the store lives; what it holds already is not embedded again. None: in memory.
             k: At most so many documents a call, 1..100.
-            **options: Fields of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
+            docs: Another name of `documents`.
+            mirror: Also remove from the directory what is not among the documents.
+            **options: `read_only=True`, to search a directory that another process writes, without documents; fields of
+                this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
                 further retrievers and vector stores, fused in; see `as_arm`.
 
         Raises:
@@ -104,10 +111,15 @@ class UmiRetriever(BaseRetriever):
             ConfigError: If an option is unknown or out of range.
         """
 
-        def read(keys: PlaceKeys) -> Batches:
-            yield to_chunks(docs, keys, Counter())[1], None
+        given = [*documents, *docs]
 
-        return cls._filled(read, embedding, persist_directory, llm=llm, k=k, **options)
+        def fill(store: HybridStore, keys: PlaceKeys) -> None:
+            chunks = to_chunks(given, keys, Counter())[1]
+            add_mirrored(store, chunks, partial(document_origin, keys=keys), everything=mirror)
+
+        if options.get("read_only") and (given or mirror):
+            raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
+        return cls._filled(fill, embedding, persist_directory, llm=llm, k=k, **options)
 
     @classmethod
     def from_texts(
@@ -141,8 +153,12 @@ class UmiRetriever(BaseRetriever):
             ConfigError: If it is no Chroma store; `from_documents` takes the documents of any other.
         """
         embedding = vectorstore.embeddings if embedding is None else embedding
-        read = partial(chunk_pages, vectorstore)
-        return cls._filled(read, embedding, persist_directory, llm=llm, k=k, **options)
+
+        def fill(store: HybridStore, keys: PlaceKeys) -> None:
+            for chunks, vectors in chunk_pages(vectorstore, keys):
+                store.add(chunks, vectors=vectors)
+
+        return cls._filled(fill, embedding, persist_directory, llm=llm, k=k, **options)
 
     @classmethod
     def from_store(
@@ -166,18 +182,20 @@ class UmiRetriever(BaseRetriever):
     @classmethod
     def _filled(
         cls,
-        read: Callable[[PlaceKeys], Batches],
+        fill: Callable[[HybridStore, PlaceKeys], None],
         embedding: Embeddings | None,
         persist_directory: str | None,
+        *,
+        read_only: bool = False,
         **options: Any,
     ) -> Self:
         settings, _ = stages_and_fields(options)
         config = UmiConfig(**settings) if settings else None  # None: the analyzer that the store was made with
-        store = HybridStore.open(persist_directory, embedder=embedding, config=config)
+        store = HybridStore.open(persist_directory, embedder=embedding, config=config, read_only=read_only)
         try:
             retriever = cls.from_store(store, **options)
-            for chunks, vectors in read(retriever.keys):
-                store.add(chunks, vectors=vectors)
+            if not read_only:
+                fill(store, retriever.keys)
         except BaseException:
             store.close()
             raise

@@ -33,6 +33,7 @@ class UmiVectorStore(VectorStore):
         llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
         store: A store that exists, in place of embedding and persist_directory; it stays the caller's to close.
         reranker: As in `DualRetriever`.
+        read_only: Search a directory that another process writes; it must exist.
         source_key: Metadata key of what a text was cut from; None: there is none.
         position_key: Metadata key of its order there; the splitters' "start_index" is read too.
         time_key: Metadata key of when it happened: a datetime, an ISO string or seconds since 1970.
@@ -47,6 +48,7 @@ class UmiVectorStore(VectorStore):
         llm: Any = None,
         store: HybridStore | None = None,
         reranker: Any = None,
+        read_only: bool = False,
         source_key: str | None = "source",
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
@@ -59,7 +61,8 @@ class UmiVectorStore(VectorStore):
         self._embedding = embedding
         self._keys = PlaceKeys(source_key, position_key, time_key)
         if store is None:
-            store = HybridStore.open(persist_directory, embedder=embedding, config=config if stages else None)
+            settings = config if stages else None
+            store = HybridStore.open(persist_directory, embedder=embedding, config=settings, read_only=read_only)
         self.store = store
         self.umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), config=config)
 

@@ -7,8 +7,9 @@ relationships, templates, excluded keys and nested metadata come back; datetimes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
+from uuid import UUID
 
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import (
@@ -34,6 +35,8 @@ START = "start_char_idx"
 """A node's field, and the key under which umi's context assembly looks for it."""
 KEPT = (NODE_CONTENT, "_node_type", "document_id", "doc_id", REF_DOC_ID)
 """What LlamaIndex's vector stores write beside a node's own metadata; theirs wins over a key of the same name."""
+FILE_PATH = "file_path"
+"""Metadata key for the file, as `SimpleDirectoryReader` writes it."""
 SOURCE_KEY = "source"
 """Where a node without a source node may name what it was cut from."""
 
@@ -71,6 +74,28 @@ def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | No
         seen[source] += 1
         chunks.append(chunk)
     return chunks
+
+
+def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
+    """What a stored node was cut from, in any version of it.
+
+    The metadata under `source_key`; else the file that a reader names; else its document's id; else, where that was
+    made anew by LlamaIndex, text and metadata: only the same node replaces it.
+    """
+    for key in (source_key, FILE_PATH):
+        if key is not None and key in chunk.metadata:
+            return key, chunk.metadata[key]
+    document = chunk.metadata.get(REF_DOC_ID)
+    if isinstance(document, str) and not _is_random(document):
+        return REF_DOC_ID, document
+    return chunk.text, frozenset((key, value) for key, value in chunk.metadata.items() if key not in (NODE_ID, *KEPT))
+
+
+def _is_random(id: str) -> bool:
+    try:
+        return UUID(id).version == 4
+    except ValueError:
+        return False
 
 
 def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:

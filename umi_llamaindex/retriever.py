@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import llama_index.core.instrumentation as instrument
@@ -18,14 +19,15 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBun
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
 from umi_common.filters import Scope, parse_filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.framework_records import PlaceKeys, add_mirrored
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk, SearchResult
+from umi_common.types import SearchResult
 from umi_llamaindex._arms import as_arm
-from umi_llamaindex._convert import index_pages, to_chunks, to_scored_node
+from umi_llamaindex._convert import index_pages, node_origin, to_chunks, to_scored_node
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.events import send_events
@@ -34,7 +36,6 @@ from umi_llamaindex.query import UmiQuery, Window, narrowed, query_text
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 REWRITE_PROMPT = "rewrite"
-Batches = Iterator[tuple[list[Chunk], Any]]
 
 
 class UmiRetriever(BaseRetriever):
@@ -82,18 +83,22 @@ class UmiRetriever(BaseRetriever):
     @classmethod
     def from_nodes(
         cls,
-        nodes: Sequence[BaseNode],
+        nodes: Sequence[BaseNode] = (),
         embed_model: Any = None,
         llm: Any = None,
         persist_dir: str | None = None,
         similarity_top_k: int = 10,
         *,
+        mirror: bool = False,
         source_key: str | None = None,
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
         **options: Any,
     ) -> Self:
         """Store nodes and search them.
+
+        In a directory, nodes replace what it holds of the same files or documents: an edited file answers with its new
+        text. To add to a document, use `UmiVectorStore.add`.
 
         Args:
             nodes: Text nodes in reading order. Ids are kept, embeddings not used; index nodes lead to their objects.
@@ -102,20 +107,28 @@ class UmiRetriever(BaseRetriever):
                 as it is when it is asked.
             persist_dir: Where the store lives; what it holds already is not embedded again. None: in memory.
             similarity_top_k: At most so many nodes a query, 1..100.
+            mirror: Also remove from the directory what is not among the nodes.
             source_key: Metadata key of what a node was cut from; None: its source node, else metadata["source"].
             position_key: Metadata key of its order there; where it is missing, the order of `nodes`.
             time_key: Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds.
-            **options: Arguments of this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and
-                `arms`: further retrievers, fused with their own weights and each failing alone.
+            **options: `read_only=True`, to search a directory that another process writes, without nodes; arguments of
+                this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
+                further retrievers, fused with their own weights and each failing alone.
 
         Raises:
             InvalidChunk, DuplicateId: Names the node. Nothing is stored.
             ConfigError: If an option is out of range.
         """
         keys = PlaceKeys(source_key, position_key, time_key)
-        batches = ((to_chunks(some, keys, Counter()), None) for some in (nodes,))
+
+        def fill(store: HybridStore) -> None:
+            chunks = to_chunks(nodes, keys, Counter())
+            add_mirrored(store, chunks, partial(node_origin, source_key=source_key), everything=mirror)
+
+        if options.get("read_only") and (nodes or mirror):
+            raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
         options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
-        return cls._filled(batches, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+        return cls._filled(fill, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
 
     @classmethod
     def from_index(
@@ -142,8 +155,13 @@ class UmiRetriever(BaseRetriever):
             ConfigError: If its vector store is another.
         """
         model = index._embed_model if embed_model is None else embed_model
-        batches = index_pages(index, PlaceKeys(source_key, position_key, time_key))
-        return cls._filled(batches, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+        keys = PlaceKeys(source_key, position_key, time_key)
+
+        def fill(store: HybridStore) -> None:
+            for chunks, vectors in index_pages(index, keys):
+                store.add(chunks, vectors=vectors)
+
+        return cls._filled(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
 
     @classmethod
     def from_store(
@@ -168,14 +186,23 @@ class UmiRetriever(BaseRetriever):
         return cls(umi, similarity_top_k, **options)
 
     @classmethod
-    def _filled(cls, batches: Batches, embed_model: Any, persist_dir: str | None, **options: Any) -> Self:
+    def _filled(
+        cls,
+        fill: Callable[[HybridStore], None],
+        embed_model: Any,
+        persist_dir: str | None,
+        *,
+        read_only: bool = False,
+        **options: Any,
+    ) -> Self:
         stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
         config = UmiConfig(**stages) if stages else None  # None: the analyzer that the store was made with
-        store = HybridStore.open(persist_dir, embedder=embed_model_of(embed_model), config=config)
+        model = embed_model_of(embed_model)
+        store = HybridStore.open(persist_dir, embedder=model, config=config, read_only=read_only)
         try:
             retriever = cls.from_store(store, **options)
-            for chunks, vectors in batches:
-                store.add(chunks, vectors=vectors)
+            if not read_only:
+                fill(store)
         except BaseException:
             store.close()
             raise

@@ -48,6 +48,7 @@ class UmiVectorStore(BasePydanticVectorStore):
         store: A store that exists, in place of embed_model and persist_dir; it stays the caller's to close.
         llm: As in `UmiRetriever.from_nodes`, for `retriever()`; `query` never asks an LLM.
         reranker: As in `DualRetriever`.
+        read_only: Search a directory that another process writes; it must exist.
         source_key, position_key, time_key: As in `UmiRetriever.from_nodes`.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
     """
@@ -71,6 +72,7 @@ class UmiVectorStore(BasePydanticVectorStore):
         store: HybridStore | None = None,
         llm: Any = None,
         reranker: Any = None,
+        read_only: bool = False,
         source_key: str | None = None,
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
@@ -83,7 +85,8 @@ class UmiVectorStore(BasePydanticVectorStore):
         self._owns_store = store is None
         if store is None:
             model = embed_model_of(embed_model)
-            store = HybridStore.open(persist_dir, embedder=model, config=config if stages else None)
+            settings = config if stages else None
+            store = HybridStore.open(persist_dir, embedder=model, config=settings, read_only=read_only)
         self._store = store
         self._keys = PlaceKeys(source_key, position_key, time_key)
         self._reranker = reranker_of(reranker)

@@ -1,0 +1,91 @@
+"""`from_documents` with a directory: the store mirrors what it is given, and a repeated start costs nothing."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.documents import Document
+
+from umi_common.errors import ConfigError, InputError, StoreLocked, StoreReadOnly
+from umi_langchain import UmiRetriever, UmiVectorStore
+
+
+def page(text: str, source: str = "a.md", **more) -> Document:
+    return Document(page_content=text, metadata={"source": source}, **more)
+
+
+@pytest.fixture
+def start(tmp_path, embeddings):
+    """Does what a program does at each start; gives the texts that its store holds."""
+
+    def run(documents, **options) -> set[str]:
+        retriever = UmiRetriever.from_documents(documents, embeddings, persist_directory=str(tmp_path), **options)
+        store = retriever.umi.store
+        texts = {chunk.text for chunk in store.get(store.ids())}
+        retriever.close()
+        return texts
+
+    return run
+
+
+def test_an_edited_file_answers_with_its_new_text(start):
+    start([page("The fee is 3 euros."), page("Pets are allowed.", "b.md")])
+    assert start([page("The fee is 5 euros.")]) == {"The fee is 5 euros.", "Pets are allowed."}
+
+
+def test_a_second_start_embeds_nothing_and_an_edit_only_itself(start, embeddings):
+    pages = [page(f"Page {number} of the rules.") for number in range(5)]
+    start(pages)
+    assert embeddings.documents == 5
+    assert len(start(pages)) == 5 and embeddings.documents == 5
+    assert len(start([*pages[:4], page("Page 4 is new.")])) == 5 and embeddings.documents == 6
+
+
+def test_new_ids_for_the_same_pages_replace_the_old_ones_without_embedding(start, embeddings):
+    for round in range(3):
+        documents = [page(f"Page {number}.", id=f"{round}-{number}") for number in range(4)]
+        assert len(start(documents)) == 4
+    assert embeddings.documents == 4
+
+
+def test_mirror_also_removes_files_that_are_gone(start):
+    both = [page("One."), page("Two.", "b.md")]
+    start(both)
+    assert start(both[:1]) == {"One.", "Two."}
+    assert start(both[:1], mirror=True) == {"One."}
+
+
+def test_mirror_does_not_empty_a_store_because_a_loader_found_nothing(start):
+    start([page("One.")])
+    with pytest.raises(InputError, match="mirror=True with nothing to store would empty"):
+        start([], mirror=True)
+    assert start([]) == {"One."}
+
+
+def test_documents_without_a_source_are_kept_and_added_to(start):
+    start([Document(page_content="One.")])
+    assert start([Document(page_content="Two.")]) == {"One.", "Two."}
+
+
+def test_a_second_process_reads_what_the_first_writes(tmp_path):
+    writer = UmiRetriever.from_documents([page("The fee is 3 euros.")], persist_directory=str(tmp_path))
+    reader = UmiRetriever.from_documents(persist_directory=str(tmp_path), read_only=True)
+    store = UmiVectorStore(persist_directory=str(tmp_path), read_only=True)
+    for found in (reader.invoke("fee"), store.similarity_search("fee")):
+        assert [document.page_content for document in found] == ["The fee is 3 euros."]
+    with pytest.raises(StoreReadOnly):
+        store.add_texts(["more"])
+    with pytest.raises(ConfigError, match="read_only=True stores nothing"):
+        UmiRetriever.from_documents([page("more")], persist_directory=str(tmp_path), read_only=True)
+    for each in (reader, store, writer):
+        each.close()
+
+
+def test_a_store_that_is_open_elsewhere_says_how_to_read_it(tmp_path):
+    import subprocess
+    import sys
+
+    code = f"from umi_langchain import UmiRetriever; UmiRetriever.from_documents(persist_directory={str(tmp_path)!r})"
+    writer = UmiRetriever.from_documents([page("One.")], persist_directory=str(tmp_path))
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert StoreLocked.__name__ in other.stderr and "read_only=True" in other.stderr
+    writer.close()

@@ -1,0 +1,85 @@
+"""`from_nodes` with a directory: the store mirrors what it is given, whatever ids splitters and readers make."""
+
+from __future__ import annotations
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.node_parser import TokenTextSplitter
+from llama_index.core.readers import SimpleDirectoryReader
+
+from umi_common.errors import ConfigError, InputError, StoreReadOnly
+from umi_llamaindex import UmiRetriever, UmiVectorStore
+
+
+@pytest.fixture
+def start(tmp_path, embed_model):
+    """Does what a program does at each start; gives the texts that its store holds, one for each chunk."""
+
+    def run(documents, **options) -> list[str]:
+        nodes = TokenTextSplitter(chunk_size=64, chunk_overlap=0)(documents)
+        retriever = UmiRetriever.from_nodes(nodes, embed_model, persist_dir=str(tmp_path / "umi"), **options)
+        store = retriever.umi.store
+        texts = sorted(chunk.text for chunk in store.get(store.ids()))
+        retriever.close()
+        return texts
+
+    return run
+
+
+def long_text(topic: str) -> str:
+    return " ".join(f"Sentence {number} about {topic} and nothing else in the world." for number in range(12))
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["documents with ids", "documents without"])
+def test_a_splitters_new_ids_do_not_grow_the_store_at_each_start(start, embed_model, named):
+    sizes = []
+    for _ in range(3):
+        ids = {"doc_id": "cats"} if named else {}
+        sizes.append(len(start([Document(text=long_text("cats"), **ids)])))
+    assert sizes[0] > 1 and len(set(sizes)) == 1
+    assert embed_model.documents == sizes[0]
+
+
+def test_an_edited_file_answers_with_its_new_text_though_readers_make_new_ids(start, tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The fee is 3 euros.")
+    (folder / "b.txt").write_text("Pets are allowed.")
+    start(SimpleDirectoryReader(folder).load_data())
+    (folder / "a.txt").write_text("The fee is 5 euros.")
+    assert start(SimpleDirectoryReader(folder).load_data()) == ["Pets are allowed.", "The fee is 5 euros."]
+    (folder / "b.txt").unlink()
+    documents = SimpleDirectoryReader(folder).load_data()
+    assert len(start(documents)) == 2
+    assert start(documents, mirror=True) == ["The fee is 5 euros."]
+
+
+def test_an_edited_document_with_an_id_answers_with_its_new_text(start):
+    start([Document(text="The fee is 3 euros.", doc_id="fees"), Document(text="Pets are allowed.", doc_id="pets")])
+    assert start([Document(text="The fee is 5 euros.", doc_id="fees")]) == ["Pets are allowed.", "The fee is 5 euros."]
+
+
+def test_two_named_documents_of_one_text_are_both_kept(start):
+    start([Document(text="Yes.", doc_id="a")])
+    assert start([Document(text="Yes.", doc_id="b")]) == ["Yes.", "Yes."]
+
+
+def test_mirror_does_not_empty_a_store_because_a_reader_found_nothing(start):
+    start([Document(text="One.")])
+    with pytest.raises(InputError, match="mirror=True with nothing to store would empty"):
+        start([], mirror=True)
+
+
+def test_a_second_process_reads_what_the_first_writes(tmp_path):
+    nodes = TokenTextSplitter()([Document(text="The fee is 3 euros.")])
+    writer = UmiRetriever.from_nodes(nodes, persist_dir=str(tmp_path))
+    reader = UmiRetriever.from_nodes(persist_dir=str(tmp_path), read_only=True)
+    store = UmiVectorStore(persist_dir=str(tmp_path), read_only=True)
+    for found in (reader.retrieve("fee"), store.retriever().retrieve("fee")):
+        assert [item.text for item in found] == ["The fee is 3 euros."]
+    with pytest.raises(StoreReadOnly):
+        store.clear()
+    with pytest.raises(ConfigError, match="read_only=True stores nothing"):
+        UmiRetriever.from_nodes(nodes, persist_dir=str(tmp_path), read_only=True)
+    for each in (reader, store, writer):
+        each.close()
