@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ NESTED_KEY = "_umi_json"
 ID_CHARACTERS = 32
 POSITION_END = 2**62
 """A position from here on is dropped: it is too large for a chunk."""
+log = logging.getLogger("umi")
+NAMED = 20
+"""Ids in one warning, so that it stays readable."""
 PAGE = 5_000
 """Rows read from Chroma in one call; it refuses more than 5,461."""
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ])")
@@ -229,7 +233,7 @@ class Page(NamedTuple):
     """Up to `PAGE` rows of a Chroma collection, aligned."""
 
     ids: list[str]
-    texts: list[str | None]
+    texts: list[str]
     metadatas: list[dict[str, Any]]
     vectors: Any
     """(n, dim)."""
@@ -238,15 +242,23 @@ class Page(NamedTuple):
 def collection_pages(collection: Any) -> Iterator[Page]:
     """All of a Chroma collection, in its order, with its vectors: nothing needs to be embedded again.
 
+    Rows without text are left out; a warning of the logger `umi` names them.
+
     Raises:
         InvalidVector: If a row has no vector.
     """
+    blank: list[str] = []
     for offset in range(0, collection.count(), PAGE):
         rows = collection.get(limit=PAGE, offset=offset, include=["documents", "metadatas", "embeddings"])
         ids, vectors = rows["ids"], rows["embeddings"]
         if vectors is None or len(vectors) != len(ids):
             raise InvalidVector(f"collection {collection.name!r} holds rows without vectors; add its texts instead")
-        yield Page(ids, rows["documents"], [{} if found is None else found for found in rows["metadatas"]], vectors)
+        texts, metadatas = rows["documents"], [{} if found is None else found for found in rows["metadatas"]]
+        places = [place for place, text in enumerate(texts) if text is not None and text.strip()]
+        blank += [id for id, text in zip(ids, texts, strict=True) if text is None or not text.strip()]
+        yield Page(*([column[place] for place in places] for column in (ids, texts, metadatas, vectors)))
+    if blank:
+        log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
 
 
 def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:
@@ -259,11 +271,19 @@ def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | st
     return [(chunk, 1.0 - (rank - 1) / depth) for rank, chunk in enumerate(chunks, start=1)]
 
 
-def scores_by_order(rows: Sequence[int], count: int) -> list[float]:
-    """A score for each of `count` texts from a reranker's order of their rows, best first; 0 for rows it dropped."""
-    scores = [0.0] * count
-    for rank, row in enumerate(rows):
-        scores[row] = float(count - rank)
+def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
+    """A score for each of `count` texts from what a framework's reranker returned: -inf for texts that it dropped.
+
+    Args:
+        kept: (row, score) in its order, best first; the order counts where a score is no finite number, or where all
+            are equal.
+        count: Texts that it was given.
+    """
+    stated = [score for _, score in kept if isinstance(score, (int, float, np.number)) and np.isfinite(score)]
+    by_score = len(stated) == len(kept) and len(set(stated)) > 1
+    scores = [-np.inf] * count
+    for rank, (row, score) in enumerate(kept):
+        scores[row] = max(scores[row], float(score) if by_score else float(count - rank))
     return scores
 
 

@@ -61,7 +61,10 @@ class Reranker(Protocol):
     """Scores candidates against the query, for example a cross-encoder."""
 
     def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """One finite score per text, larger is better, aligned with texts."""
+        """One finite score per text, larger is better, aligned with texts; -inf drops a text.
+
+        If one is dropped, the result holds only texts that were scored here and kept.
+        """
 
 
 class TokenCounter(Protocol):

@@ -227,7 +227,7 @@ class Suppressed:
 
     id: str
     reason: str
-    """"same text", "near-duplicate" or "mmr"."""
+    """"same text", "near-duplicate", "mmr", or "reranker" (it dropped the chunk)."""
     by: str | None = None
     """The id of the hit that replaced it, if any."""
     score: float | None = None

@@ -111,7 +111,7 @@ def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk]
     seen: Counter[str] = Counter()
     for page in collection_pages(collection):
         rows = zip(page.ids, page.texts, page.metadatas, strict=True)
-        documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in rows]
+        documents = [Document(id=id, page_content=text, metadata=metadata) for id, text, metadata in rows]
         yield to_chunks(documents, keys, seen)[1], page.vectors
 
 

@@ -110,7 +110,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     if collection is not None:  # its docstore is empty: the nodes are in the collection
         for page in collection_pages(collection):
             rows = zip(page.ids, page.texts, page.metadatas, strict=True)
-            yield to_chunks([_node(id, text or "", metadata) for id, text, metadata in rows], keys, seen), page.vectors
+            yield to_chunks([_node(id, text, metadata) for id, text, metadata in rows], keys, seen), page.vectors
     elif isinstance(vector_store, SimpleVectorStore):
         ids = list(index.index_struct.nodes_dict)
         yield to_chunks(index.docstore.get_nodes(ids), keys, seen), [vector_store.get(id) for id in ids]

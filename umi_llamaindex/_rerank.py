@@ -8,17 +8,20 @@ from typing import Any
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from umi_common.framework_records import scores_by_order
+from umi_common.framework_records import scores_of_kept
 
 
 def reranker_of(model: Any) -> Any:
-    """A postprocessor as a scoring function: by the order it returns, nodes it drops last. Other models unchanged."""
+    """A postprocessor as a scoring function; nodes that it drops are left out. Other models unchanged.
+
+    It gets nodes with equal scores. Those that it returns count, or, where they are still equal, its order.
+    """
     if not isinstance(model, BaseNodePostprocessor):
         return model
 
     def rerank(query: str, texts: Sequence[str]) -> list[float]:
         nodes = [NodeWithScore(node=TextNode(text=text, id_=str(row)), score=0.0) for row, text in enumerate(texts)]
         kept = model.postprocess_nodes(nodes, query_str=query)
-        return scores_by_order([int(item.node.node_id) for item in kept], len(texts))
+        return scores_of_kept([(int(item.node.node_id), item.score) for item in kept], len(texts))
 
     return rerank

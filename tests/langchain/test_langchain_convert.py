@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from langchain_chroma import Chroma
 from langchain_core.documents import Document
 
 from umi_common.errors import InvalidChunk
 from umi_common.framework_records import PlaceKeys
 from umi_common.types import Chunk
+from umi_langchain import UmiRetriever
 from umi_langchain._convert import to_chunks, to_document
 
 KEYS = PlaceKeys()
@@ -174,3 +176,14 @@ def test_whatever_json_can_say_comes_back_equal_and_the_document_is_untouched(me
 def test_a_chunk_from_elsewhere_shows_its_source_and_time():
     chunk = Chunk("c", "text", source="chat", position=2, event_time=datetime(2024, 5, 1, tzinfo=timezone.utc))
     assert to_document(chunk, KEYS).metadata == {"source": "chat", "timestamp": "2024-05-01T00:00:00+00:00"}
+
+
+def test_an_empty_document_does_not_abort_the_copy_of_a_vector_store_and_is_named(embeddings, caplog):
+    chroma = Chroma("with_a_blank_page", embedding_function=embeddings)
+    chroma.add_documents([Document(id=id, page_content=text) for id, text in (("a", "One."), ("blank", " "))])
+    retriever = UmiRetriever.from_vectorstore(chroma)
+    assert [document.id for document in retriever.invoke("one")] == ["a"]
+    (record,) = [record for record in caplog.records if record.name == "umi"]
+    assert record.getMessage() == "1 rows of the collection without text are left out: blank"
+    retriever.close()
+    chroma.delete_collection()

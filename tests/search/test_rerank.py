@@ -10,6 +10,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.documents.compressor import BaseDocumentCompressor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore
 
 from umi_common.config import RerankConfig, UmiConfig
 from umi_common.errors import ConfigError
@@ -71,14 +72,50 @@ class Postprocessor(BaseNodePostprocessor):
         return [item for item in nodes if "canteen" in item.node.text]
 
 
-def test_a_langchain_compressor_reranks_and_what_it_drops_comes_last(store):
-    documents = LangChainRetriever.from_store(store, reranker=Compressor()).invoke(QUERY)
-    assert [document.id for document in documents] == ["c", "a", "b"]
+class ScoringCompressor(BaseDocumentCompressor):
+    """Keeps the two best, as Cohere's and FlashRank's do, with scores in the metadata and in any order."""
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None):
+        scores = {"Accounting at Acme.": 0.2, "Acme.": 0.1, "Acme has a canteen.": 0.9}
+        kept = [document for document in documents if scores[document.page_content] > 0.1]
+        more = [{**document.metadata, "relevance_score": scores[document.page_content]} for document in kept]
+        return [Document(kept.page_content, metadata=metadata) for kept, metadata in zip(kept, more, strict=True)]
 
 
-def test_a_llamaindex_postprocessor_reranks_and_what_it_drops_comes_last(store):
+class ScoringPostprocessor(BaseNodePostprocessor):
+    def _postprocess_nodes(self, nodes, query_bundle=None):
+        scores = {"Accounting at Acme.": 0.2, "Acme.": 0.1, "Acme has a canteen.": 0.9}
+        scored = [NodeWithScore(node=item.node, score=scores[item.node.text]) for item in nodes]
+        return [item for item in scored if item.score > 0.1]
+
+
+def test_a_langchain_compressors_drops_scores_and_top_n_are_respected(store):
+    retriever = LangChainRetriever.from_store(store, reranker=Compressor())
+    assert [document.id for document in retriever.invoke(QUERY)] == ["c"]
+    assert [(gone.id, gone.reason, gone.by) for gone in retriever.search(QUERY).suppressed] == [
+        ("a", "reranker", None),
+        ("b", "reranker", None),
+    ]
+    found = LangChainRetriever.from_store(store, reranker=ScoringCompressor()).invoke(QUERY)
+    assert [(document.id, document.metadata["relevance_score"]) for document in found] == [("c", 0.9), ("a", 0.2)]
+
+
+def test_a_llamaindex_postprocessors_drops_scores_and_top_n_are_respected(store):
     hits = LlamaIndexRetriever.from_store(store, reranker=Postprocessor()).retrieve(QUERY)
-    assert [hit.node.node_id for hit in hits] == ["c", "a", "b"]
+    assert [hit.node.node_id for hit in hits] == ["c"]
+    hits = LlamaIndexRetriever.from_store(store, reranker=ScoringPostprocessor()).retrieve(QUERY)
+    assert [(hit.node.node_id, hit.score) for hit in hits] == [("c", 0.9), ("a", 0.2)]
+
+
+def test_candidates_that_a_dropping_reranker_did_not_see_are_left_out(store):
+    only_best = UmiConfig(rerank=RerankConfig(pool=2))
+    drops_b = DualRetriever(store, reranker=lambda query, texts: [1.0, float("-inf")], config=only_best)
+    assert drops_b.search(QUERY).ids == ["a"]
+    assert len(drops_b.search(QUERY).suppressed) == 1
+    keeps_all = DualRetriever(store, reranker=lambda query, texts: [1.0, 2.0], config=only_best)
+    assert len(keeps_all.search(QUERY)) == 3
+    drops_all = DualRetriever(store, reranker=lambda query, texts: [float("-inf")] * len(texts))
+    assert drops_all.search(QUERY).ids == [] and drops_all.get_context(QUERY).text == ""
 
 
 @pytest.mark.parametrize("scores", [[1.0], "many", [float("nan")] * 3, None])

@@ -99,7 +99,7 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     ranks = _by_row({name: falling_ranks(after)[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
     folded: dict[int, list[str]] = {}
     for row, reason, by in ranked.suppressed:
-        if reason in FOLDED:
+        if by is not None and reason in FOLDED:
             folded.setdefault(by, []).append(pool.ids[row])
     each = zip(ids, rows.tolist(), scores, _signals(pool, rows), stages, ranks, strict=True)
     return tuple(

@@ -111,7 +111,7 @@ def _result(
         mode=pool.mode,
         degraded=degraded,
         suppressed=tuple(
-            Suppressed(pool.ids[row], reason, pool.ids[by], float(ranked.scores[row]))
+            Suppressed(pool.ids[row], reason, None if by is None else pool.ids[by], float(ranked.scores[row]))
             for row, reason, by in ranked.suppressed
         ),
         trace=trace.build(),

@@ -31,8 +31,8 @@ class RankedPool:
     """(n,) final score by row."""
     stages: dict[str, Floats]
     """(n,) score by row after each stage that ran."""
-    suppressed: tuple[tuple[int, str, int], ...] = ()
-    """(row, reason, row that replaces it)."""
+    suppressed: tuple[tuple[int, str, int | None], ...] = ()
+    """(row, reason, row that replaces it; None: no row does)."""
 
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:

@@ -19,7 +19,7 @@ from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
 ScoreTexts = Callable[[str, Sequence[str]], Sequence[float]]
-"""(query, texts) -> one number per text, larger is better."""
+"""(query, texts) -> one number per text, larger is better; -inf drops the text."""
 
 
 def as_reranker(model: Any) -> ScoreTexts:
@@ -85,6 +85,8 @@ class Reranking:
 def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:
     """Put `rows`, the best of the order, in the order of their new scores; the rest follows.
 
+    Rows with a score of -inf are suppressed. The rest, which the reranker did not see, is then left out, too.
+
     Returns:
         The new order and "", or the given order and what is wrong with the scores.
     """
@@ -94,11 +96,16 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
         given = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
         return ranked, f"gave {type(scores).__name__}; expected {len(rows)} numbers"
-    if given.shape != (len(rows),) or not np.isfinite(given).all():
+    kept = np.isfinite(given)
+    if given.shape != (len(rows),) or not (kept | np.isneginf(given)).all():
         return ranked, f"gave shape {given.shape} or numbers that are not finite; expected {len(rows)} scores"
-    places = best_first(given)
+    places = best_first(given)[: np.count_nonzero(kept)]
     best = np.asarray(rows, dtype=np.int64)[places]
-    after = np.full(len(ranked.scores), given.min(initial=0.0))
+    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))
     after[best] = given[places]
-    order = np.concatenate([best, ranked.order[~np.isin(ranked.order, best)]])
-    return replace(ranked, order=order, scores=after, stages={**ranked.stages, "rerank": after}), ""
+    unseen = ranked.order[~np.isin(ranked.order, rows)]
+    dropped = tuple((row, "reranker", None) for row, stays in zip(rows, kept, strict=True) if not stays)
+    order = best if dropped else np.concatenate([best, unseen])
+    stages = {**ranked.stages, "rerank": after}
+    suppressed = (*ranked.suppressed, *dropped)
+    return replace(ranked, order=order, scores=after, stages=stages, suppressed=suppressed), ""
