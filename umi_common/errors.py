@@ -98,7 +98,7 @@ class StoreError(UmiError):
 
 
 class StoreLocked(StoreError):
-    """Another process or object writes to this directory."""
+    """Another process writes to this directory, or this process with another embedder or config."""
 
 
 class StoreClosed(StoreError):

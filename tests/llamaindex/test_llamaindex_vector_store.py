@@ -13,7 +13,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
 
-from umi_common.errors import ConfigError, FilterError, InputError, InvalidVector, StoreLocked
+from umi_common.errors import ConfigError, FilterError, InputError, InvalidVector
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiVectorStore
 
@@ -234,9 +234,10 @@ def test_what_was_written_is_there_after_reopening(tmp_path):
     first.add([node("a", "a durable text")])
     with pytest.raises(ConfigError):
         UmiVectorStore(persist_dir=str(tmp_path / "other"), llm=object())
-    with pytest.raises(StoreLocked):
-        UmiVectorStore(persist_dir=str(tmp_path / "umi"))
+    twice = UmiVectorStore(persist_dir=str(tmp_path / "umi"))
     first.close()
+    assert found(twice, "durable") == ["a"]
+    twice.close()
     second = UmiVectorStore(persist_dir=str(tmp_path / "umi"))
     assert found(second, "durable") == ["a"]
     second.close()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_store import chunks, search
 
-from umi_common.errors import StoreForked, StoreLocked
+from umi_common.config import LexicalConfig, UmiConfig
+from umi_common.errors import StoreClosed, StoreForked, StoreLocked, StoreMoved
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -31,22 +34,117 @@ def path(tmp_path):
     return tmp_path / "s"
 
 
-def test_the_second_writer_is_told_at_once(path):
+OPEN_ELSEWHERE = """
+import sys, time
+from umi_common.errors import StoreLocked
+from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
+started = time.monotonic()
+try:
+    HybridStore.open(sys.argv[1], embedder=HashEmbedder()).close()
+except StoreLocked as error:
+    assert time.monotonic() - started < 1.0
+    print(error)
+"""
+
+
+def message_elsewhere(path: Path) -> str:
+    """What another process is told that opens the store for writing; "": it could open it."""
+    command = [sys.executable, "-c", OPEN_ELSEWHERE, str(path)]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_second_process_that_writes_is_told_at_once_how_to_read(path):
     with HybridStore.open(path, embedder=HashEmbedder()):
-        started = time.monotonic()
-        with pytest.raises(StoreLocked, match="read_only=True"):
+        said = message_elsewhere(path)
+        assert f"HybridStore.open({str(path)!r}, read_only=True)" in said and "close it there" in said
+    assert message_elsewhere(path) == ""
+
+
+def test_running_a_notebook_cell_twice_works(path):
+    for number in range(3):  # the store of the run before is still open while the cell opens it again
+        store = HybridStore.open(path, embedder=HashEmbedder())
+        store.add([Chunk(f"run {number}", f"written in run {number}")])
+    assert {"run 0", "run 1", "run 2"} <= set(store.ids())
+    gc.collect()
+    assert store.get(["run 0"])[0] is not None
+    store.close()
+    assert message_elsewhere(path) == ""
+
+
+def test_closing_one_of_two_stores_in_a_directory_leaves_the_other_open(path):
+    one, two = HybridStore.open(path, embedder=HashEmbedder()), HybridStore.open(path, embedder=HashEmbedder())
+    one.add([Chunk("new", "purple submarine")])
+    assert two.search_lexical("submarine")[0][0] == "new"
+    one.close()
+    one.close()
+    for call in (one.status, one.ids, lambda: one.add([Chunk("late", "text")]), lambda: len(one)):
+        with pytest.raises(StoreClosed):
+            call()
+    assert one.path == path
+    two.add([Chunk("later", "yellow submarine")])
+    assert len(two.search_lexical("submarine")) == 2
+    assert message_elsewhere(path) != ""
+    two.close()
+    assert message_elsewhere(path) == ""
+
+
+def test_two_spellings_of_a_path_are_one_directory(path, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(path, target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    names = (path, "s", "./s/../s", tmp_path / "link")
+    with ExitStack() as opened:
+        for name in names:
+            opened.enter_context(HybridStore.open(name, embedder=HashEmbedder())).add([Chunk(str(name), "text")])
+        assert set(map(str, names)) <= set(opened.enter_context(HybridStore.open(path, embedder=HashEmbedder())).ids())
+
+
+def test_another_embedder_or_config_for_an_open_directory_is_refused_by_name(path):
+    narrow = UmiConfig(lexical=LexicalConfig(k1=0.9))
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+        with pytest.raises(StoreLocked, match=r"in this process with embedder 'hash/\d+', not 'hash/8'"):
+            HybridStore.open(path, embedder=HashEmbedder(8))
+        with pytest.raises(StoreLocked, match=r"in this process with another config \(lexical\)"):
+            HybridStore.open(path, embedder=HashEmbedder(), config=narrow)
+        store.reconfigure(narrow)
+        HybridStore.open(path, embedder=HashEmbedder(), config=narrow).close()
+        with pytest.raises(StoreLocked, match="another config"):
             HybridStore.open(path, embedder=HashEmbedder())
-        assert time.monotonic() - started < 1.0
-        script = (
-            "import sys\n"
-            "from umi_common.errors import StoreLocked\n"
-            "from umi_common.sim import HashEmbedder\n"
-            "from umi_common.stores.embedded.hybrid import HybridStore\n"
-            "try:\n    HybridStore.open(sys.argv[1], embedder=HashEmbedder())\n"
-            "except StoreLocked:\n    sys.exit(7)\n"
-        )
-        assert subprocess.run([sys.executable, "-c", script, str(path)], cwd=ROOT, check=False).returncode == 7
-    HybridStore.open(path, embedder=HashEmbedder()).close()
+        assert len(store.search_lexical("boiler", k=3)) >= 0
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+        assert store.config == UmiConfig()
+
+
+def test_reindexing_an_open_store_is_still_refused(path):
+    with HybridStore.open(path, embedder=HashEmbedder()), pytest.raises(StoreLocked):
+        HybridStore.reindex(path, embedder=HashEmbedder(8))
+
+
+def test_a_directory_that_took_the_place_of_an_open_store_is_not_shared_with_it(path, tmp_path):
+    with HybridStore.open(path, embedder=HashEmbedder()) as old:
+        path.rename(tmp_path / "away")
+        with HybridStore.open(path, embedder=HashEmbedder()) as new:
+            assert len(new) == 0
+            with HybridStore.open(path, embedder=HashEmbedder()) as again:
+                again.add([Chunk("new", "text")])
+                assert len(new) == 1
+            with pytest.raises(StoreMoved):
+                old.add([Chunk("lost", "text")])
+
+
+def test_threads_that_open_and_close_one_directory_at_once_share_it(path):
+    def run(number: int) -> None:
+        for turn in range(5):
+            with HybridStore.open(path, embedder=HashEmbedder()) as store:
+                store.add([Chunk(f"{number}-{turn}", f"text {number} {turn}")])
+                assert store.get([f"{number}-{turn}"])[0] is not None
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+        assert {f"{number}-{turn}" for number in range(8) for turn in range(5)} <= set(store.ids())
+        assert store.verify(full=True)
+    assert message_elsewhere(path) == ""
 
 
 def test_a_failed_opening_leaves_no_lock(path):
@@ -91,8 +189,7 @@ def test_a_fork_is_told_and_does_not_hang(path):
             time.sleep(0.01)
         assert os.waitstatus_to_exitcode(done[1]) == 7
         # The child's end has not let another writer in.
-        with pytest.raises(StoreLocked):
-            HybridStore.open(path, embedder=HashEmbedder())
+        assert message_elsewhere(path) != ""
         store.add([Chunk("after", "the fork")])
         assert store.get(["after"])[0] is not None
 

@@ -301,7 +301,7 @@ def test_with_none_to_stay_open_a_store_is_closed_after_each_use(tmp_path):
         with tenants.store("a") as store:
             store.add(chunks("ann", 3))
             with pytest.raises(StoreLocked):
-                HybridStore.open(store.path, embedder=HashEmbedder())
+                HybridStore.open(store.path, embedder=HashEmbedder(8))
         HybridStore.open(store.path, embedder=HashEmbedder()).close()
 
 

@@ -52,7 +52,7 @@ class Core:
         """Held by a writer from reading what is stored until its change is in the indexes."""
         self._lock = lock
         self._pid = os.getpid()
-        self._closed = False
+        self.closed = False
 
     def ready(self) -> None:
         """Called before every read: checks that the store is open, and takes over what other processes wrote.
@@ -76,10 +76,15 @@ class Core:
         self.indexes.follow()
 
     def _check_open(self) -> None:
-        if os.getpid() != self._pid:
+        if self.forked:
             raise StoreForked("the store was opened before a fork; open it again in this process")
-        if self._closed:
+        if self.closed:
             raise StoreClosed("the store is closed; open it again")
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child that was forked after the opening."""
+        return os.getpid() != self._pid
 
     @property
     def dim(self) -> int | None:
@@ -254,10 +259,10 @@ class Core:
 
     def close(self) -> None:
         """Save the lexical index, close the ledger and release the lock; a second call does nothing."""
-        if self._closed or os.getpid() != self._pid:
+        if self.closed or self.forked:
             return
         with self.writing:
-            self._closed = True
+            self.closed = True
             try:
                 if not self.ledger.read_only:
                     self.indexes.save(always=True)

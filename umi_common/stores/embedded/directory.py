@@ -33,7 +33,8 @@ class WriterLock:
             self._lock.acquire(timeout=0)
         except (Timeout, RuntimeError) as error:  # newer filelocks call a second holder in this thread a RuntimeError
             raise StoreLocked(
-                f"{directory} is open for writing elsewhere; use that store, close it, or open with read_only=True"
+                f"{directory} is open for writing elsewhere. To read beside that writer and see what it writes, use "
+                f"HybridStore.open({str(directory)!r}, read_only=True); to write, close it there first"
             ) from error
         except OSError as error:
             raise StoreReadOnly(

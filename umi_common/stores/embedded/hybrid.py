@@ -11,13 +11,14 @@ from typing import Any
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders import as_embedder
+from umi_common.errors import StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
-from umi_common.stores.embedded.opening import open_core
+from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.query_embedder import QueryEmbedder
@@ -28,7 +29,8 @@ from umi_common.types import Chunk, TimeRange
 class HybridStore:
     """Chunks with their vectors, searched by BM25 and by cosine. Made by `HybridStore.open`. Thread-safe.
 
-    A write is on the disk when its call returns. One process writes to a directory, any number read.
+    A write is on the disk when its call returns. One process writes to a directory, any number read. Within a process,
+    stores opened for writing in the same directory share their data, and each is closed by itself.
 
     Raises:
         StoreClosed: From every method after close().
@@ -36,11 +38,11 @@ class HybridStore:
         LedgerDamaged: From any method that meets a row that is not what was written.
     """
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._query_embedder = QueryEmbedder(core.embedder)
+    def __init__(self, handle: CoreHandle) -> None:
+        self._handle = handle
+        self._query_embedder = QueryEmbedder(handle.core.embedder)
         # Without a call of close(), the store is closed when it is garbage-collected, or when the interpreter exits.
-        weakref.finalize(self, core.close)
+        weakref.finalize(self, handle.close)
 
     @classmethod
     def open(
@@ -62,7 +64,7 @@ class HybridStore:
 
         Raises:
             NotAStore: If the directory holds something else.
-            StoreLocked: If it is open for writing elsewhere.
+            StoreLocked: If another process has it open for writing; or this process, with another embedder or config.
             ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
             LedgerDamaged: If the ledger cannot be trusted.
             StoreReadOnly: If the directory cannot be written; read_only=True opens it.
@@ -256,38 +258,50 @@ class HybridStore:
         return self._core.indexes.snapshot.rows.living
 
     @property
+    def _core(self) -> Core:
+        """The open store.
+
+        Raises:
+            StoreClosed: If this handle was closed and others keep the store open.
+        """
+        if self._handle.closed and not self._handle.core.closed:
+            raise StoreClosed("the store is closed; open it again")
+        return self._handle.core
+
+    @property
     def path(self) -> Path | None:
         """The directory; None: in memory."""
-        return self._core.directory
+        return self._handle.core.directory
 
     @property
     def read_only(self) -> bool:
         """Whether it was opened with read_only=True."""
-        return self._core.ledger.read_only
+        return self._handle.core.ledger.read_only
 
     @property
     def embedder(self) -> Embedder:
         """The embedder of this store."""
-        return self._core.embedder
+        return self._handle.core.embedder
 
     @property
     def config(self) -> UmiConfig:
         """The settings in force."""
-        return self._core.config
+        return self._handle.core.config
 
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
         """Function from a text to its terms in the lexical index; can be pickled and used after close()."""
-        return self._core.indexes.analyzer.terms
+        return self._handle.core.indexes.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
-        """Replace the settings, for the calls that start afterwards.
+        """Replace the settings of this store, and of those that share its directory, for calls that start afterwards.
 
         Raises:
             ReindexRequired: If the analyzer differs; nothing is changed then.
         """
-        self._core.config.check_live_change(config)
-        self._core.config = config
+        core = self._core
+        core.config.check_live_change(config)
+        core.config = config
 
     def status(self) -> care.StoreStatus:
         """Size, parts and problems of the store."""
@@ -316,8 +330,8 @@ class HybridStore:
         care.compact(self._core)
 
     def close(self) -> None:
-        """Close the store and release its directory."""
-        self._core.close()
+        """Close the store; its directory is released when all stores that share it are closed."""
+        self._handle.close()
 
     def __enter__(self) -> HybridStore:
         return self

@@ -1,15 +1,18 @@
-"""From a path to an open store: directory, lock, ledger, embedder and analyzer are checked in turn."""
+"""From a path to an open store, which all writers of this process that open the same directory share."""
 
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, StoreLocked
+from umi_common.protocols import Embedder
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
 from umi_common.stores.ledger.file import FILE
@@ -17,11 +20,133 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import checked_config, refuse_other_embedder
 
 
-def open_core(path: str | os.PathLike[str] | None, embedder: Any, config: UmiConfig | None, *, read_only: bool) -> Core:
+@dataclass(slots=True, eq=False)
+class _Shared:
+    """A directory that this process has open for writing."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while the core is opened or closed. Reentrant: garbage collection may release a handle meanwhile."""
+    core: Core | None = None
+    handles: int = 0
+    """Open handles, and threads that are opening one; guarded by `_registry_lock`."""
+
+
+_shared: dict[str, _Shared] = {}
+"""By real path."""
+_registry_lock = threading.RLock()
+"""Guards `_shared`; acquired after `_Shared.lock`, never before it."""
+
+
+def _after_fork() -> None:
+    """In the child, opened stores are the parent's, and threads that held the lock do not exist."""
+    global _shared, _registry_lock
+    _shared, _registry_lock = {}, threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class CoreHandle:
+    """One use of an open core. The core is closed when the last of its handles is closed.
+
+    Args:
+        shared: None: no other handle uses the core.
+    """
+
+    def __init__(self, core: Core, shared: _Shared | None = None, path: str = "") -> None:
+        self.core = core
+        self.closed = False
+        self._shared, self._path = shared, path
+
+    def close(self) -> None:
+        """Close the handle; a second call does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._shared is None or self.core.forked:
+            self.core.close()
+            return
+        with self._shared.lock:
+            last = _left(self._shared)
+            try:
+                if last:  # a thread that opens the directory now waits for the lock, then opens it again
+                    self.core.close()
+            finally:
+                _forget(self._path, self._shared)
+
+
+def open_core(
+    path: str | os.PathLike[str] | None, embedder: Any, config: UmiConfig | None, *, read_only: bool
+) -> CoreHandle:
     """See `HybridStore.open`."""
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
     directory = None if path is None else Path(path).absolute()  # the program may change its working directory
+    if directory is None or read_only:
+        return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
+    real = os.path.realpath(directory)
+    shared = _joined(real)
+    try:
+        with shared.lock:
+            if shared.core is None or shared.core.closed:
+                shared.core = _opened(directory, embedder, config, read_only=False)
+            else:
+                _refuse_other_settings(shared.core, as_embedder(embedder), config)
+            return CoreHandle(shared.core, shared, real)
+    except BaseException:
+        _left(shared)
+        _forget(real, shared)
+        raise
+
+
+def _joined(path: str) -> _Shared:
+    """The entry of a directory, counted as used; a new one if another directory lies at the path by now."""
+    with _registry_lock:
+        shared = _shared.get(path)
+        if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
+            shared = _shared[path] = _Shared()
+        shared.handles += 1
+        return shared
+
+
+def _left(shared: _Shared) -> bool:
+    """Count a handle less. Returns whether it was the last."""
+    with _registry_lock:
+        shared.handles -= 1
+        return not shared.handles
+
+
+def _forget(path: str, shared: _Shared) -> None:
+    """Remove the entry of a directory if nothing uses it."""
+    with _registry_lock:
+        if not shared.handles and _shared.get(path) is shared:
+            del _shared[path]
+
+
+def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
+    """Raise if a store that is open cannot be shared by a caller with these settings.
+
+    Raises:
+        StoreLocked: As described.
+    """
+    where = f"{core.directory} is open in this process"
+    if embedder.name != core.embedder.name:
+        raise StoreLocked(
+            f"{where} with embedder {core.embedder.name!r}, not {embedder.name!r}; close that store first, or open "
+            "this one with the same embedder"
+        )
+    wanted = UmiConfig(analyzer=core.config.analyzer) if config is None else config
+    if wanted != core.config:
+        other = [name for name, value in wanted if value != getattr(core.config, name)]
+        raise StoreLocked(
+            f"{where} with another config ({', '.join(other)}); close that store first, open this one with "
+            "config=store.config, or call store.reconfigure()"
+        )
+
+
+def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, read_only: bool) -> Core:
+    """Directory, lock, ledger, analyzer and embedder are checked in turn."""
     lock = None
     with ExitStack() as undo:
         if directory is not None and read_only:
