@@ -28,7 +28,7 @@ FLOORS = (
     ("query", "ranking", "context/tokens"),
     ("context",),
     ("stores/failpoints", "stores/growing", "stores/distinct", "stores/values", "stores/batch_checks"),
-    ("stores/query_embedder",),
+    ("stores/query_embedder", "stores/valid_batch"),
     ("stores/ledger",),
     ("stores/rows",),
     ("stores/lexical",),

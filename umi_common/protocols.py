@@ -256,8 +256,8 @@ class Store(Protocol):
         (n, 0) in a store that does not know its dimension yet.
         """
 
-    def add(self, chunks: Sequence[Chunk], *, vectors: Vectors | None = None, show_progress: bool = False) -> None:
-        """Insert, or replace by id; durable when it returns, all or none.
+    def add(self, chunks: Sequence[Chunk], *, vectors: Vectors | None = None, show_progress: bool = False) -> object:
+        """Insert, or replace by id; durable when it returns, all or none. A store may return a report.
 
         Args:
             vectors: (n, dim), one row per chunk, scaled to length 1; a row of zeros means no vector. None: texts are

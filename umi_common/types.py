@@ -8,10 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from enum import Enum
 from os import PathLike
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
+
+import numpy as np
 
 from umi_common.errors import InvalidChunk, InvalidTimeRange
 
@@ -41,7 +47,8 @@ class Chunk:
         text: What a search returns, shows and packs into a context. Not blank.
         search_text: What is searched in place of `text`: both arms index it and the embedder embeds it, e.g. the text
             with its title and keywords. Not blank; None: the text.
-        metadata: String keys; values str, int, float, bool, None, or a flat list of these.
+        metadata: String keys; values str, int, float, bool, None, or a flat list of these. Other values are converted
+            as `plain_value` says; a key whose value is NaN is left out.
         source: Name of the file, session or page that it was cut from.
         position: Its order in `source`; its neighbours are at the next lower and the next higher position.
         event_time: Time of the event that it describes; aware, kept as UTC.
@@ -73,6 +80,9 @@ class Chunk:
                 raise InvalidChunk(f"chunk {self.id!r}: search_text is empty; use None to search the text")
         if self.source is not None:
             _check_text(self.id, self.source, "source")
+        place: object = self.position
+        if isinstance(place, np.integer):
+            object.__setattr__(self, "position", int(place))
         if self.position is not None and (
             isinstance(self.position, bool) or not isinstance(self.position, int) or abs(self.position) >= 2**62
         ):
@@ -136,12 +146,24 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
         _check_text(chunk_id, key, "a metadata key")
         if isinstance(value, (list, tuple)):
             clean[key] = tuple(_checked_scalar(chunk_id, key, item) for item in value)
+        elif isinstance(value, (set, frozenset)):
+            clean[key] = tuple(sorted({_checked_scalar(chunk_id, key, item) for item in value}, key=_sorting))
         else:
-            clean[key] = _checked_scalar(chunk_id, key, value)
+            plain = _checked_scalar(chunk_id, key, value)
+            if plain is not None or value is None:
+                clean[key] = plain
     return MappingProxyType(clean)
 
 
-def _checked_scalar(chunk_id: str, key: str, value: object) -> Scalar:
+def _sorting(value: Scalar) -> tuple[int, Any]:
+    """None first, then numbers, then strings."""
+    if value is None:
+        return 0, 0
+    return (2 if isinstance(value, str) else 1), value
+
+
+def _checked_scalar(chunk_id: str, key: str, given: object) -> Scalar:
+    value = given if type(given) in PLAIN else plain_value(given)
     if isinstance(value, str):
         _check_text(chunk_id, value, f"metadata[{key!r}]")
         return value
@@ -149,13 +171,42 @@ def _checked_scalar(chunk_id: str, key: str, value: object) -> Scalar:
         if isinstance(value, int) and abs(value) >= 2**63:
             raise InvalidChunk(f"chunk {chunk_id!r}: metadata[{key!r}] does not fit 64 bits; store it as a string")
         return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    hint = "use event_time, or .isoformat()" if isinstance(value, datetime) else "flatten it or store a string"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        if math.isfinite(value):
+            return value
     raise InvalidChunk(
-        f"chunk {chunk_id!r}: metadata[{key!r}] is {value!r:.80} ({type(value).__name__}); "
-        f"expected str, int, finite float, bool, None or a flat list of these; {hint}"
+        f"chunk {chunk_id!r}: metadata[{key!r}] is {given!r:.80} ({type(given).__name__}); expected str, int, finite "
+        "float, bool, None, a date, Decimal, UUID, enum or path, or a flat list or set of these; flatten it or store a "
+        "string"
     )
+
+
+PLAIN = frozenset({str, int, float, bool, type(None)})
+"""Types of a metadata value that need no conversion."""
+
+
+def plain_value(value: object) -> object:
+    """`value` as a str, int, float, bool or None, where that loses nothing; else `value` itself.
+
+    Decimal becomes a float if the float shows the same digits (at least up to 15 of them), else a str; UUID and path a
+    str; date and datetime an ISO 8601 str; an enum its value; a NumPy scalar the Python value; NaN and NaT None.
+    """
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, np.generic):
+        value = value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value.item()
+    if isinstance(value, Decimal):
+        if value.is_nan():
+            return None
+        number = float(value)
+        return number if value.is_infinite() or Decimal(repr(number)) == value else str(value)
+    if isinstance(value, (date, float)) and value != value:
+        return None
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, (UUID, PurePath)) else value
 
 
 @dataclass(frozen=True, slots=True)

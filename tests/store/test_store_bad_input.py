@@ -60,7 +60,7 @@ def unchanged(store: HybridStore) -> bool:
     ("batch", "vectors", "error", "said"),
     [
         ([Chunk("a", "x"), Chunk("b", "y"), Chunk("a", "z")], None, DuplicateId, "'a'"),
-        ([Chunk("a", "x"), {"id": "b"}], None, InvalidChunk, "item 1 is dict"),
+        ([Chunk("a", "x"), {"id": "b"}], None, InvalidChunk, "item 1 is dict without 'text'"),
         ([Chunk("a", "x")], np.full((1, 64), np.nan), InvalidVector, "'a'"),
         ([Chunk("a", "x"), Chunk("b", "x")], np.diag([1.0, np.inf]) @ np.ones((2, 64)), InvalidVector, "NaN|'b'"),
         ([Chunk("a", "x")], np.ones((1, 63)), InvalidVector, r"\(1, 63\).*\(1, 64\)"),

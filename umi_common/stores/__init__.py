@@ -10,6 +10,7 @@ In: chunks to keep, and searches as probes. Out: a `Pool` of candidates, and chu
     chroma/          taking over a Chroma collection
     qdrant/          the same store over a Qdrant cluster
     batch_checks     chunks and vectors of a write, checked and embedded
+    valid_batch      chunks and records of a write; invalid items raise or are reported
     query_embedder   the embedder of queries, within a deadline
     background       the usual cosines of a query
     corpus_stats     what a corpus tells about itself without labels

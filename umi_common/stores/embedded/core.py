@@ -17,7 +17,7 @@ from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
-from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embedded, refuse_other_dimension
+from umi_common.stores.batch_checks import embedded, refuse_other_dimension
 from umi_common.stores.distinct import distinct
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.indexes import Indexes
@@ -26,6 +26,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import fingerprint
+from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.types import Chunk
 
 ANALYSE_DURING_COMMIT_FROM = 200
@@ -91,17 +92,24 @@ class Core:
         """Dimension of the stored vectors; None: there never was one."""
         return self.indexes.snapshot.vectors.shape[1] or None
 
-    def add(self, chunks: Iterable[Chunk], vectors: Any, *, show_progress: bool) -> None:
+    def add(
+        self,
+        chunks: Iterable[Chunk | Mapping[str, Any]],
+        vectors: Any,
+        *,
+        on_invalid: OnInvalid = "raise",
+        show_progress: bool,
+    ) -> AddReport:
         """See `HybridStore.add`."""
         self.ready_to_write()
-        batch = checked_chunks(chunks)
-        given = None if vectors is None else checked_vectors(vectors, batch, self.dim)
+        batch, given, skipped = valid_batch(chunks, vectors, self.dim, on_invalid)
         entries = encode(batch)
         while True:
             same = self._unchanged(entries, given)
             todo = [at for at, entry in enumerate(entries) if entry.id not in same]
+            report = AddReport(len(todo), len(same), skipped)
             if not todo:
-                return
+                return report
             if given is not None:
                 made = given[todo] if same else given
             else:
@@ -113,7 +121,7 @@ class Core:
                 if self.indexes.seqs_of(list(same)) == list(same.values()):
                     refuse_other_dimension(made, self.dim)
                     self._replace([entries[at] for at in todo], made)
-                    return
+                    return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
         """Ids and ledger numbers of entries that are stored with the same content and, if given, the same vector."""

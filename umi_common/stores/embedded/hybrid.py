@@ -22,6 +22,7 @@ from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import Verification
 from umi_common.types import Chunk, TimeRange
 
@@ -93,14 +94,23 @@ class HybridStore:
         model = None if embedder is None else as_embedder(embedder)
         reindex(Path(path), model, config, show_progress=show_progress)
 
-    def add(self, chunks: Iterable[Chunk], *, vectors: Any = None, show_progress: bool = False) -> None:
-        """Insert chunks, or replace those with the same id; durable when it returns, all of them or none.
+    def add(
+        self,
+        chunks: Iterable[Chunk | Mapping[str, Any]],
+        *,
+        vectors: Any = None,
+        on_invalid: OnInvalid = "raise",
+        show_progress: bool = False,
+    ) -> AddReport:
+        """Insert chunks, or replace those with the same id; durable when it returns, all valid ones or none.
 
         A chunk that is stored already, the same in every field, is left alone and costs no embedding.
 
         Args:
-            chunks: No id twice.
+            chunks: Chunks, or dicts with the fields of a chunk. No id twice.
             vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
+            on_invalid: "raise": an invalid item raises and nothing is written. "skip": the others are written, and the
+                report lists the invalid ones. `Chunk(...)` itself raises, so blank texts can be skipped in dicts only.
             show_progress: A progress bar while texts are embedded.
 
         Raises:
@@ -108,7 +118,7 @@ class HybridStore:
             EmbedderError: The embedder failed. Nothing is written.
             StoreFull: The disk refused. What was there before is intact.
         """
-        self._core.add(chunks, vectors, show_progress=show_progress)
+        return self._core.add(chunks, vectors, on_invalid=on_invalid, show_progress=show_progress)
 
     def import_collection(
         self,

@@ -17,6 +17,7 @@ from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
 from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
+from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
 
@@ -79,14 +80,22 @@ class QdrantStore:
         self._pages = reading.Pages()
         self._closed = False
 
-    def add(self, chunks: Iterable[Chunk], *, vectors: Any = None, show_progress: bool = False) -> None:
+    def add(
+        self,
+        chunks: Iterable[Chunk | Mapping[str, Any]],
+        *,
+        vectors: Any = None,
+        on_invalid: OnInvalid = "raise",
+        show_progress: bool = False,
+    ) -> AddReport:
         """Insert chunks, or replace those with the same id; every replica that must has them when it returns.
 
         The whole batch is checked and embedded before the first is sent. A chunk that is stored already, the same in
         every field, is left alone and costs no embedding.
 
         Args:
-            chunks: No id twice.
+            chunks: Chunks, or dicts with the fields of a chunk. No id twice.
+            on_invalid: "raise", or "skip": invalid items are left out and listed in the report; see `HybridStore.add`.
             vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
             show_progress: A progress bar while texts are embedded.
 
@@ -95,11 +104,12 @@ class QdrantStore:
             EmbedderError: The embedder failed. Nothing is written.
             PartlyWritten: The server failed on the way. The same call again completes the batch.
         """
-        writing.add(
+        return writing.add(
             self._ready(),
             self._embedder,
             chunks,
             vectors,
+            on_invalid=on_invalid,
             show_progress=show_progress,
             written=self._statistics.changed,
         )

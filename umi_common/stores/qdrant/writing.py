@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from umi_common.errors import InputError, PartlyWritten, StoreUnavailable
 from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embedded
+from umi_common.stores.batch_checks import embedded
 from umi_common.stores.qdrant.collection import OpenCollection
 from umi_common.stores.qdrant.filters import compiled
 from umi_common.stores.qdrant.points import DENSE, HEAD, digest, metadata_of, point_id, to_point
 from umi_common.stores.qdrant.reading import chunks_alone
+from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
@@ -25,19 +26,19 @@ WRITE_AT_ONCE = 256
 def add(
     collection: OpenCollection,
     embedder: Embedder,
-    chunks: Iterable[Chunk],
+    chunks: Iterable[Chunk | Mapping[str, Any]],
     vectors: Any,
     *,
+    on_invalid: OnInvalid,
     show_progress: bool,
     written: Callable[[int], None],
-) -> None:
+) -> AddReport:
     """See `QdrantStore.add`.
 
     Args:
         written: Called with the number of chunks of each slice that may have been stored.
     """
-    batch = checked_chunks(chunks)
-    given = None if vectors is None else checked_vectors(vectors, batch, collection.dim)
+    batch, given, skipped = valid_batch(chunks, vectors, collection.dim, on_invalid)
     same = _unchanged(collection, batch, given)
     todo = [at for at in range(len(batch)) if at not in same]
     new = [batch[at] for at in todo]
@@ -61,6 +62,7 @@ def add(
             ) from error
         finally:
             written(len(some))  # also after an error: the server may have stored them
+    return AddReport(len(todo), len(same), skipped)
 
 
 def _unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:

@@ -1,0 +1,172 @@
+"""Batches as people have them: blank pages, odd values, items that are wrong."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
+
+from stores import KINDS
+
+from umi_common import Chunk, HybridStore
+from umi_common.errors import DuplicateId, InputError, InvalidChunk, InvalidVector
+from umi_common.sim import CountingEmbedder, HashEmbedder
+
+KINDS = [kind for kind in KINDS if kind.name != "python-lists"]
+PAGES = [
+    {"id": "p0", "text": "The first page.", "source": "book.pdf", "position": 0},
+    {"id": "p1", "text": " \n", "source": "book.pdf", "position": 1},
+    {"id": "p2", "text": "The third page.", "metadata": {"price": {"nested": 1}}, "source": "book.pdf"},
+    {"id": "p3", "text": "The fourth page.", "metadata": None},
+    {"id": "", "text": "No id."},
+    {"id": "p5"},
+    {"id": "p6", "text": "An unknown field.", "pages": 3},
+    {"id": "p0", "text": "The first page once more."},
+    Chunk("p8", "A chunk."),
+    "p9",
+]
+REASONS = {1: "text is empty", 2: "'price'", 4: "non-empty", 5: "without 'text'", 6: "'pages'", 7: "twice", 9: "is str"}
+
+
+@pytest.fixture(params=KINDS, ids=[kind.name for kind in KINDS])
+def store(request, tmp_path):
+    opened = request.param.make(HashEmbedder(16), tmp_path)
+    yield opened
+    opened.close()
+
+
+def test_invalid_items_are_left_out_and_reported_and_the_others_are_stored(store):
+    report = store.add(PAGES, on_invalid="skip")
+    assert (report.added, report.unchanged) == (3, 0)
+    assert sorted(chunk.id for chunk in store.scan()) == ["p0", "p3", "p8"]
+    assert {skipped.place for skipped in report.skipped} == REASONS.keys()
+    for skipped in report.skipped:
+        assert REASONS[skipped.place] in skipped.reason and "\n" not in skipped.reason
+    blank, nested = report.skipped[:2]
+    assert (blank.id, blank.source) == ("p1", "book.pdf") and "'p1'" in blank.reason
+    assert (nested.id, nested.source) == ("p2", "book.pdf")
+    assert (report.skipped[-1].id, report.skipped[-1].source) == (None, None)
+    assert store.get(["p0"])[0].text == "The first page."
+
+
+def test_by_default_one_invalid_item_refuses_the_whole_batch(store):
+    with pytest.raises(InvalidChunk, match=r"'p1'.*text is empty"):
+        store.add(PAGES)
+    with pytest.raises(DuplicateId, match="'p0'"):
+        store.add([PAGES[0], PAGES[7]], on_invalid="raise")
+    assert len(store) == 0
+
+
+def test_the_report_says_what_was_added_and_what_was_there(store):
+    assert store.add([Chunk("a", "one"), Chunk("b", "two")]).added == 2
+    report = store.add([Chunk("a", "one"), Chunk("b", "changed"), {"id": "c", "text": "three"}])
+    assert (report.added, report.unchanged, report.skipped) == (2, 1, ())
+
+
+def test_vectors_of_skipped_items_are_left_out_with_them(store):
+    vectors = np.eye(4, 16)
+    vectors[1, 0] = np.nan
+    texts = ["one", "two", " ", "four"]
+    items = [{"id": f"c{place}", "text": text} for place, text in enumerate(texts)]
+    report = store.add(items, vectors=vectors, on_invalid="skip")
+    assert [(skipped.id, skipped.place) for skipped in report.skipped] == [("c1", 1), ("c2", 2)]
+    assert "NaN" in report.skipped[0].reason
+    np.testing.assert_allclose(store.vectors(["c0", "c3"]), vectors[[0, 3]], atol=1e-6)
+
+
+@pytest.mark.parametrize("vectors", [np.eye(3, 16), np.eye(2, 15), [["a"], ["b"]], np.ones(2)])
+def test_vectors_of_another_shape_are_refused_in_either_mode(store, vectors):
+    store.add([Chunk("a", "one")])
+    for mode in ("raise", "skip"):
+        with pytest.raises(InvalidVector):
+            store.add([Chunk("b", "two"), Chunk("c", "three")], vectors=vectors, on_invalid=mode)
+
+
+def test_a_batch_of_which_nothing_is_valid_stores_and_embeds_nothing():
+    embedder = CountingEmbedder(HashEmbedder(16))
+    with HybridStore.open(embedder=embedder) as store:
+        report = store.add([{"id": "a", "text": ""}, None], on_invalid="skip")
+        assert (report.added, len(report.skipped), len(store), embedder.texts) == (0, 2, 0, [])
+        assert store.add([], on_invalid="skip").skipped == ()
+
+
+def test_another_way_to_treat_invalid_items_is_refused(store):
+    with pytest.raises(InputError, match=r"'ignore'.*'raise' or 'skip'"):
+        store.add([], on_invalid="ignore")
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+CONVERTED = {
+    "price": (Decimal("19.99"), 19.99),
+    "precise": (Decimal("0.1234567890123456789"), "0.1234567890123456789"),
+    "id": (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    "tags": ({"b", "a"}, ("a", "b")),
+    "mixed": (frozenset({2, "b", None, 1.5, "a"}), (None, 1.5, 2, "a", "b")),
+    "pair": ((1, "x"), (1, "x")),
+    "day": (date(2024, 5, 1), "2024-05-01"),
+    "moment": (NOON, "2024-05-01T12:00:00+02:00"),
+    "whole": (np.int64(3), 3),
+    "real": (np.float32(0.5), 0.5),
+    "flag": (np.bool_(True), True),
+    "word": (np.str_("x"), "x"),
+    "when": (np.datetime64("2024-05-01T12:00", "ns"), "2024-05-01T12:00:00"),
+    "path": (PurePosixPath("a/b"), "a/b"),
+    "colour": (Colour.RED, "red"),
+    "list": ([Decimal("1.5"), float("nan"), np.int8(1)], (1.5, None, 1)),
+}
+MISSING = {"nan": float("nan"), "decimal": Decimal("NaN"), "numpy": np.float64("nan"), "nat": np.datetime64("NaT")}
+
+
+def test_values_that_json_lacks_are_converted_and_nan_is_missing(store):
+    given = {key: value for key, (value, _) in CONVERTED.items()}
+    store.add([Chunk("c", "text", metadata=given | MISSING)])
+    (chunk,) = store.get(["c"])
+    expected = {key: value for key, (_, value) in CONVERTED.items()}
+    assert dict(chunk.metadata) == expected
+    assert {key: type(value) for key, value in chunk.metadata.items()} == {k: type(v) for k, v in expected.items()}
+    assert (
+        store.add([Chunk("c", "text", metadata={key: value for key, (value, _) in CONVERTED.items()})]).unchanged == 1
+    )
+
+
+def test_a_price_that_was_a_decimal_can_be_filtered_by(store):
+    store.add([Chunk(f"c{n}", "text", metadata={"price": Decimal(n) / 10}) for n in range(40)])
+    found = store.delete(where={"price": {"$gt": 2.55}})
+    assert found == 14
+
+
+@pytest.mark.parametrize("value", [b"bytes", timedelta(1), object(), 1j, float("inf"), Decimal("Infinity"), [[1]], {}])
+def test_a_value_that_has_no_safe_form_is_refused_by_name(value):
+    with pytest.raises(InvalidChunk, match=r"chunk 'c': metadata\['k'\]"):
+        Chunk("c", "text", metadata={"k": value})
+
+
+def test_a_position_from_numpy_or_pandas_is_a_whole_number():
+    chunk = Chunk("c", "text", source="s", position=np.int64(3))
+    assert chunk.position == 3 and type(chunk.position) is int
+
+
+def test_values_of_pandas_are_those_of_python():
+    pandas = pytest.importorskip("pandas")
+    chunk = Chunk("c", "text", metadata={"when": pandas.Timestamp("2024-05-01"), "gone": pandas.NaT})
+    assert dict(chunk.metadata) == {"when": "2024-05-01T00:00:00"}
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**10), max_value=10**10))
+def test_a_decimal_of_up_to_15_digits_is_a_float_with_the_same_digits(value: Decimal):
+    stored = Chunk("c", "text", metadata={"k": value}).metadata["k"]
+    assert isinstance(stored, float) and Decimal(repr(stored)) == value

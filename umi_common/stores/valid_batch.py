@@ -1,0 +1,130 @@
+"""The chunks of one `add`: records become chunks, and invalid items raise or are left out and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from umi_common.errors import DuplicateId, InputError, InvalidChunk, InvalidVector
+from umi_common.pool import Vectors
+from umi_common.stores.batch_checks import checked_chunks, checked_vectors
+from umi_common.types import Chunk
+
+OnInvalid = Literal["raise", "skip"]
+FIELDS = tuple(field.name for field in fields(Chunk))
+"""Keys that a record may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedChunk:
+    """An item of a batch that was not stored."""
+
+    place: int
+    """Its place in the batch, from 0."""
+    id: str | None
+    """None: it has no id that is a string."""
+    source: str | None
+    """Source of the chunk, usually a file; None: it has none."""
+    reason: str
+    """What is wrong and how to fix it, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """The result of an `add`."""
+
+    added: int = 0
+    """Chunks stored: new ones, and ones that replaced a chunk with the same id."""
+    unchanged: int = 0
+    """Chunks that were stored already, the same in every field."""
+    skipped: tuple[SkippedChunk, ...] = ()
+    """Invalid items, by rising place; only with on_invalid="skip"."""
+
+
+class ValidBatch(NamedTuple):
+    """What is left to store of a batch."""
+
+    chunks: list[Chunk]
+    vectors: Vectors | None
+    """(n, dim) unit rows, one per chunk; None: the caller gave none."""
+    skipped: tuple[SkippedChunk, ...]
+
+
+def valid_batch(
+    items: Iterable[Chunk | Mapping[str, Any]], vectors: Any, dim: int | None, on_invalid: OnInvalid
+) -> ValidBatch:
+    """The chunks and vectors of a batch; see `HybridStore.add`.
+
+    Args:
+        items: Chunks, or records with the fields of `Chunk` as keys.
+        vectors: (n, dim), one row per item; None: none.
+        dim: Dimension of the store; None: not known yet.
+        on_invalid: "raise": the first invalid item raises. "skip": invalid items are left out.
+
+    Raises:
+        InvalidChunk, DuplicateId, InvalidVector: As `HybridStore.add`.
+        InputError: If `on_invalid` is neither.
+    """
+    batch = list(items)
+    if on_invalid == "raise":
+        chunks = checked_chunks(_as_chunk(place, item) for place, item in enumerate(batch))
+        return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
+    if on_invalid != "skip":
+        raise InputError(f"on_invalid is {on_invalid!r:.40}; expected 'raise' or 'skip'")
+    rows, finite = (None, []) if vectors is None else _finite_rows(vectors, batch, dim)
+    valid: dict[str, Chunk] = {}
+    places, skipped = [], []
+    for place, item in enumerate(batch):
+        try:
+            chunk = _as_chunk(place, item)
+            if chunk.id in valid:
+                raise DuplicateId(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
+            if rows is not None and not finite[place]:
+                raise InvalidVector(f"the vector of chunk {chunk.id!r:.80} holds NaN, infinity or is beyond float32")
+        except (InvalidChunk, DuplicateId, InvalidVector) as error:
+            skipped.append(SkippedChunk(place, _text(item, "id"), _text(item, "source"), str(error)))
+        else:
+            valid[chunk.id] = chunk
+            places.append(place)
+    chunks = list(valid.values())
+    return ValidBatch(chunks, None if rows is None else rows[places], tuple(skipped))
+
+
+def _as_chunk(place: int, item: object) -> Chunk:
+    """A chunk, or the chunk of a record."""
+    if isinstance(item, Chunk):
+        return item
+    if not isinstance(item, Mapping):
+        raise InvalidChunk(f"item {place} is {type(item).__name__}; expected umi_common.Chunk or a dict of its fields")
+    unknown = [key for key in item if key not in FIELDS]
+    missing = [name for name in ("id", "text") if name not in item]
+    if unknown or missing:
+        wrong = f"with the unknown key {unknown[0]!r:.40}" if unknown else f"without {missing[0]!r}"
+        raise InvalidChunk(f"item {place} is {type(item).__name__} {wrong}; expected the fields {', '.join(FIELDS)}")
+    record = dict(item)
+    if record.get("metadata", {}) is None:
+        del record["metadata"]
+    return Chunk(**record)
+
+
+def _text(item: object, name: str) -> str | None:
+    """A field of an item, if it is a string."""
+    value = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+    return value if isinstance(value, str) else None
+
+
+def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vectors, list[bool]]:
+    """(n, dim) unit rows, and whether each row was finite; other rows are arbitrary.
+
+    Raises:
+        InvalidVector: If the shape is wrong or the values are no numbers.
+    """
+    try:
+        finite = np.isfinite(np.asarray(vectors, dtype=np.float32))
+    except (TypeError, ValueError):
+        finite = np.ones(1, dtype=np.bool_)  # checked_vectors raises
+    rows = checked_vectors(vectors if finite.all() else np.where(finite, vectors, 0.0), batch, dim)
+    return rows, list(finite.all(axis=1))
