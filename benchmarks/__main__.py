@@ -38,13 +38,13 @@ PARTS = (
     "stages",
 )
 EXTRAS = ("survival", "ingest", "sizing")
-"""Run only when they are named."""
+"""Parts that run only if they are named."""
 RESUME_HOURS = 12.0
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the parts asked for and draw the pages; 0, or 1 if a part failed."""
+    """Measure the requested parts and write the pages; returns 0, or 1 if a part failed."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument(
         "parts", nargs="*", choices=[[], *PARTS, *EXTRAS], metavar="part", help=", ".join((*PARTS, *EXTRAS))
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measured(parts: dict[str, ModuleType], options: argparse.Namespace) -> list[str]:
-    """The names of the parts that failed; one that fails does not keep the others from their figures."""
+    """Measure every part, also after one failed; returns the names of the failed parts."""
     begun, failed = time.monotonic(), []
     if not options.resume:
         forget_stores()

@@ -1,4 +1,4 @@
-"""Each system in a child process of its own: it makes its material from the seed, builds, answers and times itself.
+"""Each system runs in a child process: it makes its data from the seed, builds, answers and measures its own time.
 
 No system's threads, caches or memory disturb another's, and the pipe is in no figure.
 """
@@ -26,14 +26,14 @@ class Child:
     prepare: Prepare
     spec: Spec
     seconds: float = 0.0
-    """The build, material excluded."""
+    """Seconds of the build, without making the data."""
     megabytes: float = 0.0
     """Resident memory that the build added and kept."""
     _pipe: Any = None
     _process: Any = None
 
     def build(self, seconds_max: float) -> None:
-        """Start, make the material, build. Raises Skipped."""
+        """Start the process, make the data, build. Raises Skipped."""
         spawn = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawn.Pipe()
         self._process = spawn.Process(target=_serve, args=(theirs, self.prepare, self.spec), daemon=False)
@@ -70,7 +70,7 @@ class Child:
 
 
 def _serve(pipe: Connection, prepare: Prepare, spec: Spec) -> None:
-    """The child's side."""
+    """Runs in the child: builds, then answers requests until the pipe closes."""
     try:
         build = prepare(spec)
         before = resident_megabytes()
@@ -91,7 +91,7 @@ def _serve(pipe: Connection, prepare: Prepare, spec: Spec) -> None:
 
 
 def resident_megabytes() -> float:
-    """Of this process, after garbage is gone and freed memory has been given back; 0 where the system does not tell."""
+    """Resident memory of this process after garbage collection, in MB; 0 where the system does not report it."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -104,16 +104,16 @@ def resident_megabytes() -> float:
 
 @dataclass
 class Outcome:
-    """What the rounds of one system brought."""
+    """The measurements of one system."""
 
     rounds: list[list[float]] = field(default_factory=list)
     """Milliseconds a question, by round."""
     worked: list[list[float]] = field(default_factory=list)
-    """Milliseconds of the processor, likewise: what a loaded machine does not blow up."""
+    """Milliseconds of processor time a question, by round; other load on the machine changes these little."""
     found: dict[int, list[int]] = field(default_factory=dict)
     """Rows by question."""
     again: list[float] = field(default_factory=list)
-    """Milliseconds of the first round's questions, asked once more at the end: what a system remembers of words."""
+    """Milliseconds of the first round's questions, asked again at the end; shows what caches save."""
     seconds: float = 0.0
     megabytes: float = 0.0
     skipped: str | None = None
@@ -122,7 +122,7 @@ class Outcome:
 def ask_in_turn(
     systems: Mapping[str, Prepare], spec: Spec, plan: Plan, say: Callable[[str], None]
 ) -> dict[str, Outcome]:
-    """Build every system, then ask them all in every round; at the end the first round's questions once more."""
+    """Build every system, query all of them in every round, and repeat the first round's questions at the end."""
     circle = _Circle(spec, plan, say)
     try:
         for name, prepare in systems.items():
@@ -140,7 +140,7 @@ def ask_in_turn(
 
 @dataclass
 class _Circle:
-    """The systems that are still taking part, and what all of them brought."""
+    """The systems that have not failed, and the measurements of all."""
 
     spec: Spec
     plan: Plan
@@ -149,7 +149,7 @@ class _Circle:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     def join(self, name: str, prepare: Prepare) -> None:
-        """Build, and ask what warms up."""
+        """Build, and ask the warm-up questions."""
         child, outcome = Child(prepare, self.spec), Outcome()
         self.children[name], self.outcomes[name] = child, outcome
         try:
@@ -171,7 +171,7 @@ class _Circle:
             outcome.found.update(zip(numbers, [rows for _, _, rows in answers], strict=False))
 
     def ask(self, name: str, numbers: Sequence[int]) -> list[Answer]:
-        """The answers; none if the system fails, which ends its part."""
+        """The answers; none if the system fails; it is not queried again."""
         try:
             answers: list[Answer] = self.children[name].call(list(numbers), self.plan.seconds)
         except Skipped as reason:

@@ -1,4 +1,4 @@
-"""How much of LoCoMo's gold evidence is still there once a search's hits are packed into a budget."""
+"""The share of LoCoMo's gold evidence that is left after a search's hits are packed into a budget."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def searched(dataset: Any, embedder: Any, limit: int) -> list[tuple[list[Hit], f
 def survived(
     found: Sequence[tuple[list[Hit], frozenset[str]]], budget: TokenBudget, policy: AssemblyPolicy
 ) -> dict[str, float]:
-    """Gold in the context, and in as many hits from the top as the context shows."""
+    """Number of gold turns in the context, and in equally many best hits."""
     in_context, in_top = [], []
     for hits, gold in found:
         ids = assemble(hits, budget=budget, policy=policy, counter=ENCODING).ids
@@ -65,7 +65,7 @@ def survived(
 
 
 def cut_share(found: Sequence[Hit], gold: frozenset[str], total: int) -> float:
-    """Gold in the hits from the top that fit before the first that does not; texts alone, a line each, no citation."""
+    """Number of gold turns in the best hits up to the first that does not fit; bare texts, a line each, no citation."""
     counter, tokens, kept = counter_for(ENCODING), 0, set()
     for hit in found:
         tokens += counter.count(hit.chunk.text) + 1

@@ -1,4 +1,4 @@
-"""Texts, questions and vectors for the benchmarks, all from a seed: any process makes the same ones.
+"""Texts, questions and vectors for the benchmarks, all from a seed: every process makes the same.
 
 Words follow Zipf and Mandelbrot with an open vocabulary: a share of the tokens are names and numbers that few other
 chunks hold. Lengths are log-normal and a chunk repeats words of its own. Chunks of equal length that repeat nothing
@@ -29,11 +29,11 @@ ZIPF_SHIFT = 2.7
 NAMES_SHARE = 0.04
 """Tokens that are a name or a number of their own; half of them occur once more in the same chunk."""
 REPEATS_SHARE = 0.12
-"""Tokens that repeat the token before last of the same chunk: a text keeps to its subject."""
+"""Share of tokens that repeat the token before last of the same chunk, as real texts repeat words."""
 SOURCE_CHUNKS = 50
 CLUSTERS_EVERY = 200
 LATENT = 24
-"""Directions in which vectors of one subject differ: sentence encoders use few of their dimensions."""
+"""Dimensions in which vectors of one subject differ: sentence encoders use few of theirs."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class Corpus:
         return [" ".join(flat[start:stop]) for start, stop in pairwise(bounds)]
 
     def questions(self, count: int) -> list[tuple[str, int]]:
-        """(text, the chunk it was made from): 3 to 8 different words of one chunk, common and rare as they come.
+        """(text, the chunk it was made from): 3 to 8 different words of one chunk, drawn at random.
 
         One of the chunk's three rarest is always among them: nobody asks with stop words alone.
         """
@@ -102,7 +102,7 @@ def _zipf(random: np.random.Generator, count: int) -> Numbers:
 
 
 def word(number: int) -> str:
-    """A word of its own for each number, which stemmers leave alone: "ca", "da", ..., "baca", ..."""
+    """A different word for each number, which stemmers do not change: "ca", "da", ..., "baca", ..."""
     syllables = []
     number += 1
     while number:
@@ -112,7 +112,7 @@ def word(number: int) -> str:
 
 
 def make_vectors(size: int, dim: int) -> Vectors:
-    """(size, dim) unit rows about subjects, so that nearest neighbours mean something."""
+    """(size, dim) unit rows in clusters, one for each subject, so that vectors have near neighbours."""
     random = np.random.default_rng((SEED, 2, size, dim))
     subjects = random.normal(size=(max(8, size // CLUSTERS_EVERY), dim)).astype(np.float32)
     spread = random.normal(size=(LATENT, dim)).astype(np.float32)
@@ -158,7 +158,7 @@ def row_of(id: str) -> int:
 
 
 def looked_up(texts: Sequence[str], vectors: Vectors, dim: int) -> CallableEmbedder:
-    """An embedder that knows these texts and looks their vectors up: no figure holds any embedding."""
+    """An embedder that looks up the vectors of these texts, so that no figure includes embedding."""
     known = dict(zip(texts, range(len(texts)), strict=True))
 
     def embed(wanted: Sequence[str]) -> Vectors:

@@ -1,4 +1,4 @@
-"""What 10^6 to 10^10 chunks take, from what one takes: python -m benchmarks.cost_model prints the tables.
+"""Resources for 10^6 to 10^10 chunks, computed from those of one: python -m benchmarks.cost_model prints the tables.
 
 The bytes and milliseconds of a chunk come from benchmarks/results/sizing.json and ingest.json, of the largest size
 measured. What no measurement here can give stands below as an assumption, with its reason. docs/scale.md holds the
@@ -43,7 +43,7 @@ class Measured:
     search_ms: float
     """Of the processor, in the engine, with `measured_at` chunks."""
     search_growth: float
-    """How many times that for ten times the chunks, between the smallest and the largest size measured."""
+    """Factor of that for ten times as many chunks, between the smallest and the largest size measured."""
     embedded_search_ms: float
     embeds_per_second: float
 
@@ -157,7 +157,7 @@ def work_table(chunk: Measured) -> str:
 
 
 def machines(size: int, memory: float, disk: float) -> tuple[int, str]:
-    """How many, at least one a replica, and what asks for them."""
+    """Number of machines, at least one a replica, and which resource requires them."""
     by_memory = -(-REPLICAS * size * memory // (USED * NODE_MEMORY))
     by_disk = -(-REPLICAS * size * disk // (USED * NODE_DISK))
     most = max(by_memory, by_disk, REPLICAS)
@@ -171,7 +171,7 @@ def shards(size: int) -> int:
 
 
 def searches(size: int, nodes: int, chunk: Measured) -> float:
-    """A second: every search asks one replica of every shard, so their work adds up."""
+    """Searches a second. Every search asks one replica of every shard, so the processor time of all shards counts."""
     grown: float = chunk.search_growth ** max(0.0, log10(min(size, SHARD_CHUNKS) / chunk.measured_at))
     return nodes * NODE_CORES * 1e3 / (chunk.search_ms * grown * shards(size))
 

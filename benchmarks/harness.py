@@ -1,4 +1,4 @@
-"""How every figure is made: systems are asked in turn, round by round, and medians of the rounds are told.
+"""How figures are measured: systems are queried in turn, round by round; a figure is the median of the rounds.
 
 All meet the same noise, because the rounds go around. Every round asks other questions: a cache of answers or of terms
 earns nothing.
@@ -29,7 +29,7 @@ Answer = tuple[float, float, list[int]]
 
 @dataclass(frozen=True)
 class Spec:
-    """What a child needs to make the same material as all others."""
+    """The values from which every child makes the same data."""
 
     size: int
     dim: int = 384
@@ -40,7 +40,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Plan:
-    """How often and how long."""
+    """Number and duration of rounds."""
 
     rounds: int = 5
     questions: int = 60
@@ -49,7 +49,7 @@ class Plan:
     seconds: float = 3.0
     """Longest round of one system; a slow one answers fewer questions, and the row says how many."""
     build_seconds: float = 420.0
-    """After which a build is given up, and the row says so."""
+    """Seconds after which a build is stopped; the row says so."""
 
     @property
     def all_questions(self) -> int:
@@ -73,7 +73,7 @@ class Asking:
     ask: Callable[[int], list[int]]
 
     def __call__(self, numbers: Sequence[int], seconds: float) -> list[Answer]:
-        """Answers until the time is up; at least one."""
+        """Answer questions until the time is over; at least one."""
         answers: list[Answer] = []
         until = time.perf_counter() + seconds
         gc.collect()

@@ -28,7 +28,7 @@ class Hybrid:
 
 
 def umi_hybrid(spec: Spec) -> Callable[[], Hybrid]:
-    """`DualRetriever.search` as it comes, without an LLM."""
+    """`DualRetriever.search` with its defaults, without an LLM."""
     made = material(spec)
 
     def build() -> Hybrid:
@@ -47,7 +47,7 @@ def umi_hybrid(spec: Spec) -> Callable[[], Hybrid]:
 
 
 def langchain_hybrid(spec: Spec) -> Callable[[], Hybrid]:
-    """EnsembleRetriever over BM25Retriever and langchain_chroma, all as they come."""
+    """EnsembleRetriever over BM25Retriever and langchain_chroma, all with their defaults."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # langchain-community announces its end at import
         from langchain_classic.retrievers import EnsembleRetriever
@@ -76,7 +76,7 @@ def langchain_hybrid(spec: Spec) -> Callable[[], Hybrid]:
 
 
 def llamaindex_hybrid(spec: Spec) -> Callable[[], Hybrid]:
-    """QueryFusionRetriever, dist_based_score, over its BM25Retriever and ChromaVectorStore, all as they come."""
+    """QueryFusionRetriever, dist_based_score, over its BM25Retriever and ChromaVectorStore, all with their defaults."""
     from llama_index.core.llms import MockLLM
     from llama_index.core.retrievers import QueryFusionRetriever
     from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
@@ -118,7 +118,7 @@ HYBRIDS: dict[str, Callable[[Spec], Callable[[], Hybrid]]] = {
 
 @dataclass(frozen=True)
 class OneByOne:
-    """Prepares a hybrid to be asked one question after the other."""
+    """Prepares a hybrid system that is asked one question after another."""
 
     name: str
 

@@ -18,11 +18,11 @@ TEXTS, QUESTIONS = "texts.txt", "questions.txt"
 BATCH = 5_000
 FILTERED_MAX = 100_000
 LANGCHAIN_MAX = 100_000
-"""Above, BM25Retriever takes seconds a query: it scores every chunk in Python."""
+"""Largest size for BM25Retriever: above, a query takes seconds, since it scores every chunk in Python."""
 LLAMAINDEX_MAX = 100_000
-"""Above, its build takes minutes."""
+"""Largest size for LlamaIndex's BM25Retriever: above, its build takes minutes."""
 FTS5_MAX = 100_000
-"""Above, a question with one common word takes a second."""
+"""Largest size for FTS5: above, a question with one common word takes a second."""
 
 
 def keep_material(corpus: Corpus, spec: Spec) -> None:
@@ -78,7 +78,7 @@ def umi_filtered(spec: Spec) -> Build:
 
 
 def langchain(spec: Spec) -> Build:
-    """langchain_community's BM25Retriever as it comes: rank_bm25 over `text.split()`."""
+    """langchain_community's BM25Retriever with its defaults: rank_bm25 over `text.split()`."""
     if spec.size > LANGCHAIN_MAX:
         raise Skipped("it scores every chunk in Python: 0.3 s a query at 100,000")
     with warnings.catch_warnings():
@@ -95,7 +95,7 @@ def langchain(spec: Spec) -> Build:
 
 
 def llamaindex(spec: Spec) -> Build:
-    """llama_index's BM25Retriever as it comes: bm25s behind its stemmer and stop words."""
+    """llama_index's BM25Retriever with its defaults: bm25s behind its stemmer and stop words."""
     if spec.size > LLAMAINDEX_MAX:
         raise Skipped("its build takes minutes: 20 s at 100,000")
     from llama_index.core.schema import BaseNode, TextNode

@@ -1,4 +1,4 @@
-"""What the right answers are, worked out by other means than any system's: a plain count over the words."""
+"""The right answers, computed by brute force from the definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bm25Oracle:
-    """BM25 as Lucene defines it, of every chunk, straight from the definition.
+    """BM25 in Lucene's variant of every chunk, computed from the definition.
 
     score(q, d) = sum over t in q of ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avg))
     """

@@ -1,4 +1,4 @@
-"""Tables and plots from the figures: between the markers of README.md and docs/performance.md, and in docs/pictures.
+"""Write tables and plots from the saved figures: in README.md, docs/performance.md and docs/pictures.
 
 A block of a page is `<!-- bench:NAME -->` ... `<!-- /bench -->`; NAME is a table of `tables.TABLES`. `stale_pages` says
 which pages would change, for a test that measures nothing.
@@ -18,7 +18,7 @@ BLOCK = re.compile(r"(<!-- bench:([\w-]+) -->\n).*?(<!-- /bench -->)", re.DOTALL
 
 
 def filled(text: str) -> str:
-    """The page with its blocks made anew.
+    """The page with its blocks written again.
 
     Raises:
         KeyError: If a block names no table.
@@ -27,13 +27,13 @@ def filled(text: str) -> str:
 
 
 def stale_pages() -> list[Path]:
-    """Pages that differ from what the kept figures say."""
+    """Pages whose tables differ from the saved figures."""
     present = ((page, page.read_text(encoding="utf-8")) for page in PAGES if page.exists())
     return [page for page, text in present if filled(text) != text]
 
 
 def write_pages() -> list[Path]:
-    """Write what changed: pages, and plots where matplotlib is installed; the paths written."""
+    """Write the pages that changed, and plots if matplotlib is installed; returns the written paths."""
     written = stale_pages()
     for page in written:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Many async callers at once on one event loop: searches a second, and how long each waits."""
+"""Many async callers on one event loop: searches a second, and the latency of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLERS = (1, 4, 16)
 
 @dataclass(frozen=True)
 class Loaded:
-    """Work that answers questions from many callers and times each answer."""
+    """Answers questions of many callers and measures the time of each."""
 
     hybrid: Hybrid
 
@@ -50,7 +50,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class ManyCallers:
-    """Prepares a hybrid to be asked by many."""
+    """Prepares a hybrid system that many callers query."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Packing what was found into a budget: umi beside what each framework has nearest.
+"""Packing hits into a budget: umi beside the nearest function of each framework.
 
 15 chunks of 4 sources, and 200 chunks of 400 tokens into 8,000; seeded text, cl100k_base throughout; "cold" counts
 every text anew, "warm" finds the chunks' counts in memory. Every timed answer is checked: tokens recounted over the
@@ -84,13 +84,13 @@ def hits(chunks: int, tokens: int, sources: int) -> list[Hit]:
 
 
 def fresh_counter() -> Counter:
-    """A counter that has counted nothing yet."""
+    """A new counter with an empty cache."""
     known = counter_for(ENCODING)
     return Counter(known.measure, known.name, exceeds=known.surely_exceeds)
 
 
 def langchain_trim(texts: Sequence[str], total: int) -> Callable[[], list[str]]:
-    """The nearest in langchain-core: drop messages from the end until the rest fits."""
+    """The nearest function in langchain-core: drop messages from the end until the rest fits."""
 
     def trim() -> list[str]:
         from langchain_core.messages import HumanMessage, trim_messages
@@ -108,7 +108,7 @@ def langchain_trim(texts: Sequence[str], total: int) -> Callable[[], list[str]]:
 
 
 def llamaindex_helper(total: int) -> Any:
-    """A PromptHelper that leaves all of `total` to the context."""
+    """A PromptHelper that gives all of `total` to the context."""
     from llama_index.core import PromptTemplate
     from llama_index.core.indices.prompt_helper import PromptHelper
 
@@ -122,7 +122,7 @@ def llamaindex_helper(total: int) -> Any:
 
 
 def llamaindex_repack(texts: Sequence[str], total: int) -> Callable[[], list[str]]:
-    """What the first LLM call of a compacting synthesizer sees."""
+    """The text of the first LLM call of a compacting synthesizer."""
 
     def repack() -> list[str]:
         helper, prompt = llamaindex_helper(total)
@@ -142,7 +142,7 @@ def llamaindex_truncate(texts: Sequence[str], total: int) -> Callable[[], list[s
 
 
 def check_umi(context: AssembledContext, found: Sequence[Hit], budget: TokenBudget) -> dict[str, Any]:
-    """Every promise, recounted from the finished text."""
+    """Check umi's promises by counting the tokens of the finished text again."""
     count = load_encoding(ENCODING, encoding_folders()).encode_ordinary
     chunks = {hit.chunk.id: hit.chunk for hit in found}
     tokens = len(count(context.text))
@@ -159,7 +159,7 @@ def check_umi(context: AssembledContext, found: Sequence[Hit], budget: TokenBudg
 
 
 def check_peer(kept: Sequence[str], texts: Sequence[str], total: int) -> dict[str, Any]:
-    """What came out, counted as it would stand in a prompt: no citation, no source."""
+    """Tokens of the result as it would stand in a prompt, without citations and sources."""
     joined = "\n\n".join(kept)
     whole = sum(text.strip() in joined for text in texts)
     begun = sum(text[:40].strip() in joined for text in texts)

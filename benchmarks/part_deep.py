@@ -1,4 +1,4 @@
-"""A search with an LLM that takes a fixed time: what of the wall time is not the LLM's."""
+"""A search with an LLM that takes a fixed time: the wall time that is not the LLM's."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def with_words(spec: Spec) -> bool:
 
 
 def umi(spec: Spec) -> Build:
-    """`HybridStore.recall` of a probe that is only a vector: both arms are asked, one has nothing to say."""
+    """`HybridStore.recall` of a probe with a vector and an empty text, so that only the dense arm finds chunks."""
     made = material(spec, words=with_words(spec))
 
     def build() -> Asking:
@@ -49,7 +49,7 @@ def umi(spec: Spec) -> Build:
 
 
 def exact(spec: Spec) -> Build:
-    """The product of the matrix and the question, and a partial sort: the floor of an exact scan in float32."""
+    """Product of matrix and query, and a partial sort: the lower bound of an exact scan in float32."""
     made = material(spec, words=with_words(spec))
 
     def build() -> Asking:
@@ -65,7 +65,7 @@ def exact(spec: Spec) -> Build:
 
 
 def chroma(spec: Spec) -> Build:
-    """`collection.query` on the a collection of the same vectors: the floor of a search through Chroma."""
+    """`collection.query` on a collection of the same vectors: the lower bound of a search through Chroma."""
     if not with_words(spec):
         raise Skipped("building its index takes longer than all the rest")
     made = material(spec)

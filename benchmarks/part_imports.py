@@ -1,4 +1,4 @@
-"""How long an import takes, in a fresh process, less what an empty one takes."""
+"""Seconds of an import in a new process, less those of an empty process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTHING = "pass"
 
 
 def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
-    """A row an import; in turn, so that all find the same files in memory."""
+    """One row per import; measured in turn, so that all find the same files cached."""
     statements = {
         name: each for name, each in STATEMENTS.items() if importlib.util.find_spec(each.split()[1].split(".")[0])
     }

@@ -1,4 +1,4 @@
-"""Bulk ingestion: one process beside Ray with two workers, and Ray with a worker and its driver killed on the way.
+"""Bulk ingestion: one process beside Ray with two workers, and Ray with a worker and then the driver killed.
 
 Chunks as JSONL in eight files, into a HybridStore: read, chunked, embedded and written durably. The embedder is the
 seeded one of `umi_common.sim`, and on a tenth of the chunks the embedded default. Every run is one process of its own;
@@ -33,8 +33,7 @@ FILES = 8
 WORKERS = 2
 DIM = 64
 SAMPLE = 10
-"""The embedded default takes one chunk in so many."""
-"""The dense arm by its exact scan; the building of Chroma's index would run beside the timing."""
+"""With the embedded default embedder, one chunk in SAMPLE is ingested, because it is slower."""
 EMBEDDERS: dict[str, Callable[[], Embedder]] = {"sim": partial(HashEmbedder, DIM), "embedded default": default_embedder}
 
 
@@ -106,7 +105,7 @@ def killed(home: Path, docs: Path, count: int, say: Callable[[str], None]) -> Ro
 
 
 def check(path: Path, embedder: str, count: int) -> None:
-    """Every id once, its text its own; the ledger is read from the first id to the last."""
+    """Check that every id is there once with its text; reads the whole ledger."""
     with HybridStore.open(path, embedder=EMBEDDERS[embedder]()) as store:
         after, seen = None, 0
         while page := store.scan(after=after, limit=5_000):
@@ -137,7 +136,7 @@ def _drive(store: Path, docs: Path, system: str, embedder: str, *, kill: bool) -
 
 
 def _alive(processes: Sequence[int]) -> int:
-    """Of the processes of a killed driver, once they had a moment to end."""
+    """Number of these processes that still run after 5 s."""
     import psutil
 
     time.sleep(5)
@@ -145,7 +144,7 @@ def _alive(processes: Sequence[int]) -> int:
 
 
 def main(store: str, docs: str, system: str, embedder: str, kill: str) -> None:
-    """The process of one run: a line of JSON for each thing that happens."""
+    """The process of one run; it prints a line of JSON for each event."""
     begun: list[float] = []
     asked = 0
     batches = 2 * sum(path.stat().st_size for path in Path(docs).iterdir()) // (1 << 20)

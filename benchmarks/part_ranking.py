@@ -1,4 +1,4 @@
-"""The pure stages by themselves: fusion of two lists of 1,000, and MMR from 50 to 10, beside everybody else's."""
+"""The pure stages by themselves: fusion of two lists of 1,000, and MMR from 50 to 10, beside the peers'."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def fusion() -> dict[str, System | str]:
 
 
 def diversity() -> dict[str, System | str]:
-    """Each gives ten of fifty, in the order chosen; what a framework's caller has to convert is in its figure."""
+    """Each gives ten of fifty, in the order chosen; a conversion that a framework needs is included in its time."""
     random = np.random.default_rng(9)
     vectors = unit_rows(random.normal(size=(POOL, DIM)))
     query = unit_rows(random.normal(size=(1, DIM)))[0]

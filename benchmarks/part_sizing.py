@@ -1,4 +1,4 @@
-"""What a chunk takes on the disk and in memory, and a search of the processor: HybridStore, and Qdrant's engine.
+"""Disk and memory of a chunk, and processor time of a search: HybridStore, and Qdrant's engine.
 
 Chunks of 43 words with 384-d vectors made beforehand. Qdrant's engine is the one that ships as a wheel
 (`qdrant-edge-py`), one shard in this process, behind `QdrantStore`; so its figures hold no network. Memory is what a
@@ -32,7 +32,7 @@ SEARCHES = 60
 SYSTEMS = ("HybridStore", "Qdrant's engine, one shard")
 KINDS = {"its own": "RssAnon", "files": "RssFile"}
 TESTS = Path(__file__).parents[1] / "tests" / "scale"
-"""Where the client over Qdrant's engine lives."""
+"""The folder of the client over Qdrant's engine."""
 
 
 def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
@@ -51,7 +51,7 @@ def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
 
 
 def one(system: str, size: int, home: Path) -> Row:
-    """Build, look at the disk, search."""
+    """Build, measure the disk, search."""
     texts = make_corpus(size).texts()
     chunks, vectors = make_chunks(texts), make_vectors(size, DIM)
     row: Row = {
@@ -161,7 +161,7 @@ def _never(texts: Any) -> Any:
 
 
 def _bytes_below(home: Path) -> dict[str, int]:
-    """By the part of the store: what its files take, holes not counted."""
+    """Bytes on disk of the store's files, by part; holes of sparse files are not counted."""
     kinds = {"umi.db": "ledger", "lexical": "postings", "dense": "vectors", "vector_storage": "vectors"}
     found: dict[str, int] = {}
     for path in home.rglob("*"):

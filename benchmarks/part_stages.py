@@ -1,4 +1,4 @@
-"""Where a hybrid search's time goes: its own trace, stage by stage, and how far that is above the floor."""
+"""The time of each stage of a hybrid search, from its trace, beside a lower bound."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _stages(result: SearchResult, milliseconds: float) -> dict[str, float]:
 
 
 def floors(spec: Spec) -> Build:
-    """Milliseconds of what no search of this design can do without."""
+    """Milliseconds of the work that every search of this design must do."""
     made = material(spec)
 
     def build() -> Callable[[list[int]], Traced]:

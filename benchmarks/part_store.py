@@ -36,15 +36,14 @@ PEER_UP_TO = 10_000
 TURNS = 200
 DEPTH = 200
 """Candidates of a recall, each arm: the default of a search."""
-"""The dense arm by its exact scan; above 50,000 chunks the building of Chroma's index would run beside the timing."""
 NEVER_BEFORE = 10**9
 """Numbers of words that no text has."""
 Seconds = tuple[float, float]
-"""Until everything was added, and until one question after that was answered."""
+"""Seconds until everything was added, and until one question after that was answered."""
 
 
 def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
-    """Rows of one store by itself, before any peer's threads run in this process, then of bulk writing."""
+    """Rows of a single store, measured before threads of a peer run in this process, then rows of bulk writing."""
     made, vectors = corpus(size)
     rows = one_store(made, vectors, plan)
     say("one store measured")
@@ -220,7 +219,7 @@ def _timed(into: list[float]) -> Iterator[None]:
 
 
 def _never() -> CallableEmbedder:
-    """All vectors are given; an embedder that is asked is a fault of the benchmark."""
+    """An embedder that must not be called, because all vectors are given."""
 
     def embed(texts: Sequence[str]) -> Any:
         raise AssertionError(f"asked to embed {len(texts)} texts")

@@ -1,4 +1,4 @@
-"""Not speed: how much of LoCoMo's gold evidence is still there once hits are packed into 1,000 and 2,000 tokens."""
+"""The share of LoCoMo's gold evidence that is left after hits are packed into 1,000 and 2,000 tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHAT = "gold evidence kept in a context"
 
 
 def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
-    """A row a way of packing and budget; skipped where the data is not there."""
+    """A row a way of packing and budget; skipped if the data is missing."""
     figures = survival(DATA, totals=(1_000, 2_000))
     if not figures:
         return [{"what": WHAT, "size": None, "system": "umi", "skipped": "the evaluation data is not there"}]

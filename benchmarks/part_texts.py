@@ -22,7 +22,7 @@ SETS = ("scifact", "cosqa")
 QUESTIONS = 100
 SYNTHETIC = 5_000
 EQUAL_WORDS, EQUAL_VOCABULARY = 43, 20_000
-"""What plain Zipf text is: every chunk as long as the others."""
+"""Words of every chunk of plain Zipf text, and distinct words of all chunks."""
 
 
 def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:

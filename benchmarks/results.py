@@ -1,4 +1,4 @@
-"""Where figures are kept: a JSON file a part, with the machine and the versions; a rerun replaces what it measured."""
+"""Saved figures: a JSON file for each part, with machine and versions; a new run replaces the rows it measured."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def now() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """The machine that the figures were measured on."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""The frameworks' own dense retrievers: LangChain's and LlamaIndex's Chroma integrations as they come.
+"""The frameworks' own dense retrievers: LangChain's and LlamaIndex's Chroma integrations with their defaults.
 
 Each fills a collection of its own, as its users do; questions and texts are embedded by looking their vectors up.
 """

@@ -27,7 +27,7 @@ CHROMA_EF = 400
 
 @dataclass(frozen=True)
 class Material:
-    """What every system of a size is made from."""
+    """The texts and vectors of one size, for all systems."""
 
     corpus: Corpus | None
     texts: list[str]
@@ -79,7 +79,7 @@ def shared_store(spec: Spec, say: Callable[[str], None], *, words: bool = True) 
 
 
 def forget_stores() -> None:
-    """Remove what earlier runs have kept."""
+    """Remove the stores of earlier runs."""
     shutil.rmtree(OUT, ignore_errors=True)
 
 

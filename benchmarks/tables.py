@@ -1,4 +1,4 @@
-"""Markdown tables from the kept figures. A figure that was not measured is a dash; a peer left out says why below."""
+"""Markdown tables from the saved figures. A missing figure is a dash; below, the reason for each peer left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DASH = "–"
 
 
 def written(value: Any) -> str:
-    """Three digits that count."""
+    """The value with three significant digits."""
     if value is None:
         return DASH
     if not isinstance(value, float):
@@ -40,7 +40,7 @@ def of(part: str, what: str) -> list[Row]:
 
 
 def by_size(part: str, what: str, field: str) -> str:
-    """A line a system, a column a size; below it who was left out and why."""
+    """A line a system, a column a size; below, the systems left out and why."""
     rows = of(part, what)
     if not rows:
         return "Not measured yet."
@@ -68,7 +68,7 @@ def plain(part: str, what: str, fields: dict[str, str]) -> str:
 
 
 def machine() -> str:
-    """Where and with what the newest figures were made."""
+    """Machine and versions of the newest figures."""
     documents = [document for part in ("bm25", "hybrid", "dense") if (document := results.load(part))]
     entries = [entry for document in documents for entry in document["sizes"].values()]
     if not entries:
@@ -99,7 +99,7 @@ def concurrency() -> str:
 
 
 def store() -> str:
-    """What writing and opening take, a column a size."""
+    """Time of writing and opening, a column a size."""
     rows = results.rows("store")
     if not rows:
         return "Not measured yet."

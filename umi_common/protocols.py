@@ -5,7 +5,7 @@ Each states order, range, empty results and errors; `tests/contracts` runs one s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
@@ -270,3 +270,14 @@ class Store(Protocol):
     def __len__(self) -> int: ...
 
     def close(self) -> None: ...
+
+
+def pages(
+    store: Store, *, where: Filter | None = None, after: str | None = None, size: int = 1_000
+) -> Iterator[list[Chunk]]:
+    """All chunks of a store that pass `where` and follow the id `after`, by rising id, in lists of at most `size`."""
+    while page := store.scan(where=where, after=after, limit=size):
+        yield page
+        if len(page) < size:
+            return
+        after = page[-1].id

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.demo.corpus import standard_library
 from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
-from umi_common.explain import reasons, snippet
+from umi_common.explain import to_text
 from umi_common.progress import progress_bar
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
@@ -99,21 +98,10 @@ def _ask_through_frameworks(
 
 
 def show_hits(console: Console, result: SearchResult) -> None:
-    """A table of hits with their reasons, then the time of every stage."""
-    table = Table(box=None, padding=(0, 1), show_header=False)
-    table.add_column(justify="right", style="bold")
-    table.add_column(justify="right", style="green")
-    table.add_column(overflow="fold")
-    for hit in result:
-        text = f"[bold]{escape(hit.chunk.id)}[/bold]  {escape(snippet(hit.chunk.text, 100))}"
-        table.add_row(str(hit.rank), f"{hit.score:.2f}", f"{text}\n[dim]{escape(' · '.join(reasons(hit)))}[/dim]")
-    console.print(table)
-    for text in result.query_variations:
-        console.print(f"   [dim]also searched: {escape(text)}[/dim]")
-    for loss in result.degraded:
-        console.print(f"   [yellow]without {loss.part}: {escape(loss.reason)}; {escape(loss.consequence)}[/yellow]")
+    """The hits with their reasons, then the time of every stage."""
+    console.print(escape(to_text(result)), highlight=False)
     stages = " · ".join(f"{stage.name} {stage.milliseconds:.1f}" for stage in result.trace)
-    console.print(f"   [dim]{result.mode}, {result.trace.milliseconds:.1f} ms ({stages})[/dim]")
+    console.print(f"   [dim]milliseconds of each stage: {stages}[/dim]")
 
 
 def _show_context(console: Console, question: str, context: AssembledContext) -> None:

@@ -1,4 +1,4 @@
-"""The outcome of a comparison: every system on every set, with intervals, tests and the cases it missed."""
+"""The results of a comparison: metrics with intervals, paired tests, and the documents that systems missed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Row:
     latency: Mapping[str, float]
     """p50, p95, p99 in milliseconds."""
     llm_calls: float | None
-    """A query, on average; None: the system does not say."""
+    """Mean number of LLM calls a query; None: not known."""
     degraded: Mapping[str, int]
     """Number of answers in which a part failed, by part."""
 
@@ -115,7 +115,7 @@ class Comparison:
         return found
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
-        """Every other system against a baseline on the same queries; p values are Holm-corrected for their number."""
+        """The difference of every other system from a baseline, over the same queries; p values are Holm-corrected."""
         theirs = self.values(baseline, metric, set)
         others = {
             system: paired_randomisation(self.values(system, metric, set), theirs, seed=self.seed)
@@ -139,7 +139,7 @@ class Comparison:
         return {kind: bootstrap_mean(values[kind], groups[kind], seed=self.seed) for kind in sorted(values)}
 
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
-        """Every relevant document that a system has not among its first k (the smallest of `ks`), in query order."""
+        """The relevant documents that are not among a system's first k (None: the smallest of `ks`), in query order."""
         cut, missed = min(self.ks) if k is None else k, list[Failure]()
         for run in self._runs(system, set):
             dataset = self.datasets[run.set, run.group]

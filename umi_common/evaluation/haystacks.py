@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -76,12 +77,12 @@ def _question(home: Path, set_name: str, place: FileLine, record: Record, granul
     path = home / HAYSTACKS / f"{query.id}.json.gz"
     evidence = set(query.metadata.get("answer_session_ids", ()))
     documents = _documents(path, granularity, evidence)
-    orders: dict[str, int] = {}
+    orders: Counter[str] = Counter()
     chunks: list[Chunk] = []
     for document in documents:
         session = document["metadata"]["session"]
-        orders[session] = orders.get(session, -1) + 1
         chunks.append(chunk_from(FileLine(path, FIRST_LINE), document, Keys(), session, orders[session]))
+        orders[session] += 1
     grades = {document["_id"]: 1 for document in documents if document["answers"]}
     return Dataset(set_name, query.id, tuple(chunks), (query,), {query.id: grades})
 

@@ -146,13 +146,8 @@ def _flow_section(result: SearchResult) -> str:
     if not picture:
         return ""
     some = f"<p class='why'>The first {HITS_SHOWN}; the table holds all.</p>" if len(result) > HITS_SHOWN else ""
-    return (
-        "<section aria-labelledby='flow-head'><h2 id='flow-head'>How each hit got its rank</h2>"
-        f"{some}<div class='scroll' tabindex='0' role='region' aria-label='Rank flow'>{picture}</div>"
-        "<details><summary>The ranks as a table</summary>"
-        f"<div class='scroll' tabindex='0' role='region' aria-label='Ranks'>{flow_table(result)}</div></details>"
-        "</section>"
-    )
+    table = f"<details><summary>The ranks as a table</summary>{_scroll('Ranks', flow_table(result))}</details>"
+    return _section("flow", "How each hit got its rank", some + _scroll("Rank flow", picture) + table)
 
 
 def _searched_section(result: SearchResult) -> str:
@@ -160,14 +155,9 @@ def _searched_section(result: SearchResult) -> str:
     texts = (result.query, *result.query_variations)
     found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
     rows = "".join(_searched(texts[at], at, found, result) for at in range(len(texts)))
-    heads = "".join(
-        f"<th scope='col'>{head}</th>" for head in ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
-    )
-    return (
-        "<section aria-labelledby='searched-head'><h2 id='searched-head'>What was searched, and what it found</h2>"
-        f"<div class='scroll' tabindex='0' role='region' aria-label='Searches'><table><thead><tr>{heads}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div></section>"
-    )
+    heads = ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
+    table = _scroll("Searches", _columns(heads, rows))
+    return _section("searched", "What was searched, and what it found", table)
 
 
 def _finds(hit: Hit, variation: int) -> bool:
@@ -199,15 +189,11 @@ def _times_section(result: SearchResult) -> str:
         f"<td>{escaped(decided(stage))}</td></tr>"
         for stage in result.trace
     )
-    heads = "".join(f"<th scope='col'>{head}</th>" for head in ("stage", "time", "what it decided"))
-    return (
-        "<section aria-labelledby='times-head'><h2 id='times-head'>Where the time went</h2>"
-        f"<div class='scroll' tabindex='0' role='region' aria-label='Stages'><table><caption>"
-        f"{result.trace.milliseconds:.1f} ms in all</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-        "</table></div></section>"
-        if rows
-        else ""
-    )
+    if not rows:
+        return ""
+    caption = f"<caption>{result.trace.milliseconds:.1f} ms in all</caption>"
+    table = _scroll("Stages", _columns(("stage", "time", "what it decided"), rows, caption))
+    return _section("times", "Where the time went", table)
 
 
 def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
@@ -219,11 +205,9 @@ def _packed_section(context: AssembledContext | None, words: QueryWords) -> str:
     dropped = "".join(f"<li><b>{escaped(gone.id)}</b>: {escaped(gone.reason)}</li>" for gone in stats.dropped)
     rest = f"<details><summary>Not in it: {len(stats.dropped)}</summary><ul>{dropped}</ul></details>" if dropped else ""
     about = "about " if stats.approximate else ""
-    return (
-        "<section aria-labelledby='packed-head'><h2 id='packed-head'>The context for the prompt</h2>"
-        f"<p class='facts'>{about}{stats.tokens} of {stats.budget} tokens, {stats.sources} sources, "
-        f"{len(context)} parts</p><ol class='parts'>{items}</ol>{rest}</section>"
-    )
+    facts = f"{about}{stats.tokens} of {stats.budget} tokens, {stats.sources} sources, {len(context)} parts"
+    body = f"<p class='facts'>{facts}</p><ol class='parts'>{items}</ol>{rest}"
+    return _section("packed", "The context for the prompt", body)
 
 
 def _part(part: ContextPart, budget: int, words: QueryWords) -> str:
@@ -241,4 +225,19 @@ def _left_out_section(result: SearchResult) -> str:
     if not result.suppressed:
         return ""
     items = "".join(map(bars.left_out_item, result.suppressed))
-    return f"<section aria-labelledby='out-head'><h2 id='out-head'>Left out, and why</h2><ul>{items}</ul></section>"
+    return _section("out", "Left out, and why", f"<ul>{items}</ul>")
+
+
+def _section(name: str, title: str, body: str) -> str:
+    return f"<section aria-labelledby='{name}-head'><h2 id='{name}-head'>{title}</h2>{body}</section>"
+
+
+def _scroll(label: str, body: str) -> str:
+    """A box that scrolls sideways, also with the keyboard."""
+    return f"<div class='scroll' tabindex='0' role='region' aria-label='{label}'>{body}</div>"
+
+
+def _columns(heads: Iterable[str], rows: str, caption: str = "") -> str:
+    """A table with column heads; `rows` are HTML."""
+    cells = "".join(f"<th scope='col'>{head}</th>" for head in heads)
+    return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"

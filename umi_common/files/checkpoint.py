@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
 from umi_common.files.readers.chunks import FILE_KEY
+from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
@@ -29,7 +30,6 @@ CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WI
 CREATE INDEX parts_by_source ON parts (source);
 """
 KEYS_AT_ONCE = 500
-SCANNED_AT_ONCE = 1_000
 WITNESSES = 64
 """Number of chunks looked up to check that checkpoint and store belong together."""
 
@@ -234,10 +234,5 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
 
 def _files_in(store: Any) -> list[str]:
     """The files that the store's chunks were cut from."""
-    files: dict[str, None] = {}
-    after = None
-    while page := store.scan(after=after, limit=SCANNED_AT_ONCE):
-        named = (chunk.metadata.get(FILE_KEY) for chunk in page)
-        files.update((file, None) for file in named if isinstance(file, str))
-        after = page[-1].id
-    return list(files)
+    named = (chunk.metadata.get(FILE_KEY) for page in pages(store) for chunk in page)
+    return list(dict.fromkeys(file for file in named if isinstance(file, str)))

@@ -269,14 +269,10 @@ class IngestSession:
         return not self._follow_symlinks and is_outside(path, self._roots)
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
-        failed = [each.problem for each in outcomes if each.problem is not None]
-        down = (
-            bool(failed)
-            and len(failed) == len(outcomes)
-            and all(each.error == EmbedderError.__name__ for each in failed)
-        )
+        problems = [each.problem for each in outcomes]
+        down = bool(problems) and all(each is not None and each.error == EmbedderError.__name__ for each in problems)
         self._failures = self._failures + 1 if down else 0
-        self._failure = str(failed[-1]) if down else ""
+        self._failure = str(problems[-1]) if down else ""
         self._embedded = self._embedded or not down
         if self._failures >= FAILURES_MAX:
             self._refuse_embedder()

@@ -12,11 +12,9 @@ from umi_common.files.readers.chunks import FILE_KEY, FileChunks
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.report import Problem
 from umi_common.filters import Filter, parse_filter
-from umi_common.protocols import Embedder, Store
+from umi_common.protocols import Embedder, Store, pages
 from umi_common.stores.batch_checks import embedded
 from umi_common.types import Chunk
-
-SCANNED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +82,10 @@ def sweep(store: Store, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) ->
         FileUnreadable: If a file changed since its parts were cut; then no chunk of any file was removed.
     """
     keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
-    where, after, removed = of_files([parts[0].source for parts in files]), None, 0
-    while page := store.scan(where=where, after=after, limit=SCANNED_AT_ONCE):
+    where, removed = of_files([parts[0].source for parts in files]), 0
+    for page in pages(store, where=where):
         stale = [chunk.id for chunk in page if chunk.id not in keep]
         removed += store.delete(stale, where=where) if stale else 0
-        after = page[-1].id
     return removed
 
 

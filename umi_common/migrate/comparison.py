@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from datetime import datetime, timezone
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from umi_common.errors import CopyDiffers
 from umi_common.pool import Floats
 from umi_common.progress import progress_bar
-from umi_common.protocols import Probe, Store
+from umi_common.protocols import Probe, Store, pages
 from umi_common.types import Chunk
 
 SAMPLE_CHARACTERS = 300
@@ -42,15 +41,6 @@ def content_hash(chunk: Chunk) -> bytes:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
 
 
-def pages(store: Store, page: int, after: str | None = None) -> Iterator[list[Chunk]]:
-    """All chunks of a store beyond an id, by rising id, in lists of at most `page`."""
-    while chunks := store.scan(after=after, limit=page):
-        yield chunks
-        if len(chunks) < page:
-            return
-        after = chunks[-1].id
-
-
 def compare_stores(source: Store, target: Store, page: int, samples: int, *, show_progress: bool) -> list[Chunk]:
     """Compare every chunk and vector of both stores; returns `samples` chunks spread evenly over the source.
 
@@ -60,7 +50,7 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
     total, sampled, wrong, seen = len(source), [], [], 0
     every = max(total // max(samples, 1), 1)
     with progress_bar(total=total, unit="chunk", desc="comparing", disable=not show_progress) as bar:
-        for chunks in pages(source, page):
+        for chunks in pages(source, size=page):
             ids = [chunk.id for chunk in chunks]
             same = np.abs(source.vectors(ids) - target.vectors(ids)).max(axis=1, initial=0.0) <= SAME_VECTOR
             for chunk, copy, alike in zip(chunks, target.get(ids), same.tolist(), strict=True):

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from umi_common.errors import CopyDiffers, LedgerDamaged, ReindexRequired, StoreError
 from umi_common.migrate.checkpoint import MigrationCheckpoint
-from umi_common.migrate.comparison import agreement, compare_stores, pages
+from umi_common.migrate.comparison import agreement, compare_stores
 from umi_common.progress import progress_bar
-from umi_common.protocols import Embedder, Store
+from umi_common.protocols import Embedder, Store, pages
 
 PAGE = 500
 """Chunks copied in one call: a few megabytes."""
@@ -92,7 +92,7 @@ def _refuse_other_vectors(source: Movable, target: Movable) -> None:
 
 
 def _refuse_other_chunks(source: Store, target: Store, page: int) -> None:
-    for chunks in pages(target, page):
+    for chunks in pages(target, size=page):
         there = source.get([chunk.id for chunk in chunks])
         for chunk, known in zip(chunks, there, strict=True):
             if known is None:
@@ -116,7 +116,7 @@ def _copy(
     with progress_bar(
         total=len(source), initial=before, unit="chunk", desc="copying", disable=not show_progress
     ) as bar:
-        for chunks in pages(source, page, after):
+        for chunks in pages(source, after=after, size=page):
             target.add(chunks, vectors=source.vectors([chunk.id for chunk in chunks]))
             copied += len(chunks)
             mark.write(chunks[-1].id, before + copied)

@@ -75,25 +75,24 @@ class CassetteLLM:
     """A rewriter that records an LLM's replies in a file and replays them.
 
     Args:
-        path: JSON lines of {"prompt", "reply"}; created with the first reply.
+        path: JSON lines of {"prompt", "reply"}; created with the first reply. None: replies stay in memory.
         llm: Called if the cassette has no reply; None: `CassetteMiss` is raised.
 
     Thread-safe.
     """
 
-    def __init__(self, path: str | Path, llm: Rewriter | None = None) -> None:
-        self._path: Path | None = Path(path)
+    def __init__(self, path: str | Path | None, llm: Rewriter | None = None) -> None:
+        self._path = None if path is None else Path(path)
         self._llm = llm
         self._lock = threading.Lock()
         self.name = f"cassette/{getattr(llm, 'name', 'replay')}"
-        self._replies = _read_cassette(self._path)
+        self._replies = {} if self._path is None else _read_cassette(self._path)
         self._by_query = False
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, Sequence[str]] | Iterable[tuple[str, Sequence[str]]]) -> CassetteLLM:
         """A cassette of (query, variations) pairs: answers any prompt that contains one of the queries."""
-        cassette = cls.__new__(cls)
-        cassette._path, cassette._llm, cassette._lock = None, None, threading.Lock()
+        cassette = cls(None)
         cassette.name = "cassette/pairs"
         cassette._replies = {query: json.dumps(list(variations)) for query, variations in dict(pairs).items()}
         cassette._by_query = True

@@ -30,7 +30,7 @@ def markdown_headings(text: str) -> list[Heading]:
 
 
 def _without_closing(title: str) -> str:
-    """`Setup ##` is Setup, `C#` is C#."""
+    """The title without closing #s: `Setup ##` becomes Setup, `C#` stays."""
     title = title.rstrip()
     bare = title.rstrip("#")
     return bare.strip() if bare[-1:] in ("", " ", "\t") else title.strip()

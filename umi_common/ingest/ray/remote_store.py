@@ -35,7 +35,7 @@ def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
 
 
 def result(reference: Any) -> Any:
-    """The result of a call; raises the error of the remote process as it is."""
+    """The result of a remote call; an error there is raised here unchanged."""
     import ray
 
     try:
@@ -57,7 +57,7 @@ class RemoteStore:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in METHODS:
-            raise AttributeError(f"{name!r} is not among the methods that ingestion calls: {', '.join(METHODS)}")
+            raise AttributeError(f"{name!r} is none of the methods that ingestion calls: {sorted(METHODS)}")
         return partial(self._call, name)
 
     def __len__(self) -> int:
