@@ -1,6 +1,6 @@
-"""The pictures of the documentation, drawn from what the software does: python docs/tools/pictures.py writes them.
+"""Draw the pictures of the documentation: python docs/tools/pictures.py writes them.
 
-Numbers in them come from umi's own functions and constants, so a picture that no longer holds fails its test.
+Numbers in them come from umi's own functions and constants; a test fails for a picture that is out of date.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ TURNS = (
 
 def line() -> str:
     """From the query to the prompt."""
-    drawing = Drawing(848, "The line: understand, recall, fuse, shape, assemble")
+    drawing = Drawing(848, "The pipeline: understand, recall, fuse, rank, assemble")
     drawing.box(20, 10, 310, 40, "“who works at Acme?”", "plain")
     stages = (
         ("understand", "a period in the words? which route?", "blue", 62),
-        ("recall", "a fast pass by BM25 and by meaning;", "where it is weak, the LLM's variations too", "blue", 104),
+        ("recall", "BM25 and embeddings; if the result", "is weak, the LLM's variations too", "blue", 104),
         ("pool", "candidates as arrays, ids not texts", "plain", 62),
         ("fuse", "evidence of both arms, one score", "teal", 62),
-        ("neighbours", "what stands beside, the whole source", "teal", 62),
-        ("period, decay", "lift or fade by event time", "teal", 62),
+        ("neighbours", "adjacent chunks, the whole source", "teal", 62),
+        ("period, decay", "raise or lower by event time", "teal", 62),
         ("fetch", "the texts of the best", "blue", 62),
         ("rerank, MMR", "if you have a cross-encoder; if it is on", "blue", 62),
         ("assemble", "token budget, stitching, sources", "teal", 62),
@@ -71,7 +71,7 @@ def line() -> str:
 
 def store() -> str:
     """The ledger and its indexes."""
-    drawing = Drawing(470, "The store: one ledger, indexes that can be thrown away")
+    drawing = Drawing(470, "The store: one ledger, and indexes made from it")
     drawing.box(20, 10, 220, 40, "add, delete", "plain")
     drawing.arrow(130, 50, 130, 78)
     drawing.box(20, 80, 480, 106, (
@@ -85,14 +85,14 @@ def store() -> str:
     drawing.box(270, 224, 230, 84, ("vectors in memory", "an exact scan: byte codes", "first, then float32"), "teal")
     drawing.arrow(135, 308, 135, 340)
     drawing.arrow(385, 308, 385, 340)
-    drawing.box(20, 342, 480, 62, ("recall", "rows an index has not reached yet are scored exactly"), "plain")
+    drawing.box(20, 342, 480, 62, ("recall", "rows that an index lacks are scored exactly"), "plain")
     drawing.arrow(260, 404, 260, 424)
     drawing.box(20, 426, 480, 40, "every candidate is checked against the ledger", "blue")
     return drawing.text()
 
 
 def recalled(query: str) -> Pool:
-    """A real pool: six turns of a chat, an embedder that needs no model."""
+    """The pool of six turns of a chat, with an embedder that needs no model."""
     with HybridStore.open(embedder=HashEmbedder(32)) as store:
         store.add([Chunk(f"t{i}", text, source="chat", position=i) for i, text in enumerate(TURNS, 1)])
         return store.recall([Probe(query)], depth=10, now=NOW)
@@ -123,7 +123,7 @@ def pool() -> str:
         values = (id, *lexical, *dense, str(found.position[row]))
         for (_, x, width), value in zip(columns, values, strict=True):
             drawing.box(x, 84 + 30 * row, width, 26, value, "plain")
-    drawing.box(20, 92 + 30 * len(found), 480, 34, "both arms score every row: fusion never sees a hole", "plain")
+    drawing.box(20, 92 + 30 * len(found), 480, 34, "both arms score every row: no score is missing", "plain")
     return drawing.text()
 
 
@@ -154,7 +154,7 @@ def trust() -> str:
 
 
 def shares() -> str:
-    """How far positions and sources are believed, over what the corpus looks like."""
+    """The shares of neighbours and sources over the unity of the corpus."""
     drawing = Drawing(400, "The shares of neighbours and sources over the corpus' unity")
     drawing.box(10, 10, 500, 380, (), "plain")
     left, bottom, wide, high = 60.0, 310.0, 420.0, 210.0
@@ -192,7 +192,7 @@ def gate() -> str:
 def _weighed(drawing: Drawing, top: float, query: str, decision: Decision, threshold: float) -> None:
     drawing.box(10, top, 500, 244, (), "plain")
     drawing.label(24, top + 26, f"“{query}”", bold=True)
-    verdict = "the LLM is asked" if decision.deep else "the LLM is left alone"
+    verdict = "the LLM is asked" if decision.deep else "the LLM is not asked"
     drawing.box(316, top + 8, 184, 30, verdict, "brown" if decision.deep else "teal")
     names = [*EVIDENCE_WEIGHTS, "weakness"]
     for row, name in enumerate(names):

@@ -12,7 +12,7 @@ def scale() -> str:
     drawing.box(272, 10, 228, 62, ("checkpoint", "what is finished; SQLite"), "brown")
     drawing.arrow(134, 72, 134, 99)
     drawing.arrow(386, 99, 386, 72)
-    drawing.box(20, 100, 480, 62, ("driver", "hands out parts, notes what came back, removes what is stale"), "blue")
+    drawing.box(20, 100, 480, 62, ("driver", "gives parts to workers, records outcomes, removes stale chunks"), "blue")
     for number in range(3):
         x = 20 + 163 * number
         drawing.arrow(x + 77, 162, x + 77, 193)
