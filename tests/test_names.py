@@ -12,21 +12,13 @@ PACKAGES = ("umi_common", "umi_langchain", "umi_llamaindex")
 DELIBERATE = {
     # the same class or function for each framework, one of them imported by a user
     *("UmiRetriever", "UmiVectorStore", "as_arm", "create_umi_tool", "reranker_of", "to_chunks"),
+    # every ranking stage is a function of this name in a module of its own
+    "apply",
     # a command of the command line is named as the function that does its work
     *("ask", "index", "main", "migrate", "rebuild", "repair", "search", "status", "tune", "verify"),
 }
 LEFT = {
     "Comparison",
-    "Head",
-    "Keys",
-    "LexicalScores",
-    "Rows",
-    "all_of",
-    "apply",
-    "background_of",
-    "narrow",
-    "recall",
-    "requests",
     "to_chunk",
     "unit_rows",
 }
