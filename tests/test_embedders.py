@@ -8,8 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from umi_common import embedders
 from umi_common.embedders import WordLlamaEmbedder, as_embedder, default_embedder, unit_rows
+from umi_common.embedders import default as embedders
 from umi_common.errors import ConfigError, EmbedderError
 
 TEXTS = ["a cat sat on the mat", "kittens rest on a rug", "the central bank raised its rates"]

@@ -73,6 +73,28 @@ class RecallConfig(Frozen):
     second; a model that loads at its first call may take a few."""
 
 
+class EmbedderConfig(Frozen):
+    """How the embedder is called. The embedded model, which never waits, uses `batch_texts` alone."""
+
+    concurrency: int = Field(default=64, ge=1, le=1_000)
+    """Calls for queries at a time, where one call embeds one query; half as many where a call takes several."""
+    batch_texts: int = Field(default=256, ge=1, le=100_000)
+    """Most texts in one call."""
+    batch_bytes: int = Field(default=300_000, ge=1)
+    """Most UTF-8 bytes in one call, so fewer than 100,000 tokens of most tokenizers; a longer text goes alone."""
+    document_calls: int = Field(default=4, ge=1, le=100)
+    """Calls for documents at a time; more than one only where the model waits for a service during most of a call."""
+    retry_seconds: float = Field(default=60.0, ge=0.0)
+    """Seconds from the first call for a batch of documents to the last retry after rate limits, timeouts and failures
+    of the service. Queries are retried within `recall.embedder_timeout_seconds`."""
+    cached_queries: Count = 4_096
+    """Query vectors kept in memory; the one that was used longest ago is dropped first. 0: none."""
+    cached_documents: Count = 200_000
+    """Vectors of documents kept in the store's directory, so that an `add` that failed, or the same text under another
+    id, costs no second call; the oldest is dropped first. An `add` of fewer than 16 texts keeps none. A store
+    in memory, and a model without a name, keep at most 20,000 in memory. 0: none."""
+
+
 class RoutingConfig(Frozen):
     """When the LLM is asked."""
 
@@ -205,6 +227,7 @@ class UmiConfig(Frozen):
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()
     recall: RecallConfig = RecallConfig()
+    embedder: EmbedderConfig = EmbedderConfig()
     extra_arms: ExtraArmsConfig = ExtraArmsConfig()
     routing: RoutingConfig = RoutingConfig()
     rewrite: RewriteConfig = RewriteConfig()

@@ -31,7 +31,17 @@ Strategy = Literal["hybrid", "text", "vector"]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts to vectors, for example a sentence encoder."""
+    """Texts to vectors, for example a sentence encoder.
+
+    An embedder may also offer
+
+        aembed_queries  `embed_queries` as a coroutine function, which async searches then await
+        symmetric       True: a query is embedded as a document with the same text would be
+        in_place        True: it computes in this process within a millisecond, so that a search calls it in its own
+                        thread, without time limit, retries and cache
+        one_by_one      True: `embed_queries` makes a request for each text, so that each text is given a call
+        named           False: `name` does not identify the model, so that no vector is kept under it in a file
+    """
 
     @property
     def name(self) -> str:
@@ -79,8 +89,8 @@ class Probe:
     """A query variation and, where the caller has it, its vector."""
 
     text: str
-    vector: Vectors | None = None
-    """(dim,); None: the store's embedder makes it."""
+    vector: Vectors | Exception | None = None
+    """(dim,); None: the store's embedder makes it; an exception of the store's `aembed`: why it could not."""
     ids: tuple[str, ...] = ()
     """Ids of chunks that are in the pool whether an arm finds them or not. A store may ignore them."""
 
@@ -191,6 +201,8 @@ class Store(Protocol):
     A search needs `recall`, `get` and `neighbours`. A store may also offer
 
         terms_of        a function from a text to its terms in the lexical arm, by which a result marks words
+        aembed          a coroutine function from several `RecallRequest` to the same with the vectors of their probes,
+                        which searches on an event loop await before `recall`; None: `recall` need not wait for it
         recall_many     from several `RecallRequest` to the `Pool` of each: several searches in one call
         get_versions    (ids, versions, *, exact), like `get`: the chunks as `Pool.version` names them, so that a hit
                         shows the text that was scored

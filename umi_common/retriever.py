@@ -34,7 +34,7 @@ from umi_common.types import SearchResult, TimeRange
 
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
-QUERIES_AT_ONCE = 32
+QUERIES_AT_ONCE = 64
 """Queries of one `search_many` that run in step: as many pools, a quarter of a megabyte each, are in memory."""
 
 
@@ -162,7 +162,7 @@ class DualRetriever:
         on_stages: Sequence[OnStage | None] | None = None,
         **options: Unpack[SharedOptions],
     ) -> list[SearchResult]:
-        """The results of `search`, aligned with queries; 32 queries at a time share one embedding call and one recall.
+        """The results of `search`, aligned with queries; 64 queries at a time share one embedding call and one recall.
 
         Args:
             queries: Any number. All are checked before the first search; LLM calls run at the same time.

@@ -144,7 +144,7 @@ async def test_child_runs_open_and_close_when_their_stages_do(documents):
     for use_async in (False, True):
         tracer = Tracer()
         config = {"callbacks": [tracer]}
-        await slow.ainvoke(QUERIES[0], config) if use_async else slow.invoke(QUERIES[0], config)
+        await slow.ainvoke(QUERIES[1], config) if use_async else slow.invoke(QUERIES[0], config)
         (root,) = tracer.roots
         spans = {run.name: (run.start_time, run.end_time) for run in root.child_runs}
         begun, ended = spans["umi.recall"]

@@ -19,7 +19,6 @@ from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
 from umi_common.runtime.calls import Call, CallFailure, run_together
 from umi_common.runtime.drivers import drive
-from umi_common.runtime.limits import GROUP_MAX, SEARCH_THREADS_MAX
 from umi_common.runtime.workers import Workers
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded import candidates
@@ -130,12 +129,13 @@ def test_a_filter_and_a_period_hold_for_all(store, queries, locomo):
     assert {hit.chunk.metadata["session"] for result in many for hit in result} == {session}
 
 
-async def test_one_embedding_call_and_one_recall_serve_all(counting, embedder, queries):
+async def test_one_embedding_call_and_one_recall_serve_all(counting, embedder):
     umi = DualRetriever(counting, config=UmiConfig(when={"enabled": False}))
     for search in (umi.search_many, umi.asearch_many):
+        asked = [f"question {number} for {search.__name__}" for number in range(QUERIES_AT_ONCE)]
         counting.recalls.clear()
         before = embedder.query_calls
-        found = search(queries[:QUERIES_AT_ONCE])
+        found = search(asked)
         assert len(found if isinstance(found, list) else await found) == QUERIES_AT_ONCE
         assert counting.recalls == [QUERIES_AT_ONCE]
         assert embedder.query_calls == before + 1
@@ -251,8 +251,7 @@ async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told,
     class Waiting(HashEmbedder):
         def embed_queries(self, texts):
             asked.append(len(texts))
-            if len(asked) == SEARCH_THREADS_MAX:
-                begun.set()
+            begun.set()
             released.wait(5)
             return super().embed_queries(texts)
 
@@ -268,7 +267,7 @@ async def test_searches_that_wait_at_the_same_time_share_an_embedding_call(told,
         found = await asyncio.gather(*tasks)
         calls = len(asked)
         assert [result.ids[0] for result in found] == words
-        assert GROUP_MAX in asked or deep
+        assert asked[0] == len(words) or deep
         assert calls < 16 * (1 + deep) // 2
         assert [plain(result) for result in found] == [plain(umi.search(word, **options)) for word in words]
 

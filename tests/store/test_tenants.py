@@ -61,7 +61,9 @@ def chunks(user: str, count: int, seed: int = 7) -> list[Chunk]:
 def retriever_over(store: HybridStore) -> DualRetriever:
     """With an LLM and everything that ranks, by a clock that stands still."""
     config = UmiConfig(
-        routing={"mode": "always"}, decay={"half_life_hours": 100.0, "floor": 0.5}, duplicates={"enabled": True, "similarity": 0.8}
+        routing={"mode": "always"},
+        decay={"half_life_hours": 100.0, "floor": 0.5},
+        duplicates={"enabled": True, "similarity": 0.8},
     )
     llm = ScriptedLLM(lambda prompt: ["combination of the strongbox", "valve of the heating"])
     return DualRetriever(store, rewriter=llm, config=config, clock=lambda: NOW)

@@ -25,6 +25,8 @@ class Batch:
     """The answer for any items."""
     part: Callable[[Any, slice], Any]
     """The part of that answer for some of the items, equal to the answer for them alone."""
+    prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
+    """On an event loop, awaited before `run`: the items with what `run` would wait for. None: `run` does not wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Call:
     """Makes the call without blocking; None: `run` runs in a thread."""
     batch: Batch | None = None
     """None: the call is never part of a batch."""
+    prepare: Callable[[], Awaitable[Call]] | None = None
+    """On an event loop, awaited for the call to make in place of this one; None: this one is made."""
 
     @classmethod
     def batched(
@@ -45,9 +49,19 @@ class Call:
         items: Sequence[Any],
         run: Callable[[Sequence[Any]], Any],
         part: Callable[[Any, slice], Any],
+        prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None,
     ) -> Call:
         """A call for these items that may be answered together with others of its kind; args as in `Batch`."""
-        return cls(lambda: part(run(items), slice(0, len(items))), batch=Batch(kind, items, run, part))
+
+        async def prepared() -> Call:
+            assert prepare is not None, "called where there is one"
+            return cls.batched(kind, await prepare(items), run, part)
+
+        return cls(
+            lambda: part(run(items), slice(0, len(items))),
+            batch=Batch(kind, items, run, part, prepare),
+            prepare=None if prepare is None else prepared,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +117,27 @@ def _merged(calls: Sequence[Call]) -> Call:
         return calls[0]
     ends = list(accumulate(len(batch.items) for batch in batches))
 
-    def run() -> list[CallOutcome]:
+    def run(items: Sequence[Any]) -> list[CallOutcome]:
         try:
-            answer = batches[0].run([item for batch in batches for item in batch.items])
+            answer = batches[0].run(items)
         except Exception:  # noqa: BLE001 - which call is at fault shows when each is made alone
             return [outcome_of(call.run) for call in calls]
         return [
             batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
         ]
 
-    return Call(run)
+    def made(items: Sequence[Any]) -> Call:
+        return Call(lambda: run(items))
+
+    items = [item for batch in batches for item in batch.items]
+    prepare = batches[0].prepare
+    if prepare is None:
+        return made(items)
+
+    async def prepared() -> Call:
+        return made(await prepare(items))
+
+    return Call(lambda: run(items), prepare=prepared)
 
 
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:

@@ -14,8 +14,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -97,7 +98,7 @@ class ThreadLimiter:
             TooManyCalls: If the limit is reached: at once, or after `seconds` where the limiter waits.
         """
         deadline = time.monotonic() + seconds
-        future = self._start(function, seconds if self._waits else 0.0)
+        future = self.start(function, seconds if self._waits else 0.0)
         try:
             return future.result(timeout=max(0.0, deadline - time.monotonic()))
         except FutureTimeout:
@@ -107,9 +108,15 @@ class ThreadLimiter:
 
     async def acall(self, function: Callable[[], T], seconds: float) -> T:
         """`call` for an event loop; raises TooManyCalls at once. Cancelling it does not wait for the function."""
-        return await awaited(asyncio.wrap_future(self._start(function, 0.0)), seconds)
+        return await awaited(asyncio.wrap_future(self.start(function, 0.0)), seconds)
 
-    def _start(self, function: Callable[[], T], wait_seconds: float) -> Future[T]:
+    @property
+    def executor(self) -> Executor:
+        """These threads as an executor; its `submit` raises TooManyCalls at once."""
+        return _LimitedExecutor(self)
+
+    def start(self, function: Callable[[], T], wait_seconds: float) -> Future[T]:
+        """The future of `function()`, which begins at once; raises TooManyCalls if no thread is free in this time."""
         if not self._free.acquire(timeout=wait_seconds):
             raise TooManyCalls
         future: Future[T] = Future()
@@ -127,13 +134,21 @@ class ThreadLimiter:
             outcome = function()
         except BaseException as error:  # noqa: BLE001 - this is the thread's last frame; the caller gets the error
             self._free.release()
-            future.set_exception(_as_exception(error))
+            future.set_exception(as_exception(error))
         else:
             self._free.release()
             future.set_result(outcome)
 
 
-def _as_exception(error: BaseException) -> Exception:
+class _LimitedExecutor(Executor):
+    def __init__(self, limiter: ThreadLimiter) -> None:
+        self._limiter = limiter
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        return self._limiter.start(partial(function, *args, **kwargs), 0.0)
+
+
+def as_exception(error: BaseException) -> Exception:
     """The error, or a RuntimeError caused by it where it is a StopIteration or no Exception, as SystemExit is."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
@@ -166,7 +181,7 @@ async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
     error = task.exception()
     if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
         return task.result()
-    raise _as_exception(error)
+    raise as_exception(error)
 
 
 def _abandon(task: asyncio.Future[Any]) -> None:

@@ -76,9 +76,11 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
         if call is calls[0] and len(calls) > 1:
             await asyncio.sleep(HEAD_START)
         async with free:
-            if call.arun is None:
-                return await workers.answer(call)
             try:
+                if call.prepare is not None:
+                    call = await call.prepare()
+                if call.arun is None:
+                    return await workers.answer(call)
                 return await call.arun()
             except Exception as error:  # noqa: BLE001 - the body decides how to go on
                 return CallFailure(error)

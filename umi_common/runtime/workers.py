@@ -241,5 +241,5 @@ def _resolve(tasks: Sequence[_Task]) -> None:
 
 
 def blocks(calls: tuple[Call, ...]) -> bool:
-    """Whether this is a single call that needs a thread."""
-    return len(calls) == 1 and calls[0].arun is None
+    """Whether this is a single call that needs a thread, and nothing before it."""
+    return len(calls) == 1 and calls[0].arun is None and calls[0].prepare is None

@@ -184,7 +184,9 @@ def _ask_store(components: Components, request: SearchRequest, probes: Sequence[
         strategy,
         config.recall.embedder_timeout_seconds,
     )
-    return Call.batched(("recall", id(components.store)), [asked], partial(_recall_each, components.store), _only)
+    store = components.store
+    prepare = getattr(store, "aembed", None)
+    return Call.batched(("recall", id(store)), [asked], partial(_recall_each, store), _only, prepare)
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:

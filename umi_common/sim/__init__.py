@@ -8,6 +8,7 @@ Public, for your own tests too. All are deterministic and need no network.
     clock = VirtualClock()                                      # DualRetriever(store, clock=clock)
     clock.run(umi.asearch("..."))                               # sleeps and timeouts take virtual time only
     embedder = FaultyEmbedder(HashEmbedder(), fail_on="poison")
+    model = RemoteModel(seconds=0.2, calls_per_second=20, failures=0.01)   # a paid embedding service
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from umi_common.sim.clock import VirtualClock
 from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.sim.faults import FAULTS, FaultyLLM, SimulatedFault
 from umi_common.sim.llms import CassetteLLM, CassetteMiss, ScriptedLLM, SimLLM
+from umi_common.sim.remote import RateLimited, RemoteModel, ServiceDown
 
 __all__ = [
     "FAULTS",
@@ -25,7 +27,10 @@ __all__ = [
     "FaultyEmbedder",
     "FaultyLLM",
     "HashEmbedder",
+    "RateLimited",
+    "RemoteModel",
     "ScriptedLLM",
+    "ServiceDown",
     "SimLLM",
     "SimulatedFault",
     "VirtualClock",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from umi_common.config import EmbedderConfig
+from umi_common.embedders.cache import VectorCache
+from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
 from umi_common.errors import (
     DuplicateId,
     EmbedderError,
@@ -22,8 +26,8 @@ from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder
 from umi_common.types import Chunk
 
-EMBED_AT_ONCE = 256
-"""Texts handed to the embedder in one call; also the step of the progress bar."""
+CACHED_FROM = 16
+"""Texts of one call from which their vectors go through the cache: a turn of a chat is one write, not two."""
 ROUNDING = 1e-7
 """How far from 1 rounding to float32 leaves a length: half a unit in the last place of each coordinate, 6e-8 in all."""
 
@@ -46,42 +50,87 @@ def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 
 def embedded(
-    ids: Sequence[str], texts: Sequence[str], embedder: Embedder, *, dim: int | None, show_progress: bool = False
+    ids: Sequence[str],
+    texts: Sequence[str],
+    embedder: Embedder,
+    *,
+    dim: int | None,
+    show_progress: bool = False,
+    config: EmbedderConfig | None = None,
+    cache: VectorCache | None = None,
 ) -> Vectors:
     """(n, dim) unit rows for the texts; a row of zeros where the model knows nothing of a text.
 
     Args:
         ids: Of the chunks, to name them in errors.
         dim: What the store holds; None: nothing yet.
+        config: Sizes of batches and how long failures are retried; None: the defaults.
+        cache: Vectors that need no call. Each batch is put there as soon as it is embedded, so that a repeated call
+            embeds no text twice; not used for fewer than 16 texts. None: none.
 
     Raises:
         EmbedderError: If the embedder fails, or gives other than one finite vector per text; names the chunk.
         ReindexRequired: If its dimension is not the store's.
     """
-    done: list[Vectors] = []
+    config = EmbedderConfig() if config is None else config
+    if len(texts) < CACHED_FROM:
+        cache = None
+    if getattr(embedder, "in_place", False):
+        cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
+    known = {} if cache is None else cache.get(texts)
+    known = {text: vector for text, vector in known.items() if dim in (None, len(vector))}
+    first = {text: place for place, text in reversed(list(enumerate(texts))) if text not in known}
+    missing = sorted(first.values())
+    made: dict[int, Vectors] = {}
+    """By the first place of a batch."""
+
     with progress(len(texts), show_progress) as advance:
-        for start in range(0, len(texts), EMBED_AT_ONCE):
-            some = slice(start, start + EMBED_AT_ONCE)
-            done.append(_embedded_once(ids[some], texts[some], embedder, dim))
-            dim = done[0].shape[1]
-            advance(len(done[-1]))
-    return np.concatenate(done) if done else np.zeros((0, 0 if dim is None else dim), dtype=np.float32)
+        advance(len(texts) - len(missing))
+
+        def on_batch(batch: Sequence[int], vectors: object) -> None:
+            nonlocal dim
+            rows = _checked_rows([ids[place] for place in batch], vectors, embedder, dim)
+            dim = rows.shape[1]
+            made[batch[0]] = rows
+            if cache is not None:
+                cache.put([texts[place] for place in batch], rows)
+            advance(len(batch))
+
+        try:
+            embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch)
+        except BatchFailed as failed:
+            raise _failure(failed, ids, embedder) from failed.__cause__
+    parts = [made[place] for place in sorted(made)]
+    rows = np.concatenate(parts) if parts else np.zeros((0, dim or 0), dtype=np.float32)
+    if len(missing) == len(texts):
+        return rows
+    known.update(zip((texts[place] for place in missing), rows, strict=True))
+    return np.stack([known[text] for text in texts])
 
 
-def _embedded_once(ids: Sequence[str], texts: Sequence[str], embedder: Embedder, dim: int | None) -> Vectors:
+def _failure(failed: BatchFailed, ids: Sequence[str], embedder: Embedder) -> Exception:
+    error = failed.__cause__
+    if isinstance(error, UmiError):
+        return error
+    return EmbedderError(
+        f"embedder {embedder.name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
+        f"({type(error).__name__}); nothing was stored, and the same call again embeds only what is left"
+    )
+
+
+def _checked_rows(ids: Sequence[str], made: object, embedder: Embedder, dim: int | None) -> Vectors:
+    """What the embedder made for these chunks, as unit rows."""
     try:
-        vectors = np.asarray(embedder.embed_documents(list(texts)), dtype=np.float32)
-    except UmiError:
-        raise
-    except Exception as error:
+        vectors = np.asarray(made, dtype=np.float32)
+    except (TypeError, ValueError) as error:
         raise EmbedderError(
-            f"embedder {embedder.name!r} failed on chunks {ids[0]!r} to {ids[-1]!r} ({type(error).__name__}); "
+            f"embedder {embedder.name!r} gave no matrix of numbers for chunks {ids[0]!r} to {ids[-1]!r}; "
             "nothing was stored"
         ) from error
-    if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
+    if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.shape[1]:
         raise EmbedderError(
-            f"embedder {embedder.name!r} gave shape {vectors.shape} for {len(texts)} texts from chunk {ids[0]!r} on; "
-            f"expected ({len(texts)}, dimension)"
+            f"embedder {embedder.name!r} gave shape {vectors.shape} for {len(ids)} texts from chunk {ids[0]!r} on; "
+            f"expected ({len(ids)}, dimension)"
         )
     if dim is not None and vectors.shape[1] != dim:
         raise ReindexRequired(

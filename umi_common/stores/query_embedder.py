@@ -1,77 +1,268 @@
-"""Query vectors: the embedder of a store, called within a deadline and not at all while it hangs."""
+"""Query vectors: the embedder of a store, called within a time limit, with retries, and not at all while it hangs."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from types import NoneType
+from typing import Any
 
 import numpy as np
 
-from umi_common.embedders import CallableEmbedder, WordLlamaEmbedder
-from umi_common.errors import EmbedderError, InvalidVector
+from umi_common.config import EmbedderConfig
+from umi_common.embedders.attempts import Attempts, attempts
+from umi_common.embedders.cache import MemoryCache
+from umi_common.embedders.documents import batches_of
+from umi_common.errors import EmbedderError, InvalidVector, UmiError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.breaker import Breaker
-from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls
+from umi_common.runtime.call_queue import CallQueue
+from umi_common.runtime.calls import Call
+from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls, as_exception, awaited
+from umi_common.runtime.drivers import adrive, drive
 from umi_common.runtime.losses import PAUSED
+from umi_common.runtime.workers import Workers
 from umi_common.stores.batch_checks import unit_rows
 from umi_common.stores.values import RecallTrace
 
-CALLS_MAX = 32
-"""Calls under way at once, those past their deadline included: more threads rarely search at a time."""
 FAILURES = 2
 """Calls in a row without a reply in time after which the embedder is left alone: one may be bad luck."""
 PAUSE_SECONDS = 10.0
 """How long it is left alone; then one search tries it again."""
 
+WITHOUT_ALL = "searched by words alone"
+WITHOUT_SOME = "some variations by words alone"
+
+QueryVector = Vectors | Exception
+"""(dim,) float32, or why there is none."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One call of the model, with its retries."""
+
+    texts: list[str]
+    state: Attempts = field(default_factory=Attempts)
+    outcome: Any = None
+    """What the model returned, or an exception; None: it has not returned."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """Queries that the tasks of one event loop ask for at one moment, and the task that embeds them."""
+
+    texts: list[str] = field(default_factory=list)
+    task: asyncio.Task[list[QueryVector]] | None = None
+
 
 class QueryEmbedder:
-    """A store's embedder for queries, with its deadline and its breaker. Thread-safe if the embedder is.
+    """A store's embedder for queries, with its cache, retries, time limit and breaker. Thread-safe if the embedder is.
 
-    A call past its deadline goes on in a thread of its own, and its outcome is dropped.
+    A model that takes one query per call is called side by side, up to `embedder.concurrency` calls at a time. A model
+    that takes several gets, from an event loop, all queries that its tasks ask for at one moment. A call past its time
+    limit continues in a thread of its own, and its outcome is dropped.
+
+    Args:
+        embedder: Called in this thread if it is `in_place`; all else below is for others.
+        config: Limits and size of the cache; None: the defaults.
+        clock: Monotonic seconds.
     """
 
-    def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, embedder: Embedder, config: EmbedderConfig | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        config = EmbedderConfig() if config is None else config
+        self.in_place: bool = getattr(embedder, "in_place", False)
         self._embedder = embedder
-        self._threads = ThreadLimiter(CALLS_MAX, waits=True)
+        self._aembed = getattr(embedder, "aembed_queries", None)
+        self._one_by_one: bool = getattr(embedder, "one_by_one", False)
+        self._config = config
+        self._clock = clock
+        self._calls_max = config.concurrency if self._one_by_one else max(1, config.concurrency // 2)
+        self._queue = CallQueue(self._calls_max, clock)
+        self._threads = ThreadLimiter(self._calls_max, waits=True)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
-
-    def calls(self, missing: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        """The (search, probe) pairs to embed, by the call that embeds them: one call, or, with a model that takes one
-        query at a time, one for each search.
-        """
-        if isinstance(self._embedder, CallableEmbedder) and self._embedder.one_by_one:
-            return [list(pairs) for _, pairs in groupby(missing, key=lambda pair: pair[0])]
-        return [list(missing)] if missing else []
+        self._cache = MemoryCache(config.cached_queries)
+        self._workers = Workers()
+        self._groups: dict[tuple[asyncio.AbstractEventLoop, float, int], _Group] = {}
 
     def embed(self, texts: Sequence[str], seconds: float) -> Vectors:
-        """What the embedder makes of the texts; its own exception as it is.
+        """(n, dim) for the texts.
 
         Raises:
-            EmbedderError: If it gives nothing within `seconds`, or has not lately.
+            EmbedderError: If there is no vector within `seconds`, or was none lately.
+            Exception: The embedder's own.
         """
-        if isinstance(self._embedder, WordLlamaEmbedder):  # it waits for nobody, and a thread would cost more than it
-            return self._embedder.embed_queries(texts)
-        if not self._breaker.enter():
-            raise EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
-        verdict = self._breaker.abandoned
+        made = self.embed_each(texts, seconds, 0)
+        for vector in made:
+            if isinstance(vector, Exception):
+                raise vector
+        return np.stack([vector for vector in made if not isinstance(vector, Exception)])
+
+    def embed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
+        """A `QueryVector` for each text; blocks."""
+        if self.in_place:
+            return list(_checked_rows(self._embedder.embed_queries(texts), len(texts), dim))
+        known, jobs = self._jobs(texts)
+        entered = bool(jobs) and self._breaker.enter()
+        if entered:
+            try:
+                self._run(jobs, seconds)
+            finally:
+                self._judge(jobs)
+        return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
+
+    async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
+        """`embed_each` for an event loop, which it does not block."""
+        if self._one_by_one:
+            return await self._aembed_each(texts, seconds, dim)
+        key = asyncio.get_running_loop(), seconds, dim
+        group = self._groups.setdefault(key, _Group())
+        start = len(group.texts)
+        group.texts += texts
+        if group.task is None:  # it begins when the tasks that are ready now have run
+            group.task = key[0].create_task(self._aembed_group(key, group))
+        made = await asyncio.shield(group.task)  # one that is cancelled does not cancel the others' call
+        return made[start : start + len(texts)]
+
+    async def _aembed_group(
+        self, key: tuple[asyncio.AbstractEventLoop, float, int], group: _Group
+    ) -> list[QueryVector]:
+        del self._groups[key]
+        return await self._aembed_each(group.texts, *key[1:])
+
+    async def _aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
+        known, jobs = self._jobs(texts)
+        entered = bool(jobs) and self._breaker.enter()
+        if entered:
+            deadline = self._clock() + seconds * self._rounds(jobs)
+            try:
+                await asyncio.gather(*(self._arun(job, seconds, deadline) for job in jobs))
+            finally:
+                self._judge(jobs)
+        return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
+
+    def _jobs(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[_Job]]:
+        """Vectors that are cached, and the calls for the others."""
+        known = self._cache.get(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        if self._one_by_one:
+            return known, [_Job([text]) for text in missing]
+        batches = batches_of(missing, range(len(missing)), self._config)
+        return known, [_Job([missing[place] for place in batch]) for batch in batches]
+
+    def _rounds(self, jobs: Sequence[_Job]) -> int:
+        """How often the limit of calls is used up; each round has the time of one search."""
+        return math.ceil(len(jobs) / self._calls_max)
+
+    def _run(self, jobs: Sequence[_Job], seconds: float) -> None:
+        """Run the jobs in threads, each with its retries, and wait for them."""
+        waiting = deque(jobs)
+
+        def work() -> None:
+            with suppress(IndexError):  # no job is left
+                while True:
+                    job = waiting.popleft()
+                    body = attempts(
+                        self._call_of(job, seconds), self._queue, self._clock() + seconds, self._clock, job.state
+                    )
+                    try:
+                        job.outcome = drive(body, self._workers)
+                    except BaseException as error:  # noqa: BLE001 - this is the thread's last frame
+                        job.outcome = as_exception(error)
+
+        until = time.monotonic() + seconds * self._rounds(jobs)
+        threads: list[Future[None]] = []
+        for _ in range(min(len(jobs), self._calls_max)):
+            try:
+                threads.append(self._threads.start(work, 0.0 if threads else seconds))
+            except TooManyCalls as error:
+                if not threads:
+                    for job in jobs:
+                        job.outcome = error
+                break  # those that have started do all jobs
+        wait_for(threads, max(0.0, until - time.monotonic()))
+        waiting.clear()
+
+    async def _arun(self, job: _Job, seconds: float, deadline: float) -> None:
+        body = attempts(self._call_of(job, seconds), self._queue, deadline, self._clock, job.state)
         try:
-            made = self._threads.call(partial(self._embedder.embed_queries, texts), seconds)
-            verdict = self._breaker.succeeded
-        except DeadlineExceeded:
-            verdict = self._breaker.failed
-            raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds)") from None
-        except TooManyCalls:
-            verdict = self._breaker.failed
-            raise EmbedderError("too many of its calls have not returned") from None
-        except Exception:
-            verdict = self._breaker.succeeded  # it fails, and in time: asking it again costs nothing
-            raise
-        finally:
-            verdict()
-        return made
+            job.outcome = await adrive(body, self._workers)
+        except Exception as error:  # noqa: BLE001 - the lexical arm does not need the embedder
+            job.outcome = error
+
+    def _call_of(self, job: _Job, seconds: float) -> Callable[[float], Call]:
+        """From the seconds that are left to the model's call."""
+        run = partial(self._embedder.embed_queries, job.texts)
+
+        async def arun(left: float) -> Any:
+            if self._aembed is not None:
+                try:
+                    return await awaited(self._aembed(job.texts), left)
+                except NotImplementedError:  # how a subclass of a framework's base class refuses
+                    self._aembed = None
+            # By the loop's own method: a virtual clock knows these threads.
+            running = asyncio.get_running_loop().run_in_executor(self._threads.executor, run)
+            return await awaited(running, left)
+
+        return lambda left: Call(run, partial(arun, min(left, seconds)))
+
+    def _judge(self, jobs: Sequence[_Job]) -> None:
+        """Tell the breaker whether the model replies."""
+        replies = [job for job in jobs if not isinstance(job.outcome, (NoneType, DeadlineExceeded, TooManyCalls))]
+        if replies:  # one that fails, and in time, costs nothing to ask again
+            self._breaker.succeeded()
+        elif any(job.state.calling or isinstance(job.outcome, TooManyCalls) for job in jobs):
+            self._breaker.failed()
+        else:  # cancelled, or not admitted because of a rate limit
+            self._breaker.abandoned()
+
+    def _vectors(
+        self,
+        texts: Sequence[str],
+        known: dict[str, Vectors],
+        jobs: Sequence[_Job],
+        seconds: float,
+        dim: int,
+        *,
+        entered: bool,
+    ) -> list[QueryVector]:
+        made: dict[str, QueryVector] = dict(known)
+        for job in jobs:
+            try:
+                rows = _checked_rows(self._outcome_of(job, seconds, entered=entered), len(job.texts), dim)
+            except Exception as error:  # noqa: BLE001 - any error of the model
+                if len(job.texts) > 1 and not isinstance(error, UmiError):  # its message may name another caller's text
+                    error = EmbedderError(type(error).__name__)
+                made.update(dict.fromkeys(job.texts, error))
+            else:
+                self._cache.put(job.texts, rows)
+                made.update(zip(job.texts, rows, strict=True))
+        return [made[text] for text in texts]
+
+    @staticmethod
+    def _outcome_of(job: _Job, seconds: float, *, entered: bool) -> Any:
+        """What the model returned; raises what it raised, or why there is nothing."""
+        outcome = job.outcome
+        if not entered:
+            raise EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
+        if isinstance(outcome, TooManyCalls):
+            raise EmbedderError("too many of its calls have not returned")
+        if outcome is None or isinstance(outcome, DeadlineExceeded):
+            last = "" if job.state.last is None else f", {type(job.state.last).__name__} before"
+            raise EmbedderError(f"no reply within {seconds:g} s (recall.embedder_timeout_seconds){last}")
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
 
 def query_vectors(
@@ -79,33 +270,18 @@ def query_vectors(
 ) -> list[Vectors | None]:
     """For each request (V, dim) unit rows; None: it has no vector at all, or its strategy is "text".
 
-    Probes without a vector are embedded, in one call where the model takes many texts. If that fails, their vectors are
-    zeros and the traces of their requests say so.
+    Probes without a vector are embedded together. Where that fails, their vectors are zeros and the traces of their
+    requests say so.
 
     Raises:
         InvalidVector: If a probe's own vector does not fit.
     """
     begun = time.perf_counter()
-    vectors = [
-        [None if probe.vector is None else _checked(probe.vector, dim) for probe in request.probes]
-        for request in requests
-    ]
-    missing = [
-        (search, place)
-        for search, (request, own) in enumerate(zip(requests, vectors, strict=True))
-        for place, vector in enumerate(own)
-        if vector is None and request.strategy != "text"
-    ]
-    seconds = max((request.embedder_timeout_seconds for request in requests), default=0.0)
-    failure: Exception | None = None
-    for places in embedder.calls(missing):
-        texts = [requests[search].probes[place].text for search, place in places]
-        try:
-            made = _embedded(texts, embedder, seconds, dim)
-        except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
-            failure = error
-            break
-        for (search, place), vector in zip(places, made, strict=True):
+    vectors = [[_checked(probe.vector, dim) for probe in request.probes] for request in requests]
+    missing = _missing(requests)
+    if missing:
+        texts, seconds = _texts_and_seconds(requests, missing)
+        for (search, place), vector in zip(missing, _each(embedder, texts, seconds, dim), strict=True):
             vectors[search][place] = vector
     milliseconds = (time.perf_counter() - begun) * 1e3
     found: list[Vectors | None] = []
@@ -114,32 +290,76 @@ def query_vectors(
             found.append(None)
             continue
         trace.facts["embed_ms"] = milliseconds
-        given = [vector for vector in own if vector is not None]
-        if failure is not None and len(given) < len(own):
-            consequence = "some variations by words alone" if given else "searched by words alone"
-            # A message may name texts; where searches share the call, those may be another caller's.
-            reason = failure if len(requests) == 1 else type(failure).__name__
-            trace.lost("embedder", reason, consequence)
+        given = [vector for vector in own if isinstance(vector, np.ndarray)]
+        failure = next((vector for vector in own if isinstance(vector, Exception)), None)
+        if failure is not None:
+            trace.lost("embedder", failure, WITHOUT_SOME if given else WITHOUT_ALL)
         found.append(unit_rows(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
     return found
 
 
-def _checked(vector: Vectors, dim: int) -> Vectors:
+async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int) -> list[RecallRequest]:
+    """The requests with a vector, or an exception, in each probe that has none; see `protocols.Probe`."""
+    missing = _missing(requests)
+    if not missing:
+        return list(requests)
+    texts, seconds = _texts_and_seconds(requests, missing)
+    made = dict(zip(missing, await embedder.aembed_each(texts, seconds, dim), strict=True))
+    return [
+        replace(
+            request,
+            probes=[
+                replace(probe, vector=made.get((search, place), probe.vector))
+                for place, probe in enumerate(request.probes)
+            ],
+        )
+        for search, request in enumerate(requests)
+    ]
+
+
+def _missing(requests: Sequence[RecallRequest]) -> list[tuple[int, int]]:
+    """(search, probe) of the probes that need a vector and have none."""
+    return [
+        (search, place)
+        for search, request in enumerate(requests)
+        if request.strategy != "text"
+        for place, probe in enumerate(request.probes)
+        if probe.vector is None
+    ]
+
+
+def _texts_and_seconds(
+    requests: Sequence[RecallRequest], missing: Sequence[tuple[int, int]]
+) -> tuple[list[str], float]:
+    texts = [requests[search].probes[place].text for search, place in missing]
+    return texts, max(request.embedder_timeout_seconds for request in requests)
+
+
+def _each(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:
+    try:
+        return embedder.embed_each(texts, seconds, dim)
+    except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
+        return [error] * len(texts)
+
+
+def _checked(vector: QueryVector | None, dim: int) -> QueryVector | None:
+    if not isinstance(vector, np.ndarray):
+        return vector
     if vector.ndim != 1 or not np.isfinite(vector).all() or (dim and len(vector) != dim):
         raise InvalidVector(f"a query vector has shape {vector.shape}; expected ({dim or 'dim'},), finite")
     return vector
 
 
-def _embedded(texts: Sequence[str], embedder: QueryEmbedder, seconds: float, dim: int) -> Vectors:
-    made = np.asarray(embedder.embed(texts, seconds), dtype=np.float32)
-    if made.ndim != 2 or len(made) != len(texts):
-        raise EmbedderError(f"it gave shape {made.shape}, expected ({len(texts)}, {dim or 'dim'})")
-    if dim and made.shape[1] != dim:
-        raise EmbedderError(f"it gives vectors of dimension {made.shape[1]}, the store holds {dim}")
-    if not np.isfinite(made).all():
+def _checked_rows(made: Any, count: int, dim: int) -> Vectors:
+    rows = np.asarray(made, dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != count:
+        raise EmbedderError(f"it gave shape {rows.shape}, expected ({count}, {dim or 'dim'})")
+    if dim and rows.shape[1] != dim:
+        raise EmbedderError(f"it gives vectors of dimension {rows.shape[1]}, the store holds {dim}")
+    if not np.isfinite(rows).all():
         raise EmbedderError("it gave NaN or infinity")
-    return made
+    return rows
 
 
-def _or_zeros(vector: Vectors | None, like: Vectors) -> Vectors:
-    return np.zeros_like(like) if vector is None else vector
+def _or_zeros(vector: QueryVector | None, like: Vectors) -> Vectors:
+    return vector if isinstance(vector, np.ndarray) else np.zeros_like(like)

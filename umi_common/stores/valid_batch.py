@@ -127,4 +127,4 @@ def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vecto
     except (TypeError, ValueError):
         finite = np.ones(1, dtype=np.bool_)  # checked_vectors raises
     rows = checked_vectors(vectors if finite.all() else np.where(finite, vectors, 0.0), batch, dim)
-    return rows, list(finite.all(axis=1))
+    return rows, [bool(each) for each in np.all(finite, axis=1)]

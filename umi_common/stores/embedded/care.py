@@ -210,5 +210,6 @@ def compact(core: Core) -> None:
     """See `HybridStore.compact`."""
     core.ready_to_write()
     with core.writing:
+        core.embeddings.clear()  # it may hold vectors of removed chunks
         core.ledger.compact()
         rebuild(core)

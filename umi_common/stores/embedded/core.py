@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import UmiConfig
+from umi_common.embedders import CallableEmbedder, identity_of
+from umi_common.embedders.cache import document_cache
 from umi_common.errors import InputError, LedgerDamaged, StoreClosed, StoreForked, StoreReadOnly
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
@@ -43,6 +45,7 @@ class Core:
         self.ledger = ledger
         self.embedder = embedder
         self.config = config
+        self.embeddings = document_cache(directory, identity_of(embedder), config.embedder.cached_documents)
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
@@ -114,7 +117,15 @@ class Core:
                 made = given[todo] if same else given
             else:
                 ids, texts = [batch[at].id for at in todo], [batch[at].indexed_text for at in todo]
-                made = embedded(ids, texts, self.embedder, dim=self.dim, show_progress=show_progress)
+                made = embedded(
+                    ids,
+                    texts,
+                    self.embedder,
+                    dim=self.dim,
+                    show_progress=show_progress,
+                    config=self.config.embedder,
+                    cache=self.embeddings,
+                )
             with self.writing:
                 self.ready_to_write()
                 # Another thread may have removed unchanged chunks during the embedding; then start again.
@@ -281,3 +292,5 @@ class Core:
                 self.mark_file.close()
                 if self._lock is not None:
                     self._lock.release()
+                if isinstance(self.embedder, CallableEmbedder):
+                    self.embedder.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from umi_common.embedders.cache import FILE as VECTORS
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.file import FILE, create_file, sync_directory
@@ -93,7 +94,7 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
     if FILE in names:
         return
     ours = {MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"} & names
-    foreign = {name for name in names if name not in (LOCK, MARK) and not name.startswith(FILE)} - ours
+    foreign = {name for name in names if name not in (LOCK, MARK) and not name.startswith((FILE, VECTORS))} - ours
     if ours and not foreign:
         raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy, nothing can rebuild it")
     if foreign:

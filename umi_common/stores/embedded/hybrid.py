@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
-from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import Verification
 from umi_common.types import Chunk, TimeRange
@@ -41,7 +41,7 @@ class HybridStore:
 
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
-        self._query_embedder = QueryEmbedder(handle.core.embedder)
+        self._query_embedder = QueryEmbedder(handle.core.embedder, handle.core.config.embedder)
         # Without a call of close(), the store is closed when it is garbage-collected, or when the interpreter exits.
         weakref.finalize(self, handle.close)
 
@@ -244,6 +244,19 @@ class HybridStore:
         self._core.ready()
         return recall_pools(self._core, self._query_embedder, requests)
 
+    @property
+    def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
+        """On an event loop: the searches with the vectors of their probes, from a cache or the embedder; None: `recall`
+        embeds in place.
+
+        A probe whose text could not be embedded in time gets the reason, and `recall` goes on without its vector.
+        """
+        return None if self._query_embedder.in_place else self._aembed
+
+    async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
+        self._core.ready()
+        return await with_vectors(requests, self._query_embedder, self._core.dim or 0)
+
     def search_lexical(
         self,
         query: str,
@@ -311,6 +324,8 @@ class HybridStore:
         """
         core = self._core
         core.config.check_live_change(config)
+        if config.embedder != core.config.embedder:
+            self._query_embedder = QueryEmbedder(core.embedder, config.embedder)
         core.config = config
 
     def status(self) -> care.StoreStatus:

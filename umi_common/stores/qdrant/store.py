@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from umi_common.config import UmiConfig
@@ -16,7 +16,7 @@ from umi_common.stores.qdrant.collection import OpenCollection, open_collection
 from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
-from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
+from umi_common.stores.query_embedder import QueryEmbedder, query_vectors, with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
@@ -65,7 +65,6 @@ class QdrantStore:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._embedder = as_embedder(embedder)
-        self._query_embedder = QueryEmbedder(self._embedder)
         self._collection = open_collection(
             Connection(client, collection, consistency=consistency, ordering=ordering),
             self._embedder,
@@ -76,6 +75,7 @@ class QdrantStore:
             search_params=search_params,
         )
         self._config = self._collection.config
+        self._query_embedder = QueryEmbedder(self._embedder, self._config.embedder)
         self._statistics = CachedStatistics()
         self._pages = reading.Pages()
         self._closed = False
@@ -174,6 +174,15 @@ class QdrantStore:
         queries = query_vectors(requests, self._query_embedder, collection.dim, traces)
         return recall_many(collection, self._statistics, queries, requests, traces)
 
+    @property
+    def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
+        """See `HybridStore.aembed`."""
+        return None if self._query_embedder.in_place else self._aembed
+
+    async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
+        self._ready()
+        return await with_vectors(requests, self._query_embedder, self._collection.dim)
+
     def __len__(self) -> int:
         return reading.count(self._ready())
 
@@ -204,6 +213,8 @@ class QdrantStore:
             ReindexRequired: If the analyzer differs; nothing is changed then.
         """
         self._config.check_live_change(config)
+        if config.embedder != self._config.embedder:
+            self._query_embedder = QueryEmbedder(self._embedder, config.embedder)
         self._config = config
 
     def status(self) -> reading.QdrantStatus:

@@ -1,0 +1,349 @@
+"""An embedding model that is a service: async functions, calls side by side, retries, rate limits, a cache."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.embedders import as_embedder, identity_of
+from umi_common.errors import EmbedderError
+from umi_common.sim import HashEmbedder, RateLimited, RemoteModel, ScriptedLLM, ServiceDown, VirtualClock
+from umi_common.stores.query_embedder import QueryEmbedder
+
+NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
+CHUNKS = [Chunk(f"c{n}", f"boat number{n} lies on river{n % 7}", source="harbour", position=n) for n in range(40)]
+QUESTIONS = [f"number{n} river" for n in range(40)]
+SECONDS = 0.2
+
+
+def store_of(model, path=None, **settings):
+    store = HybridStore.open(path, embedder=model, config=UmiConfig(embedder=settings))
+    store.add(CHUNKS)
+    return store
+
+
+async def gathered(umi):
+    return await asyncio.gather(*(umi.asearch(question, now=NOW) for question in QUESTIONS))
+
+
+WAYS = {
+    "search_many": lambda umi: umi.search_many(QUESTIONS, now=NOW),
+    "asearch_many": lambda umi: asyncio.run(umi.asearch_many(QUESTIONS, now=NOW)),
+    "gather": lambda umi: asyncio.run(gathered(umi)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_forty_questions_wait_for_a_slow_model_once_and_not_one_after_the_other(way):
+    model = RemoteModel(seconds=SECONDS)
+    with store_of(model) as store, DualRetriever(store) as umi:
+        model.calls = 0
+        begun = time.monotonic()
+        results = WAYS[way](umi)
+        assert time.monotonic() - begun < 5 * SECONDS, "one after the other takes 8 s"
+        assert model.calls == len(QUESTIONS)
+        assert {result.mode for result in results} == {"hybrid"}
+        plain = HybridStore.open(embedder=HashEmbedder())
+        plain.add(CHUNKS)
+        assert [result.ids for result in results] == [DualRetriever(plain).search(q, now=NOW).ids for q in QUESTIONS]
+
+
+def test_no_more_calls_run_at_once_than_the_setting_says():
+    model = RemoteModel(seconds=0.01)
+    with store_of(model, concurrency=5) as store, DualRetriever(store) as umi:
+        asyncio.run(gathered(umi))
+        umi.search_many([f"other {question}" for question in QUESTIONS], now=NOW)
+    assert model.at_once_max == 5
+
+
+def test_a_question_asked_again_costs_no_call():
+    model = RemoteModel()
+    with store_of(model) as store, DualRetriever(store) as umi:
+        first = umi.search(QUESTIONS[0], now=NOW)
+        before = model.calls
+        assert umi.search(QUESTIONS[0], now=NOW).ids == first.ids
+        assert asyncio.run(umi.asearch(QUESTIONS[0], now=NOW)).ids == first.ids
+        assert model.calls == before
+
+
+def test_a_deep_search_embeds_its_variations_side_by_side_and_only_once():
+    model = RemoteModel()
+    llm = ScriptedLLM(lambda _: ["river boats", "a boat there", QUESTIONS[0]])
+    with store_of(model) as store, DualRetriever(store, rewriter=llm) as umi:
+        deep = umi.with_config(routing={"mode": "always"})
+        clock = VirtualClock()
+        model.calls, model._seconds = 0, 3.0
+        result = clock.run(deep.asearch(QUESTIONS[0], now=NOW))
+        assert len(result.query_variations) == 2
+        assert clock.monotonic() == pytest.approx(6.0, abs=0.1), "the query, then the variations together"
+        assert model.calls == 3
+
+
+def test_only_async_functions_are_enough():
+    class AsyncOnly:
+        model_name = "async only"
+
+        def __init__(self):
+            self.loops = set()
+
+        async def aembed_documents(self, texts):
+            self.loops.add(asyncio.get_running_loop())
+            return HashEmbedder().embed_documents(texts).tolist()
+
+        async def aembed_query(self, text):
+            return (await self.aembed_documents([text]))[0]
+
+    before = threading.active_count()
+    model = AsyncOnly()
+    with store_of(model) as store, DualRetriever(store) as umi:
+        assert umi.search(QUESTIONS[3], now=NOW).mode == "hybrid"
+        assert umi.search("something else", now=NOW).mode == "hybrid"
+        assert len(model.loops) == 1, "sync code has one loop of its own"
+        assert asyncio.run(umi.asearch("a third thing", now=NOW)).mode == "hybrid"
+        assert len(model.loops) == 2
+    assert not [thread.name for thread in threading.enumerate() if thread.name == "umi-async-model"]
+    time.sleep(1.2)  # idle threads of timed calls end after one second
+    assert threading.active_count() <= before
+
+
+def test_an_async_function_is_an_embedder():
+    async def embed(texts):
+        return HashEmbedder().embed_documents(texts)
+
+    model = as_embedder(embed)
+    assert model.embed_queries(["boat"]).shape == (1, 64)
+    model.close()
+    assert model.embed_documents(["boat", "river"]).shape == (2, 64), "it starts again"
+    model.close()
+
+
+def test_a_model_that_has_sync_functions_only_in_name_is_async_only():
+    class Refuses(RemoteModel):
+        def embed_documents(self, texts):
+            raise NotImplementedError
+
+    with store_of(Refuses()) as store, DualRetriever(store) as umi:
+        assert umi.search(QUESTIONS[0], now=NOW).mode == "hybrid"
+
+
+def test_queries_are_embedded_as_documents_only_if_the_model_says_they_are_alike():
+    class Model(RemoteModel):
+        def embed_query(self, text):
+            return [-x for x in super().embed_query(text)]
+
+        aembed_query = None
+
+    model = Model()
+    with store_of(model) as store, DualRetriever(store) as umi:
+        model.calls = 0
+        umi.search_many(QUESTIONS, now=NOW)
+        assert model.calls == len(QUESTIONS)
+    model = Model()
+    model.symmetric = True
+    with store_of(model) as store, DualRetriever(store) as umi:
+        model.calls = 0
+        umi.search_many(QUESTIONS, now=NOW)
+        asyncio.run(gathered(umi.with_config()))
+        assert model.calls == 1
+
+
+def test_a_passing_failure_is_retried_and_a_lasting_one_is_not():
+    class Fails(RemoteModel):
+        errors = ()
+
+        def embed_query(self, text):
+            self.calls += 1
+            if self.errors:
+                raise self.errors.pop(0)
+            return HashEmbedder().embed_queries([text])[0].tolist()
+
+        aembed_query = None
+
+    class Expired(Exception):
+        status_code = 401
+
+    model = Fails()
+    with store_of(model) as store, DualRetriever(store) as umi:
+        for number, error in enumerate([ServiceDown("x"), TimeoutError(), ConnectionError(), RateLimited(0.05)]):
+            model.errors = [error]
+            assert umi.search(f"passing {number}", now=NOW).mode == "hybrid", error
+        model.errors, model.calls = [Expired("no"), Expired("no")], 0
+        result = umi.search("lasting", now=NOW)
+        assert result.mode == "text"
+        assert [(loss.part, loss.reason) for loss in result.degraded] == [("embedder", "Expired")]
+        assert model.calls == 1
+
+
+def test_a_retry_after_beyond_the_time_limit_is_not_waited_for():
+    model = RemoteModel(calls_per_second=0, retry_after=60.0)
+    asked = QueryEmbedder(as_embedder(model))
+    begun = time.monotonic()
+    with pytest.raises(RateLimited):
+        asked.embed(["boat"], 5.0)
+    assert time.monotonic() - begun < 1.0
+
+
+@pytest.mark.parametrize("retry_after", [None, 1.0])
+def test_sixty_four_callers_share_a_rate_limit_and_every_query_gets_its_vector(retry_after):
+    clock = VirtualClock()
+    model = RemoteModel(
+        seconds=0.2, calls_per_second=20, retry_after=retry_after, failures=0.01, seed=7, clock=clock.monotonic
+    )
+    asked = QueryEmbedder(as_embedder(model), clock=clock.monotonic)
+    waited, lost = [], []
+
+    async def caller(number):
+        for question in range(5):
+            begun = clock.monotonic()
+            (vector,) = await asked.aembed_each([f"caller {number} asks {question}"], 5.0, 0)
+            waited.append(clock.monotonic() - begun)
+            if not isinstance(vector, np.ndarray):
+                lost.append(vector)
+
+    async def everybody():
+        await asyncio.gather(*(caller(number) for number in range(64)))
+
+    clock.run(everybody())
+    assert lost == []
+    assert len(waited) == 320
+    assert model.failed > 0 and model.refused > 0
+    assert np.quantile(waited, 0.95) < 5.0
+    assert clock.monotonic() < 320 / 20 * 1.25, "the rate that the service bears is used"
+
+
+def test_sixty_four_threads_under_a_rate_limit_lose_no_vector():
+    model = RemoteModel(seconds=0.02, calls_per_second=100, failures=0.01, seed=3)
+    with store_of(model) as store, DualRetriever(store) as umi:
+        modes = []
+
+        def caller(number):
+            modes.extend(umi.search(f"caller {number} asks {n}", now=NOW).mode for n in range(3))
+
+        threads = [threading.Thread(target=caller, args=(number,)) for number in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert modes == ["hybrid"] * 192
+    assert model.refused > 0
+
+
+def test_six_thousand_texts_with_failures_on_the_way_are_each_embedded_once(tmp_path):
+    class Limited(RemoteModel):
+        def embed_documents(self, texts):
+            if len(self.texts) + len(texts) > self.allowed:
+                raise EmbedderError("the quota is used up")
+            return super().embed_documents(texts)
+
+    chunks = [Chunk(f"c{n}", f"text number {n}") for n in range(6_000)]
+    for path in (tmp_path / "store", None):
+        model = Limited()
+        model.allowed, calls = 500, 0
+        store = HybridStore.open(path, embedder=model)
+        while len(store) < len(chunks):
+            calls += 1
+            try:
+                store.add(chunks)
+            except EmbedderError:
+                assert len(store) == 0, "all or nothing"
+                model.allowed += 500
+            if path is not None:  # the next process
+                store.close()
+                store = HybridStore.open(path, embedder=model)
+        assert calls > 5
+        assert sorted(model.texts) == sorted(chunk.text for chunk in chunks)
+        store.close()
+
+
+def test_a_text_that_comes_back_under_another_id_is_not_embedded_again(tmp_path):
+    model = RemoteModel()
+    with store_of(model, tmp_path) as store:
+        model.texts.clear()
+        store.add([Chunk(f"again {chunk.id}", chunk.text) for chunk in CHUNKS])
+        assert model.texts == []
+        assert (store.vectors(["again c1"]) == store.vectors(["c1"])).all()
+        store.compact()
+        store.add([Chunk(f"third {chunk.id}", chunk.text) for chunk in CHUNKS])
+        assert len(model.texts) == len(CHUNKS), "compact() forgets vectors, also of removed chunks"
+
+
+def test_batches_of_documents_keep_to_both_limits_and_go_out_side_by_side():
+    model = RemoteModel(seconds=0.05)
+    sizes = []
+    embed = model.embed_documents
+    model.embed_documents = lambda texts: sizes.append((len(texts), sum(map(len, texts)))) or embed(texts)
+    with HybridStore.open(
+        embedder=model, config=UmiConfig(embedder={"batch_texts": 10, "batch_bytes": 200, "document_calls": 3})
+    ) as store:
+        store.add([Chunk(f"c{n}", f"{n:03} " + "x" * (n % 40)) for n in range(200)] + [Chunk("long", "y" * 900)])
+        assert len(store) == 201
+    assert all(count <= 10 and (size <= 200 or count == 1) for count, size in sizes)
+    assert max(size for _, size in sizes) == 900
+    assert model.at_once_max == 3
+
+
+def texts(name):
+    return [Chunk(f"{name} {n}", f"{name} text {n}") for n in range(20)]
+
+
+def test_a_damaged_or_refused_cache_costs_calls_and_nothing_else(tmp_path, caplog):
+    model = RemoteModel()
+    with store_of(model, tmp_path) as store:
+        (tmp_path / "embeddings.db").write_bytes(b"no database" * 500)
+        store.add(texts("new"))
+        assert "embeddings.db" in caplog.text
+        assert store.vectors(["new 7"]).any()
+    caplog.clear()
+    with HybridStore.open(tmp_path, embedder=model) as store:
+        (tmp_path / "embeddings.db").unlink()
+        (tmp_path / "embeddings.db").mkdir()
+        store.add(texts("x"))
+        store.add(texts("y"))
+        assert store.vectors(["y 7"]).any()
+        assert len([record for record in caplog.records if "embeddings.db" in record.getMessage()]) == 1
+
+
+def test_a_function_is_not_cached_on_disk(tmp_path):
+    def embed(texts):
+        return HashEmbedder().embed_documents(texts)
+
+    assert identity_of(as_embedder(embed)) is None
+    with store_of(embed, tmp_path):
+        assert not (tmp_path / "embeddings.db").exists()
+
+
+def test_a_wrapped_model_has_the_name_of_the_model_inside():
+    class Wrapping(RemoteModel):
+        model_name = "unknown"
+
+        def __init__(self, **inner):
+            super().__init__()
+            self.__dict__.update(inner)
+
+    inner = RemoteModel()
+    name = as_embedder(inner).name
+    assert name == "RemoteModel/remote"
+    assert as_embedder(Wrapping(underlying_embeddings=inner)).name == name
+    assert as_embedder(Wrapping(base_embeddings=Wrapping(underlying_embeddings=inner))).name == name
+    assert identity_of(as_embedder(Wrapping())) is None
+
+
+async def test_a_cancelled_search_does_not_cancel_the_call_of_the_others():
+    class Batched(HashEmbedder):
+        async def aembed_queries(self, texts):
+            await asyncio.sleep(0.05)
+            return self.embed_queries(texts)
+
+    with store_of(Batched(64)) as store, DualRetriever(store) as umi:
+        tasks = [asyncio.create_task(umi.asearch(question, now=NOW)) for question in QUESTIONS[:5]]
+        await asyncio.sleep(0.01)
+        tasks[0].cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert [result.mode for result in results[1:]] == ["hybrid"] * 4

@@ -1,0 +1,31 @@
+"""Embedding models behind one protocol (`protocols.Embedder`).
+
+default      the embedded model
+adapters     LangChain's and LlamaIndex's models, and functions, as embedders; the name of a wrapped model
+loop_thread  an event loop in a thread, for models that have async functions only
+attempts     calls of a model: admitted, retried, limited in time
+cache        vectors of texts, in memory or in a file
+"""
+
+from __future__ import annotations
+
+from umi_common.embedders.adapters import AbsentEmbedder, CallableEmbedder, as_embedder, identity_of
+from umi_common.embedders.default import (
+    DEFAULT_DIM,
+    DEFAULT_NAME,
+    WordLlamaEmbedder,
+    default_embedder,
+    unit_rows,
+)
+
+__all__ = [
+    "DEFAULT_DIM",
+    "DEFAULT_NAME",
+    "AbsentEmbedder",
+    "CallableEmbedder",
+    "WordLlamaEmbedder",
+    "as_embedder",
+    "default_embedder",
+    "identity_of",
+    "unit_rows",
+]

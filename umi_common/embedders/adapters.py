@@ -1,0 +1,223 @@
+"""Models of LangChain and LlamaIndex, and functions, as embedders, each with the async functions that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import iscoroutinefunction
+from typing import Any
+
+import numpy as np
+
+from umi_common.embedders.default import default_embedder
+from umi_common.embedders.loop_thread import LoopThread
+from umi_common.errors import ConfigError, EmbedderError
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+
+Documents = Callable[[list[str]], Any]
+AsyncDocuments = Callable[[list[str]], Awaitable[Any]]
+
+FRAMEWORK_METHODS = (
+    ("embed_documents", "embed_query"),
+    ("get_text_embedding_batch", "get_query_embedding"),
+)
+"""LangChain's methods for texts and for a query, and LlamaIndex's. The async ones begin with "a"."""
+WRAPPED = ("underlying_embeddings", "base_embeddings")
+"""Attributes in which LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` hold the model that makes
+the vectors of documents."""
+IN_A_THREAD = "langchain_core.embeddings.embeddings"
+"""The async methods of LangChain's base class only run the sync ones in asyncio's few default threads."""
+
+
+class CallableEmbedder:
+    """Functions from texts to vectors as an embedder.
+
+    Args:
+        documents: From texts to vectors. None: `adocuments` is called, on an event loop in a thread of its own.
+        queries: Likewise for queries; None: `documents`.
+        name: Identity of the model, which a store remembers.
+        dim: Dimension; None: found by embedding one short text.
+        one_by_one: Whether one call embeds one query, so that many queries are many calls.
+        adocuments: `documents` for event loops.
+        aqueries: `queries` for event loops; None: `adocuments` where `queries` is None, too.
+        symmetric: Whether queries and documents are embedded alike.
+        named: Whether `name` identifies the model, so that vectors may be kept under it in a file. False where it is
+            only the name of a class or function.
+    """
+
+    def __init__(
+        self,
+        documents: Documents | None,
+        queries: Documents | None = None,
+        *,
+        name: str,
+        dim: int | None = None,
+        one_by_one: bool = False,
+        adocuments: AsyncDocuments | None = None,
+        aqueries: AsyncDocuments | None = None,
+        symmetric: bool = False,
+        named: bool = True,
+    ) -> None:
+        self.name = name
+        self.one_by_one = one_by_one
+        self.symmetric = symmetric
+        self.named = named
+        own_queries = queries is not None or aqueries is not None
+        self._documents, self._adocuments = documents, adocuments
+        self._queries = queries if own_queries else documents
+        self._aqueries = aqueries if own_queries else adocuments
+        if not ((documents or adocuments) and (self._queries or self._aqueries)):
+            raise ConfigError(f"embedder {name!r} has no function for documents, or none for queries")
+        if self._aqueries is not None:
+            self.aembed_queries = self._aembed_queries
+        self._dim = dim
+        self._loop_thread = LoopThread()
+
+    @property
+    def dim(self) -> int:
+        """The dimension; where it was not given, that of one embedded text."""
+        if self._dim is None:
+            self._dim = int(self.embed_documents(["dimension"]).shape[1])
+        return self._dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32 as the function returns them."""
+        return self._called(self._documents, self._adocuments, list(texts))
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32 as the function returns them."""
+        return self._called(self._queries, self._aqueries, list(texts))
+
+    async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
+        """`embed_queries` for event loops; the embedder has it as `aembed_queries` where the model is async."""
+        assert self._aqueries is not None, "set where there is one"
+        return _as_matrix(await self._aqueries(list(texts)), self.name)
+
+    def close(self) -> None:
+        """End the thread in which sync code runs an async-only model; a later call starts a new one."""
+        self._loop_thread.close()
+
+    def _called(self, function: Documents | None, twin: AsyncDocuments | None, texts: list[str]) -> Vectors:
+        if function is not None:
+            try:
+                return _as_matrix(function(texts), self.name)
+            except NotImplementedError:  # how async-only subclasses of a framework's base class refuse
+                if twin is None:
+                    raise
+        assert twin is not None, "one of the two is given"
+        return _as_matrix(self._loop_thread.run(lambda: twin(texts)), self.name)
+
+
+def _as_matrix(vectors: Any, name: str) -> Vectors:
+    try:
+        matrix = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"embedder {name!r} returned something that is no list of vectors: {error}") from error
+    if matrix.ndim != 2:
+        raise EmbedderError(f"embedder {name!r} returned shape {matrix.shape}; expected (texts, dimension)")
+    return matrix
+
+
+class AbsentEmbedder:
+    """The name and dimension of a model that is not available: for a store that is only copied, checked or counted."""
+
+    def __init__(self, name: str, dim: int) -> None:
+        self.name = name
+        self.dim = dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Raises EmbedderError."""
+        raise EmbedderError(f"embedder {self.name!r} is not here; open the store with embedder= to add texts or search")
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Raises EmbedderError."""
+        return self.embed_documents(texts)
+
+
+def as_embedder(model: Any) -> Embedder:
+    """An Embedder from None (the default), an Embedder, a LangChain or LlamaIndex embedding model, or a function.
+
+    Its name, which a store remembers, is the model's where it states one, else that of its class or function. A model
+    that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) has the name of the other. The async
+    functions are used where there are some; a model may have these only.
+
+    Raises:
+        ConfigError: If it is none of these.
+    """
+    if model is None:
+        return default_embedder()
+    if all(hasattr(type(model), part) for part in ("embed_documents", "embed_queries")) and hasattr(model, "name"):
+        return model  # type: ignore[no-any-return]
+    for documents, query in FRAMEWORK_METHODS:
+        if all(hasattr(model, part) or hasattr(model, f"a{part}") for part in (documents, query)):
+            return _framework_model(model, documents, query)
+    if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004 - not whether
+        return CallableEmbedder(None, adocuments=model, name=_name_of(model)[0], named=False)
+    if callable(model):
+        return CallableEmbedder(model, name=_name_of(model)[0], named=False)
+    raise ConfigError(
+        f"embedder is {type(model).__name__}; expected an object with embed_documents and embed_queries, a LangChain "
+        "Embeddings, a LlamaIndex embed model, or a function from texts to vectors"
+    )
+
+
+def identity_of(embedder: Embedder) -> str | None:
+    """The name under which vectors of this embedder may be kept in a file; None: it does not identify the model."""
+    return embedder.name if getattr(embedder, "named", True) else None
+
+
+def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder:
+    name, named = _name_of(_unwrapped(model)[-1])
+    symmetric = getattr(model, "symmetric", False) is True
+    own: dict[str, Any] = {
+        "name": name,
+        "named": named,
+        "symmetric": symmetric,
+        "adocuments": _async_method(model, f"a{documents}"),
+    }
+    if symmetric:
+        return CallableEmbedder(getattr(model, documents, None), **own)
+    embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
+
+    def queries(texts: list[str]) -> list[Any]:
+        assert embed_query is not None, "given where there is one"
+        return [embed_query(text) for text in texts]
+
+    async def aqueries(texts: list[str]) -> list[Any]:
+        assert aembed_query is not None, "given where there is one"
+        return [await aembed_query(text) for text in texts]
+
+    return CallableEmbedder(
+        getattr(model, documents, None),
+        None if embed_query is None else queries,
+        aqueries=None if aembed_query is None else aqueries,
+        one_by_one=True,
+        **own,
+    )
+
+
+def _async_method(model: Any, name: str) -> Any:
+    """A model's own async method; None: it has none, or only its framework's detour through a thread."""
+    method = getattr(model, name, None)
+    detour = any(getattr(getattr(each, name, None), "__module__", None) == IN_A_THREAD for each in _unwrapped(model))
+    return None if detour else method
+
+
+def _unwrapped(model: Any) -> list[Any]:
+    """The model, the one that it wraps, and so on."""
+    models = [model]
+    while len(models) < 10:  # two may wrap each other
+        inner = next((found for name in WRAPPED if (found := getattr(models[-1], name, None)) is not None), None)
+        if inner is None:
+            break
+        models.append(inner)
+    return models
+
+
+def _name_of(model: Any) -> tuple[str, bool]:
+    """The model's name, and whether the model states it."""
+    for attribute in ("model_name", "model", "model_id", "name"):
+        stated = getattr(model, attribute, None)
+        if isinstance(stated, str) and stated not in ("", "unknown"):
+            return f"{type(model).__name__}/{stated}", True
+    return str(getattr(model, "__qualname__", type(model).__qualname__)), False

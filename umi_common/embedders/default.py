@@ -1,0 +1,111 @@
+"""The embedded default embedder: wordllama's 256-d static model.
+
+Its wheel holds weights and tokenizer, so nothing is downloaded. It is loaded once per process, at the first text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from umi_common.errors import EmbedderError
+from umi_common.pool import Vectors
+from umi_common.protocols import Embedder
+from umi_common.runtime.forks import give_lock
+
+DEFAULT_NAME = "wordllama/l2_supercat_256"
+DEFAULT_DIM = 256
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+TEXT_CHARACTERS_MAX = 100_000
+"""Characters of one text that are embedded; a mean over more tokens hardly changes."""
+BATCH = 1_024
+"""Texts tokenized at once; more only costs memory."""
+
+
+class WordLlamaEmbedder:
+    """Mean of static token vectors, L2-normalised; thousands of short texts per second on one core.
+
+    A row depends, to the last bit, on its own text alone and not on the batch. A text without a known token gets a row
+    of zeros. Thread-safe.
+    """
+
+    name = DEFAULT_NAME
+    dim = DEFAULT_DIM
+    symmetric = True
+    in_place = True
+
+    _lock: threading.Lock
+
+    def __init__(self) -> None:
+        give_lock(self)
+        self._model: tuple[Vectors, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:  # a copy loads the weights of the package again
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_model")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        WordLlamaEmbedder.__init__(self)
+        vars(self).update(state)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, 256) float32, unit rows or zero rows."""
+        weights, tokenizer = self._loaded()
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for start in range(0, len(texts), BATCH):
+            clipped = [text[:TEXT_CHARACTERS_MAX] for text in texts[start : start + BATCH]]
+            for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
+                if encoding.ids:
+                    vectors[row] = weights[encoding.ids].mean(axis=0)
+        return unit_rows(vectors)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """The same as for documents: the model is symmetric."""
+        return self.embed_documents(texts)
+
+    def _loaded(self) -> tuple[Vectors, Any]:
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    self._model = _load_wordllama()
+        return self._model
+
+
+def _load_wordllama() -> tuple[Vectors, Any]:
+    # Importing wordllama resets the root logger, and its load() downloads what the wheel already holds elsewhere.
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")
+    home = Path(spec.submodule_search_locations[0])
+    try:
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        weights = load_file(home / WEIGHTS)["embedding.weight"]
+        tokenizer = Tokenizer.from_file(str(home / TOKENIZER))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise EmbedderError(
+            f"the embedded model cannot be read ({error}); reinstall wordllama or pass embedder="
+        ) from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return np.ascontiguousarray(weights, dtype=np.float32), tokenizer
+
+
+def unit_rows(vectors: Any) -> Vectors:
+    """(n, dim) float32 with every row of length 1; rows of zeros or of NaN become zeros."""
+    rows = np.nan_to_num(np.asarray(vectors, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.ascontiguousarray(rows / np.where(norms > 0, norms, 1.0), dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
+def default_embedder() -> Embedder:
+    """The embedded model, shared by the process; loaded at its first text."""
+    return WordLlamaEmbedder()

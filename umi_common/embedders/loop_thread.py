@@ -1,0 +1,91 @@
+"""An event loop in a thread, in which sync code runs the calls of models that have async functions only."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+from umi_common.errors import EmbedderError
+from umi_common.runtime.forks import renew_in_child
+
+T = TypeVar("T")
+
+STOP_SECONDS = 5.0
+"""Seconds that `close` waits for the thread; a coroutine that blocks its loop for longer leaves a daemon thread."""
+
+
+class LoopThread:
+    """One daemon thread with one event loop, started at the first call and ended by `close()` or garbage collection.
+
+    A model's connections belong to the loop that opened them, so all calls of one model share this loop. A later call
+    starts a new thread. A forked child starts its own. Thread-safe.
+    """
+
+    _lock: threading.Lock
+    _loop: asyncio.AbstractEventLoop | None
+
+    def __init__(self) -> None:
+        self._renew()
+        renew_in_child(self, LoopThread._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._loop = None
+
+    def __reduce__(self) -> tuple[type[LoopThread], tuple[()]]:
+        return LoopThread, ()  # a pickled embedder starts a thread of its own
+
+    def run(self, start: Callable[[], Awaitable[T]]) -> T:
+        """The result of the awaitable that `start()`, called on the loop, returns; its exceptions pass through.
+
+        Raises:
+            EmbedderError: If the thread was closed meanwhile.
+        """
+
+        async def run() -> T:
+            return await start()
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_serve, args=(self._loop,), daemon=True, name="umi-async-model")
+                thread.start()
+                self._stop = weakref.finalize(self, _stop, self._loop, thread)
+                self._stop.atexit = False  # the thread is a daemon
+            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise EmbedderError("the store was closed during the call") from None
+
+    def close(self) -> None:
+        """End the thread and cancel its calls; does nothing if there is none."""
+        with self._lock:
+            if self._loop is None:
+                return
+            self._loop = None
+            self._stop()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=STOP_SECONDS / 2))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _stop(loop: Any, thread: threading.Thread) -> None:
+    loop.call_soon_threadsafe(loop.stop)
+    if thread is not threading.current_thread():
+        thread.join(STOP_SECONDS)

@@ -1,0 +1,168 @@
+"""Admit calls of a service: a limited number at a time and, once it says "too many", at the rate that it bears."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from itertools import count
+
+from umi_common.runtime.calls import Call
+from umi_common.runtime.deadline import DeadlineExceeded
+from umi_common.runtime.forks import renew_in_child
+
+WINDOW_SECONDS = 1.0
+"""Seconds over which the admitted and the refused calls are counted."""
+USED_SHARE = 0.95
+"""Share of the rate measured at a refusal that is used from then on."""
+FASTER = 0.998
+"""Factor of the seconds between two calls after each success. Where the service bears more, the rate doubles in some
+350 calls; where it does not, about one call in 25 is refused."""
+SHORTEST_SECONDS = 0.001
+"""Seconds between two calls; at a shorter interval calls are no longer spaced."""
+
+
+class CallQueue:
+    """Admits calls of one service, the one that has waited longest first.
+
+    At most `concurrency` admitted calls have not left. When the service refuses a call because there are too many
+    (`refused`), the rate it bears is taken to be the calls of the last second less the refused ones, at least one, and
+    further calls are spaced by 1 / (0.95 rate). Each success shortens the interval by 0.2 percent.
+
+    Args:
+        concurrency: Calls at a time, >= 1.
+        clock: Monotonic seconds.
+
+    Thread-safe, for threads and event loops at once. Each admission is followed by one `leave()`.
+    """
+
+    _lock: threading.Lock
+    _waiting: list[tuple[float, int, Future[None]]]
+    """A heap of (arrival, number, future)."""
+
+    def __init__(self, concurrency: int, clock: Callable[[], float]) -> None:
+        self._concurrency = concurrency
+        self._clock = clock
+        self._numbers = count()
+        self._interval = 0.0
+        """Seconds from one admission to the next; 0: calls are not spaced."""
+        self._next = 0.0
+        """The next admission is not before this moment."""
+        self._succeeded = False
+        """Whether a call succeeded since the last refusal."""
+        self._admitted: deque[float] = deque()
+        self._refused: deque[float] = deque()
+        self._renew()
+        renew_in_child(self, CallQueue._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting = []
+        self._under_way = 0
+
+    def admission(self, arrival: float, until: float) -> Call:
+        """A call that returns when the caller is admitted.
+
+        Args:
+            arrival: When the caller began to wait, also for an earlier attempt; the earliest is admitted first.
+            until: The call raises DeadlineExceeded at this moment.
+        """
+
+        def run() -> None:
+            ticket = self._enter(arrival)
+            try:
+                while not ticket.done():
+                    wait_for([ticket], self._seconds_to_wait(until))
+                    self._admit()
+            except BaseException:
+                self._withdraw(ticket)
+                raise
+
+        async def arun() -> None:
+            ticket = self._enter(arrival)
+            try:
+                if not ticket.done():
+                    told = asyncio.wrap_future(ticket)
+                    while not ticket.done():
+                        await asyncio.wait({told}, timeout=self._seconds_to_wait(until))
+                        self._admit()
+            except BaseException:
+                self._withdraw(ticket)
+                raise
+
+        return Call(run, arun)
+
+    def leave(self) -> None:
+        """The call has ended."""
+        with self._lock:
+            self._under_way -= 1
+        self._admit()
+
+    def succeeded(self) -> None:
+        """The service answered a call: space calls a little less."""
+        with self._lock:
+            self._succeeded = True
+            self._interval *= FASTER
+            if self._interval < SHORTEST_SECONDS:
+                self._interval = 0.0
+
+    def refused(self, seconds: float) -> None:
+        """The service refused a call because there are too many.
+
+        Args:
+            seconds: The service asked for so long a pause; 0: it asked for none. No call is admitted for so long,
+                unless calls succeeded since the last refusal: then the service bears the rate or nearly so.
+        """
+        with self._lock:
+            now = self._clock()
+            _forget(self._refused, now)
+            self._refused.append(now)
+            _forget(self._admitted, now)
+            rate = max(1, len(self._admitted) - len(self._refused)) / WINDOW_SECONDS
+            self._interval = 1.0 / (USED_SHARE * rate)
+            self._next = max(self._next, now + (self._interval if self._succeeded else max(seconds, self._interval)))
+            self._succeeded = False
+
+    def _enter(self, arrival: float) -> Future[None]:
+        ticket: Future[None] = Future()
+        with self._lock:
+            heapq.heappush(self._waiting, (arrival, next(self._numbers), ticket))
+        self._admit()
+        return ticket
+
+    def _admit(self) -> None:
+        """Admit those who may go now."""
+        with self._lock:
+            now = self._clock()
+            while self._waiting and self._under_way < self._concurrency and now >= self._next:
+                ticket = heapq.heappop(self._waiting)[2]
+                if not ticket.set_running_or_notify_cancel():  # withdrawn
+                    continue
+                self._under_way += 1
+                _forget(self._admitted, now)
+                self._admitted.append(now)
+                if self._interval:
+                    self._next = max(self._next, now - self._interval) + self._interval
+                ticket.set_result(None)
+
+    def _seconds_to_wait(self, until: float) -> float:
+        """Until the next admission by the clock, or the deadline; raises DeadlineExceeded after it."""
+        now = self._clock()
+        if now >= until:
+            raise DeadlineExceeded
+        due = self._next - now
+        return min(until - now, due) if due > 0 else until - now
+
+    def _withdraw(self, ticket: Future[None]) -> None:
+        if not ticket.cancel():  # it was admitted meanwhile
+            self.leave()
+
+
+def _forget(times: deque[float], now: float) -> None:
+    """Drop what lies before the window."""
+    while times and times[0] < now - WINDOW_SECONDS:
+        times.popleft()

@@ -1,0 +1,121 @@
+"""A simulated embedding service with latency, a rate limit and failures, reached as LangChain's models are."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from umi_common.protocols import Embedder
+from umi_common.sim.embedders import HashEmbedder
+
+RATE_WINDOW_SECONDS = 1.0
+
+
+class RateLimited(Exception):
+    """Raised for a call beyond the rate limit, as a service answers with status 429."""
+
+    status_code = 429
+
+    def __init__(self, retry_after: float | None) -> None:
+        super().__init__("simulated: too many requests")
+        self.retry_after = retry_after
+
+
+class ServiceDown(Exception):
+    """Raised for a call that fails by chance, as a service answers with status 503."""
+
+    status_code = 503
+
+
+class RemoteModel:
+    """A paid embedding service: `embed_documents`, `embed_query` and their async twins.
+
+    Args:
+        embedder: Makes the vectors; None: `HashEmbedder()`.
+        seconds: Each call takes so long.
+        calls_per_second: Calls accepted in any second; others raise `RateLimited` at once. None: any number.
+        retry_after: Seconds that `RateLimited` states; None: it states nothing.
+        failures: Share of the accepted calls that raise `ServiceDown`, 0..1, by chance.
+        seed: Of that chance.
+        clock: Monotonic seconds of the rate limit; `VirtualClock().monotonic` with `VirtualClock().run`.
+
+    `calls`, `refused`, `failed`: number of calls, of these beyond the limit, and of these that failed.
+    `at_once_max`: most calls at a time. `texts`: every text embedded, in order. Thread-safe.
+    """
+
+    model_name = "remote"
+
+    def __init__(
+        self,
+        embedder: Embedder | None = None,
+        *,
+        seconds: float = 0.0,
+        calls_per_second: int | None = None,
+        retry_after: float | None = None,
+        failures: float = 0.0,
+        seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.calls = self.refused = self.failed = self.at_once_max = 0
+        self.texts: list[str] = []
+        self._embedder = HashEmbedder() if embedder is None else embedder
+        self._seconds = seconds
+        self._calls_per_second = calls_per_second
+        self._retry_after = retry_after
+        self._failures = failures
+        self._random = Random(seed)
+        self._clock = clock
+        self._accepted: deque[float] = deque()
+        self._at_once = 0
+        self._lock = threading.Lock()
+
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """Unit vectors as lists, aligned; blocks for `seconds`."""
+        fails = self._begin()
+        time.sleep(self._seconds)
+        return self._end(texts, fails)
+
+    def embed_query(self, text: str) -> list[float]:
+        """One unit vector."""
+        return self.embed_documents([text])[0]
+
+    async def aembed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        """`embed_documents` for an event loop."""
+        fails = self._begin()
+        await asyncio.sleep(self._seconds)
+        return self._end(texts, fails)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """`embed_query` for an event loop."""
+        return (await self.aembed_documents([text]))[0]
+
+    def _begin(self) -> bool:
+        """Count a call; whether it will fail."""
+        with self._lock:
+            now = self._clock()
+            self.calls += 1
+            while self._accepted and self._accepted[0] <= now - RATE_WINDOW_SECONDS:
+                self._accepted.popleft()
+            if self._calls_per_second is not None and len(self._accepted) >= self._calls_per_second:
+                self.refused += 1
+                raise RateLimited(self._retry_after)
+            self._accepted.append(now)
+            self._at_once += 1
+            self.at_once_max = max(self.at_once_max, self._at_once)
+            return self._random.random() < self._failures
+
+    def _end(self, texts: Sequence[str], fails: bool) -> list[list[float]]:
+        with self._lock:
+            self._at_once -= 1
+            if fails:
+                self.failed += 1
+                raise ServiceDown("simulated: the service is down")
+            self.texts.extend(texts)
+        rows: Any = self._embedder.embed_documents(texts)
+        vectors: list[list[float]] = rows.tolist()
+        return vectors
