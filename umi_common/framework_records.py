@@ -64,6 +64,7 @@ def to_chunk(
     keys: PlaceKeys = PlaceKeys(),
     source: str | None = None,
     position: int | None = None,
+    search_text: str | None = None,
 ) -> Chunk:
     """The chunk of a record.
 
@@ -74,6 +75,7 @@ def to_chunk(
         keys: Where source, position and time stand in the metadata.
         source: Used if the metadata names none.
         position: Likewise; dropped without a source.
+        search_text: What is indexed in place of the text; None, blank or equal: the text.
 
     Raises:
         InvalidChunk: Names what cannot be stored and the fix.
@@ -93,6 +95,7 @@ def to_chunk(
         source=source,
         position=position,
         event_time=None if keys.time is None else read_time(metadata.get(keys.time), f"metadata[{keys.time!r}]"),
+        search_text=search_text if search_text != text and search_text and search_text.strip() else None,
     )
 
 
@@ -215,16 +218,18 @@ def add_mirrored(
     origins = {origin_of(chunk) for chunk in chunks} - {None}
     found = (chunk for start in range(0, len(others), PAGE) for chunk in store.get(others[start : start + PAGE]))
     replaced = {
-        chunk.id: chunk.text for chunk in found if chunk is not None and (everything or origin_of(chunk) in origins)
+        chunk.id: chunk.indexed_text
+        for chunk in found
+        if chunk is not None and (everything or origin_of(chunk) in origins)
     }
     by_text = {text: id for id, text in replaced.items()}
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
-    embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.text in by_text]
+    embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
     if len(new) < len(chunks) or not embedded:
         store.add(chunks)
     else:
-        store.add([chunk for chunk in chunks if chunk.id in stored or chunk.text not in by_text])
-        store.add(embedded, vectors=store.vectors([by_text[chunk.text] for chunk in embedded]))
+        store.add([chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in by_text])
+        store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
     if replaced:
         store.delete(replaced)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,12 +19,18 @@ START_INDEX = "start_index"
 """Where LangChain's splitters put a text's offset in its page, with add_start_index=True."""
 CHARACTERS_PER_PAGE = 2**32
 """More than any page has, so that (page, offset) orders as one number."""
+SearchText = str | Sequence[str] | None
+"""See `searched`."""
+PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 SCORE_KEY = "relevance_score"
 REASONS_KEY = "umi_reasons"
 
 
 def to_chunks(
-    documents: Iterable[Document], keys: PlaceKeys, seen: Counter[str] | None = None
+    documents: Iterable[Document],
+    keys: PlaceKeys,
+    seen: Counter[str] | None = None,
+    search_text: SearchText = None,
 ) -> tuple[list[str], list[Chunk]]:
     """The id of every document, aligned, and the chunks to store.
 
@@ -35,9 +42,11 @@ def to_chunks(
         documents: Any number.
         keys: Where source, position and time stand in the metadata.
         seen: How many documents of each source came before, brought up to date; None: take no place for a position.
+        search_text: What is searched; see `searched`.
 
     Raises:
         InvalidChunk: Names the document.
+        ConfigError: As `searched`.
     """
     ids: list[str] = []
     chunks: list[Chunk] = []
@@ -49,7 +58,14 @@ def to_chunks(
             position = seen[source] if position is None else position
             seen[source] += 1
         try:
-            chunk = to_chunk(document.page_content, document.metadata, id=document.id, keys=keys, position=position)
+            chunk = to_chunk(
+                document.page_content,
+                document.metadata,
+                id=document.id,
+                keys=keys,
+                position=position,
+                search_text=searched(document, search_text),
+            )
         except InvalidChunk as error:
             raise InvalidChunk(f"document {place}: {error}") from error
         ids.append(chunk.id)
@@ -59,6 +75,37 @@ def to_chunks(
             hashed.add(chunk.id)
         chunks.append(chunk)
     return ids, chunks
+
+
+def searched(document: Document, search_text: SearchText) -> str | None:
+    """What is searched of a document.
+
+    Args:
+        document: Its text is shown, whatever is searched.
+        search_text: A template, "{title}: {text}", in which a metadata key that is missing gives ""; or metadata keys,
+            whose values come before the text, one a line; None: the text alone.
+
+    Raises:
+        ConfigError: If a template names nothing in braces.
+    """
+    if search_text is None:
+        return None
+    values = {**document.metadata, "text": document.page_content}
+    if isinstance(search_text, str):
+        if not PLACEHOLDER.search(search_text):
+            raise ConfigError(
+                f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
+                "or a list of metadata keys"
+            )
+        return PLACEHOLDER.sub(lambda found: _written(values.get(found[1])), search_text)
+    written = [_written(values.get(key)) for key in (*search_text, "text")]
+    return "\n".join(value for value in written if value)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, (list, tuple, set)):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:

@@ -27,7 +27,15 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import SearchResult
 from umi_langchain import _batch
 from umi_langchain._arms import as_arm
-from umi_langchain._convert import as_documents, as_turns, chunk_pages, document_origin, to_chunks, to_scored_documents
+from umi_langchain._convert import (
+    SearchText,
+    as_documents,
+    as_turns,
+    chunk_pages,
+    document_origin,
+    to_chunks,
+    to_scored_documents,
+)
 from umi_langchain._options import CallOptions, stages_and_fields
 from umi_langchain._rerank import reranker_of
 from umi_langchain._trace import astages, report_losses, stages
@@ -86,6 +94,7 @@ class UmiRetriever(BaseRetriever):
         k: int = 10,
         *,
         docs: Iterable[Document] = (),
+        search_text: SearchText = None,
         mirror: bool = False,
         **options: Any,
     ) -> Self:
@@ -101,6 +110,8 @@ class UmiRetriever(BaseRetriever):
             persist_directory: Where the store lives; what it holds already is not embedded again. None: in memory.
             k: At most so many documents a call, 1..100.
             docs: Another name of `documents`.
+            search_text: What is searched, while the text is shown: a template of metadata keys, "{title}: {text}", or a
+                list of keys, whose values come before the text; None: the text alone.
             mirror: Also remove from the directory what is not among the documents.
             **options: `read_only=True`, to search a directory that another process writes, without documents; fields of
                 this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
@@ -114,7 +125,7 @@ class UmiRetriever(BaseRetriever):
         given = [*documents, *docs]
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
-            chunks = to_chunks(given, keys, Counter())[1]
+            chunks = to_chunks(given, keys, Counter(), search_text)[1]
             add_mirrored(store, chunks, partial(document_origin, keys=keys), everything=mirror)
 
         if options.get("read_only") and (given or mirror):

@@ -16,7 +16,7 @@ from umi_common.framework_records import PlaceKeys
 from umi_common.retriever import DualRetriever, Where
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Hit, SearchResult
-from umi_langchain._convert import as_documents, to_chunks, to_document, with_ids
+from umi_langchain._convert import SearchText, as_documents, to_chunks, to_document, with_ids
 from umi_langchain._rerank import reranker_of
 from umi_langchain.retriever import UmiRetriever
 
@@ -34,6 +34,7 @@ class UmiVectorStore(VectorStore):
         store: A store that exists, in place of embedding and persist_directory; it stays the caller's to close.
         reranker: As in `DualRetriever`.
         read_only: Search a directory that another process writes; it must exist.
+        search_text: As in `UmiRetriever.from_documents`, for all documents that are added.
         source_key: Metadata key of what a text was cut from; None: there is none.
         position_key: Metadata key of its order there; the splitters' "start_index" is read too.
         time_key: Metadata key of when it happened: a datetime, an ISO string or seconds since 1970.
@@ -49,6 +50,7 @@ class UmiVectorStore(VectorStore):
         store: HybridStore | None = None,
         reranker: Any = None,
         read_only: bool = False,
+        search_text: SearchText = None,
         source_key: str | None = "source",
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
@@ -59,6 +61,7 @@ class UmiVectorStore(VectorStore):
         config = UmiConfig(**stages)
         self._owns_store = store is None
         self._embedding = embedding
+        self._search_text = search_text
         self._keys = PlaceKeys(source_key, position_key, time_key)
         if store is None:
             settings = config if stages else None
@@ -102,6 +105,7 @@ class UmiVectorStore(VectorStore):
         documents: list[Document],
         *,
         ids: Sequence[str | None] | None = None,
+        search_text: SearchText = None,
         show_progress: bool = False,
         **_: Any,
     ) -> list[str]:
@@ -110,6 +114,7 @@ class UmiVectorStore(VectorStore):
         Args:
             documents: One without id gets a hash of its text and metadata.
             ids: In place of the documents' own; aligned.
+            search_text: What is searched of these documents; None: as the store was told.
             show_progress: A progress bar while texts are embedded.
 
         Returns:
@@ -118,7 +123,9 @@ class UmiVectorStore(VectorStore):
         Raises:
             InvalidChunk, DuplicateId: Names the document. Nothing is written.
         """
-        found, chunks = to_chunks(documents if ids is None else with_ids(documents, ids), self._keys)
+        given = documents if ids is None else with_ids(documents, ids)
+        how = self._search_text if search_text is None else search_text
+        found, chunks = to_chunks(given, self._keys, search_text=how)
         self.store.add(chunks, show_progress=show_progress)
         return found
 

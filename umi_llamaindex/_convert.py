@@ -42,7 +42,8 @@ SOURCE_KEY = "source"
 
 
 def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | None]) -> list[Chunk]:
-    """A chunk per node, with the node's id.
+    """A chunk per node, with the node's id. What LlamaIndex would embed is searched: text and metadata, by the node's
+    template and without its `excluded_embed_metadata_keys`.
 
     Its source is what `keys` say, else the node's `ref_doc_id`, else metadata["source"]; its position what `keys` say,
     else its first character's place in its document, else the node's place among those of its source.
@@ -68,6 +69,7 @@ def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | No
                 keys=keys,
                 source=source,
                 position=seen[source] if start is None else start,
+                search_text=node.get_content(MetadataMode.EMBED),
             )
         except InvalidChunk as error:
             raise InvalidChunk(f"node {place}: {error}") from error

@@ -130,7 +130,7 @@ class UmiVectorStore(BasePydanticVectorStore):
             InvalidVector: If embeddings were made by a model of another dimension. Nothing is written.
         """
         chunks = to_chunks(nodes, self._keys, Counter())
-        self._store.add(chunks, vectors=_vectors(nodes, [chunk.text for chunk in chunks], self._store.embedder))
+        self._store.add(chunks, vectors=_vectors(nodes, [chunk.indexed_text for chunk in chunks], self._store.embedder))
         return [chunk.id for chunk in chunks]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:

@@ -46,9 +46,10 @@ def retriever(nodes):
 @pytest.fixture
 def notes():
     texts = ["Ann met Bob", "Bob met Carl", "Carl met Dora", "Dora met Ann"]
+    hidden = {"excluded_embed_metadata_keys": ["user", "timestamp"]}
     made = UmiRetriever.from_nodes(
         [
-            TextNode(id_=f"n{i}", text=text, metadata={"user": user, "timestamp": MAY + timedelta(days=i)})
+            TextNode(id_=f"n{i}", text=text, metadata={"user": user, "timestamp": MAY + timedelta(days=i)}, **hidden)
             for i, (text, user) in enumerate(zip(texts, ["ann", "bob", "ann", "bob"], strict=True))
         ]
     )

@@ -1,0 +1,45 @@
+"""`search_text=`: metadata that a reader wants found is searched, while the text is shown."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.documents import Document
+
+from umi_common.errors import ConfigError
+from umi_langchain import UmiRetriever, UmiVectorStore
+
+DOCUMENTS = [
+    Document(id="a", page_content="It lasts two years.", metadata={"title": "Warranty", "keywords": ["guarantee"]}),
+    Document(id="b", page_content="It takes a week.", metadata={"title": "Delivery"}),
+]
+
+
+@pytest.mark.parametrize("search_text", ["{title}: {text} {keywords}", ["title", "keywords"]])
+def test_titles_and_keywords_are_found_and_the_text_is_shown(search_text):
+    retriever = UmiRetriever.from_documents(DOCUMENTS, search_text=search_text, k=1)
+    for query, id in (("Warranty", "a"), ("guarantee", "a"), ("delivery", "b"), ("a week", "b")):
+        (found,) = retriever.invoke(query, strategy="text")
+        assert found.id == id and found.page_content == {d.id: d.page_content for d in DOCUMENTS}[id]
+    retriever.close()
+
+
+def test_without_it_the_text_alone_is_searched():
+    retriever = UmiRetriever.from_documents(DOCUMENTS)
+    assert retriever.invoke("guarantee", strategy="text") == []
+    retriever.close()
+
+
+def test_a_vector_store_searches_titles_of_what_is_added_in_any_way():
+    store = UmiVectorStore.from_texts(["It lasts two years."], metadatas=[{"title": "Warranty"}], search_text=["title"])
+    store.add_texts(["It takes a week."], [{"title": "Delivery", "sku": "ZX81"}])
+    store.add_documents([Document(page_content="It is red.", metadata={"sku": "QL68"})], search_text="{sku} {text}")
+    for query, text in (("warranty", "It lasts two years."), ("delivery", "It takes a week."), ("QL68", "It is red.")):
+        (found, *_) = store.similarity_search(query, strategy="text")
+        assert found.page_content == text
+    assert store.similarity_search("ZX81", strategy="text") == []
+    store.close()
+
+
+def test_a_template_without_a_key_is_refused_with_an_example():
+    with pytest.raises(ConfigError, match=r"search_text 'title' names no metadata key.*\{title\}: \{text\}"):
+        UmiRetriever.from_documents(DOCUMENTS, search_text="title")
