@@ -216,12 +216,9 @@ def add_mirrored(
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
     origins = {origin_of(chunk) for chunk in chunks} - {None}
-    found = (chunk for start in range(0, len(others), PAGE) for chunk in store.get(others[start : start + PAGE]))
-    replaced = {
-        chunk.id: chunk.indexed_text
-        for chunk in found
-        if chunk is not None and (everything or origin_of(chunk) in origins)
-    }
+    pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
+    found = (chunk for page in pages for chunk in page if chunk is not None)
+    replaced = {chunk.id: chunk.indexed_text for chunk in found if everything or origin_of(chunk) in origins}
     by_text = {text: id for id, text in replaced.items()}
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
