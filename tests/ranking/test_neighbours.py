@@ -168,3 +168,12 @@ def test_the_order_of_the_rows_does_not_matter(line, random):
         *[[scores[row] for row in rows]], source=[source[r] for r in rows], position=[position[r] for r in rows]
     )
     assert mixed.tolist() == approx(straight[rows].tolist())
+
+
+def test_a_near_copy_beside_a_chunk_passes_nothing_on():
+    copies = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
+    # the second is a copy of the first and gets nothing; the third is two steps away and gets half of 0.6
+    assert spread_line([1.0, 0.0, 0.0], vectors=copies).tolist() == approx([1.0, 0.0, 0.3])
+    almost = np.array([[1, 0], [0.85, np.sqrt(1 - 0.85**2)], [0, 1]], dtype=np.float32)
+    assert spread_line([1.0, 0.0, 0.0], vectors=almost).tolist() == approx([1.0, 0.3, 0.3], rel=1e-5)
+    assert spread_line([1.0, 0.0], vectors=np.zeros((2, 0), np.float32)).tolist() == approx([1.0, 0.6])

@@ -3,7 +3,8 @@
     e(i) = score(i) / max                            the chunk's own score
     r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: short chunks need context, long ones do not
     y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
-    spread(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * y(i-d) + following * y(i+d))
+    n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          how much of a neighbour is new: copies give nothing to each other
+    spread(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
                                   + s * source * whole(i) )
 
 p and s depend on the corpus (`shares_of`). p is 0 where adjacent chunks are no more alike than any two of their source,
@@ -21,9 +22,10 @@ import numpy as np
 
 from umi_common.config import NeighboursConfig, UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool
+from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool, Vectors
 from umi_common.ranking.fusion import weights_of_variations
 from umi_common.ranking.normalize import EPSILON
+from umi_common.taken import TakenRows
 
 DEFAULTS = NeighboursConfig()
 HOPS = 2
@@ -32,6 +34,10 @@ FADE = 0.5
 """Factor for each further position."""
 SELF_CONTAINED_TERMS = 150.0
 """Length in terms at which a chunk gains half as much as a very short one."""
+
+COPY_FROM, COPY_AT = 0.8, 0.9
+"""Cosine at which a neighbour starts to count as a copy of the chunk, and at which it passes nothing on. The score of a
+log line says nothing for the next line, which only resembles it."""
 
 PRIOR_PAIRS = 40.0
 PRIOR_SUCCESSION = 0.1
@@ -76,6 +82,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
         following=own.following,
         source_share=own.source,
         shares=shares,
+        vectors=pool.vectors,
     )
 
 
@@ -159,6 +166,7 @@ def spread(
     following: float = DEFAULTS.following,
     source_share: float = DEFAULTS.source,
     shares: Shares = FULL_SHARES,
+    vectors: Vectors | TakenRows | None = None,
 ) -> Floats:
     """(n,) scores by the formula at the top of this file.
 
@@ -172,6 +180,7 @@ def spread(
         following: Gain from the chunk after, >= 0.
         source_share: Gain from the whole source, >= 0.
         shares: Factors on these gains.
+        vectors: (n, dim) L2-normalised, or (n, 0); None: no neighbour counts as a copy.
 
     Returns:
         (n,) scores, the best 1; if all gains are 0, a copy of the given ones.
@@ -189,23 +198,36 @@ def spread(
     needs = 1.0 / (1.0 + relative * relative * relative)
     gained = together * whole
     if before or after:
-        gained = gained + _passed_on(own * own * own * needs, links(source, position), before, after)
+        backward, forward = links(source, position)
+        sent = own * own * own * needs
+        gained = gained + before * _passed_on(sent, backward, vectors) + after * _passed_on(sent, forward, vectors)
     return _by_best(own * np.sqrt(own) + needs * gained)
 
 
-def _passed_on(sent: Floats, beside: tuple[Ints, Ints], before: float, after: float) -> Floats:
-    """(n,) sums of the scores sent over at most HOPS positions."""
-    previous, following = beside
+def _passed_on(sent: Floats, beside: Ints, vectors: Vectors | TakenRows | None) -> Floats:
+    """(n,) sums of the scores sent over at most HOPS positions in one direction, copies left out.
+
+    Args:
+        sent: (n,)
+        beside: (n,) the row at the next position in that direction; n: none.
+        vectors: As in `spread`.
+    """
     n = len(sent)
     gained = np.zeros(n)
-    backward, forward = np.zeros(n + 1), np.zeros(n + 1)  # entry n: no neighbour
-    backward[:n], forward[:n] = before * sent, after * sent
-    for _ in range(HOPS):
-        backward[:n], forward[:n] = backward[previous], forward[following]
-        gained += backward[:n] + forward[:n]
-        backward *= FADE
-        forward *= FADE
+    step = np.append(beside, n)
+    there = beside
+    for hop in range(HOPS):
+        rows = np.flatnonzero(there < n)
+        given = FADE**hop * sent[there[rows]]
+        gained[rows] += given if vectors is None else given * _new_in(vectors[there[rows]], vectors[rows])
+        there = step[there]
     return gained
+
+
+def _new_in(one: Vectors, other: Vectors) -> Floats:
+    """(m,) 1 - ramp(cosine of row pairs, 0.8, 0.9)."""
+    cosines = np.einsum("md,md->m", one, other)
+    return np.asarray(1.0 - np.clip((cosines - COPY_FROM) / (COPY_AT - COPY_FROM), 0.0, 1.0), dtype=np.float64)
 
 
 def _by_best(scores: Floats) -> Floats:
