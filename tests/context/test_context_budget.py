@@ -39,7 +39,6 @@ def test_reserves_that_leave_nothing_are_an_error():
         {"format": "{text} {nonsense}"},
         {"citation": "{text}"},
         {"neighbours": 11},
-        {"duplicate_words": 0.1},
         {"kinds": "code"},
         {"pack": "luck"},
         {"header": "x", "format": "xml"},

@@ -1,23 +1,36 @@
-"""The same thing said twice is shown once, and the better hit stays."""
+"""Equal text is shown once and every place where it stands is cited; a text that differs in anything is shown."""
 
 from __future__ import annotations
 
-import random
+import json
+import xml.etree.ElementTree as ET
+from itertools import pairwise
 
-import numpy as np
 import pytest
-from context_toys import Words, hit, hits
+from context_toys import MAY, Words, hit, hits
+from hypothesis import given
+from hypothesis import strategies as st
 
+from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 
 BARE = AssemblyPolicy(format="{text}", citation="", separator="\n")
 """Only the texts, a line each: tokens are their words."""
-WORDS = "The boiler {} put in before last winter leaks from the valve under a pump, so that water stands in our cellar"
+CLAUSE = "Either party may end this agreement with a notice of thirty days"
 
 
 def bare(found, total):
     return assemble(found, budget=TokenBudget(max_total=total), policy=BARE, counter=Words())
+
+
+def three_contracts():
+    return [
+        hit("a", CLAUSE, 0.9, 1, source="Acme contract", time=MAY),
+        hit("b", CLAUSE, 0.8, 2, source="Borealis contract"),
+        hit("x", "Another clause", 0.7, 3, source="Acme contract"),
+        hit("c", CLAUSE + "  ", 0.6, 4),
+    ]
 
 
 def test_the_same_text_is_shown_once_and_the_better_hit_stays():
@@ -27,39 +40,66 @@ def test_the_same_text_is_shown_once_and_the_better_hit_stays():
     assert context.stats.duplication_ratio == pytest.approx(13 / 25)
 
 
-def test_nearly_the_same_words_are_shown_once():
-    # 22 words are 20 runs of three; a word more shares 20 of 21, 0.952; two more 20 of 22, 0.909.
-    text = WORDS.format("Jonas")
-    context = bare(
-        [hit("a", text, 0.9, 1), hit("b", text + " now", 0.8, 2), hit("c", text + " once more", 0.7, 3)], 100
+def test_one_clause_in_three_contracts_is_shown_once_and_all_three_are_cited():
+    context = assemble(three_contracts(), budget=TokenBudget(), counter=Words())
+    assert context.text == (
+        f"[1, 2, 3] {CLAUSE}\n\n[1] Another clause\n\n"
+        "Sources:\n[1] Acme contract 2023-05-08\n[2] Borealis contract\n[3] c"
     )
-    assert context.ids == ["a", "c"]
-    assert [(d.id, d.reason, d.by) for d in context.stats.dropped] == [("b", "near-duplicate", "a")]
+    assert [(copy.id, copy.source, copy.number) for copy in context.parts[0].copies] == [
+        ("b", "Borealis contract", 2),
+        ("c", None, 3),
+    ]
+    assert context.stats.sources == 3
 
 
-def test_two_amounts_are_two_facts_however_many_words_they_share():
-    text = " ".join(f"word{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(150))
-    assert bare([hit("a", f"{text} for 300", 0.9, 1), hit("b", f"{text} for 400", 0.8, 2)], 999).ids == ["a", "b"]
-    assert bare([hit("a", f"{text} for him", 0.9, 1), hit("b", f"{text} for her", 0.8, 2)], 999).ids == ["a"]
+def test_every_format_names_the_other_sources():
+    def text(form):
+        policy = AssemblyPolicy(format=form, citation="")
+        return assemble(three_contracts(), budget=TokenBudget(), policy=policy, counter=Words()).text
+
+    assert text("<{number}: {source}, {ids}> {text}").startswith(
+        "<1, 2, 3: Acme contract; Borealis contract; c, a, b, c>"
+    )
+    assert json.loads(text("json"))[0]["also"] == ["Borealis contract", "c"]
+    assert ET.fromstring(text("xml"))[0].get("also") == "Borealis contract; c"
 
 
-def test_long_texts_of_the_same_words_in_another_order_are_two_texts():
-    chance = random.Random(3)
-    vocabulary = [f"word{chr(97 + i)}" for i in range(26)]
-    found = hits(" ".join(chance.choices(vocabulary, k=300)), " ".join(chance.choices(vocabulary, k=300)))
-    assert bare(found, 1_000).ids == ["a", "b"]
+def test_citations_that_do_not_fit_the_budget_are_left_out_and_the_text_stays():
+    many = [hit(f"{i:02}", CLAUSE, 1 - i / 100, i + 1, source=f"contract {i}") for i in range(50)]
+    for total in range(20, 120, 7):
+        context = assemble(many, budget=TokenBudget(max_total=total), counter=Words())
+        assert context.ids == ["00"] and context.stats.tokens <= total
+        assert {(drop.reason, drop.by) for drop in context.stats.dropped} == {("same text", "00")}
+    assert 10 < len(context.parts[0].copies) < 49
 
 
-def test_texts_without_a_single_word_are_told_apart_by_their_characters_alone():
-    assert bare(hits("!!!", "???"), 100).ids == ["a", "b"]
+def test_the_context_of_a_search_cites_every_customer_whose_contract_holds_the_clause():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"c{i}", CLAUSE, source=f"customer {i}") for i in range(3)])
+        for config in ({}, {"enabled": True}, {"enabled": True, "across_sources": True}):
+            text = umi.with_config(duplicates=config).get_context("how can a party end the agreement").text
+            assert text.count(CLAUSE) == 1
+            assert all(f"customer {i}" in text for i in range(3))
 
 
-def test_vectors_tell_where_both_chunks_have_one():
-    found = hits("alpha beta", "gamma delta", "epsilon zeta")
-    vectors = {"a": np.array([1.0, 0.0]), "b": np.array([2.0, 0.1]), "c": np.array([0.0, 1.0])}
-    context = assemble(found, budget=TokenBudget(), policy=BARE, counter=Words(), vectors=vectors)
-    assert context.ids == ["a", "c"]
-    assert context.stats.dropped[0].by == "a"
+TEXTS = ["Ann paid Bob 5", "Bob paid Ann 5", "Ann paid Bob 6", "ann paid bob 5", "Ann paid Bob 5.", "Ann paid 5 Bob"]
+
+
+def test_texts_that_nearly_repeat_another_are_all_shown():
+    assert sorted(bare(hits(*TEXTS), 200).ids) == ["a", "b", "c", "d", "e", "f"]
+    long = " ".join(f"word{i}" for i in range(300))
+    assert len(bare(hits(long, long + " now", long.replace("word7 ", "word8 ")), 2_000).ids) == 3
+
+
+@given(st.lists(st.sampled_from([*TEXTS, "Ann  paid Bob 5", "caf\u00e9", "cafe\u0301"]), min_size=1, max_size=20))
+def test_each_text_is_shown_once_and_each_hit_is_shown_or_cited(texts):
+    context = bare(hits(*texts), 1_000)
+    shown = [" ".join(part.text.split()).replace("e\u0301", "\u00e9") for part in context]
+    assert sorted(shown) == sorted({" ".join(text.split()).replace("e\u0301", "\u00e9") for text in texts})
+    cited = [*context.ids, *(copy.id for part in context for copy in part.copies)]
+    assert len(cited) == len(set(cited)) == len(texts)
+    assert all(one.score >= other.score for one, other in pairwise(context))
 
 
 def test_an_id_given_twice_counts_once_with_its_better_score():

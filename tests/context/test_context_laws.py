@@ -167,5 +167,5 @@ def test_every_hit_is_shown_or_accounted_for(found, budget, policy):
 def test_a_budget_for_everything_shows_everything_that_is_no_duplicate(found, policy, counter):
     large = TokenBudget(max_total=10**9, per_source_max=10**9, per_chunk_max=10**9)
     context = assemble(found, budget=large, policy=policy, counter=counter)
-    assert {drop.reason for drop in context.stats.dropped} <= {"same text", "near-duplicate"}
+    assert {drop.reason for drop in context.stats.dropped} <= {"same text"}
     assert not any(part.trimmed for part in context.parts)

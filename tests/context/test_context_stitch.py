@@ -117,7 +117,7 @@ def test_whatever_the_windows_the_parts_are_slices_of_the_source(cuts, seed):
         if TEXT[start : start + length].strip()
     ]
     random.Random(seed).shuffle(found)
-    for part in parts_of(found, duplicate_words=1.0):
+    for part in parts_of(found):
         start = min(span.in_source[0] for span in part.spans)
         end = max(span.in_source[1] for span in part.spans)
         assert len(part.text) == end - start

@@ -19,8 +19,8 @@ from umi_common.context.budget import (
     SourceKey,
     TokenBudget,
 )
-from umi_common.context.format import Format, format_of
-from umi_common.context.pack import Packing
+from umi_common.context.format import Format, cited_places, format_of
+from umi_common.context.pack import SAME_TEXT, Packing
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours
 from umi_common.context.stitch import lay_out
 from umi_common.context.tokens.counter import Counter, counter_for
@@ -32,7 +32,6 @@ TRIM_MIN = 24
 """Tokens. Less room than this stays empty: the beginning of a chunk would be too short to help."""
 ROUNDS = 3
 """How often packing goes on when the finished text has fewer tokens than estimated."""
-REPEATS = ("same text", "near-duplicate")
 
 
 def assemble(
@@ -42,18 +41,16 @@ def assemble(
     policy: AssemblyPolicy | None = None,
     counter: Any = None,
     around: Mapping[str, Sequence[Chunk]] | None = None,
-    vectors: Mapping[str, Any] | None = None,
 ) -> AssembledContext:
     """The best of the hits that fit the budget, as one text with its sources.
 
     Args:
         hits: In any order; sorted by score falling, then rank rising, then id rising.
         budget: Caps in tokens: the whole text, the text of one source, the text of one chunk.
-        policy: Order, format, neighbours, duplicates; None: `AssemblyPolicy()`.
+        policy: Order, format, neighbours; None: `AssemblyPolicy()`.
         counter: Any token counter that `counter_for` takes; None: its default.
         around: By the id of a hit, consecutive chunks of its source that include the hit. At most `policy.neighbours`
             of them on each side compete for the budget, too.
-        vectors: (dim,) by chunk id, for near-duplicates; chunks without a vector are compared by words.
 
     Returns:
         At least one part if there is a hit of a wanted kind; cut short if need be.
@@ -67,7 +64,7 @@ def assemble(
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
     renderer = _Renderer(budget, policy, counter_for(counter), format_of(policy))
-    packing = Packing(budget, policy, renderer.counter, renderer.format, vectors)
+    packing = Packing(budget, policy, renderer.counter, renderer.format)
     candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), policy, renderer.counter)
     rendered = _packed(packing, renderer, candidates)
     if not rendered.pieces and pieces:
@@ -103,7 +100,7 @@ class _Renderer:
             by_source[part.source_key] = by_source.get(part.source_key, 0) + part.tokens
         if max(by_source.values(), default=0) > self.budget.per_source_max:
             return None
-        if any(self.counter.count(piece.text) > self.budget.per_chunk_max for piece in pieces):
+        if any(self.counter.count(it.text) > self.budget.per_chunk_max for it in pieces if it.copy_of is None):
             return None
         text = self.format.render(parts)
         tokens = self.counter.measure(text)
@@ -150,7 +147,8 @@ def _settled(packing: Packing, rendered: _Rendered) -> bool:
     shown = {piece.chunk.id for piece in rendered.pieces}
     returned = [piece for piece in packing.chosen if piece.chunk.id not in shown]
     for piece in returned:
-        packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, "total")
+        reason = SAME_TEXT if piece.copy_of else "total"
+        packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, reason, piece.copy_of)
     for piece in rendered.pieces[len(packing.chosen) :]:
         packing.take(piece)
     packing.settle(rendered.pieces, rendered.parts, rendered.tokens)
@@ -164,7 +162,7 @@ def _with_one_cut(packing: Packing, renderer: _Renderer, candidates: Sequence[Pi
         if piece.beside is not None or refused is None or refused.reason not in ("total", "source"):
             continue
         room = packing.room(piece)
-        if room >= TRIM_MIN and packing.repetition(piece) is None:
+        if room >= TRIM_MIN and packing.shown_by(piece) is None:
             cut = piece.cut(cut_to_fit(piece.chunk.text, room, renderer.counter.measure))
             return renderer.render([*packing.chosen, cut]) if cut.text.strip() else None
     return None
@@ -200,16 +198,22 @@ def _stats_of(
     offered: Sequence[Piece], rendered: _Rendered, refused: Mapping[str, Dropped], renderer: _Renderer
 ) -> ContextStats:
     """The statistics of an assembly; `offered` are the hits of every kind, best first."""
-    ids = {piece.chunk.id for piece in rendered.pieces}
-    dropped = tuple(_dropped(piece, refused, renderer.policy, ids) for piece in offered if piece.chunk.id not in ids)
-    repeated = {drop.id for drop in dropped if drop.reason in REPEATS}
-    overlaps = sum(len(piece.text) for piece in rendered.pieces) - sum(map(_covered, rendered.parts))
+    shown = [piece for piece in rendered.pieces if piece.copy_of is None]
+    ids = {piece.chunk.id for piece in shown}
+    same = {
+        it.chunk.id: Dropped(it.chunk.id, SAME_TEXT, it.copy_of) for it in rendered.pieces if it.copy_of is not None
+    }
+    dropped = tuple(
+        _dropped(piece, {**refused, **same}, renderer.policy, ids) for piece in offered if piece.chunk.id not in ids
+    )
+    repeated = {drop.id for drop in dropped if drop.reason == SAME_TEXT}
+    overlaps = sum(len(piece.text) for piece in shown) - sum(map(_covered, rendered.parts))
     left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)
     characters = sum(len(piece.chunk.text) for piece in offered)
     return ContextStats(
         tokens=rendered.tokens,
         budget=renderer.budget.available,
-        sources=len({part.number for part in rendered.parts}),
+        sources=len({place.number for part in rendered.parts for place in cited_places(part)}),
         duplication_ratio=min(1.0, (overlaps + left_out) / characters) if characters else 0.0,
         coverage=_coverage(offered, ids),
         dropped=dropped,

@@ -87,9 +87,6 @@ class AssemblyPolicy:
         pack: Which chunks are tried first. "score": the best score. "density": the most score per token.
         neighbours: Chunks on each side of a strong hit that compete for the budget, too, 0..10.
         kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
-        duplicate_cosine: Chunks whose vectors have at least this cosine count as one.
-        duplicate_words: Chunks whose runs of three words overlap (Jaccard) at least this much, and that hold the same
-            numbers, count as one; 1.0: only the same runs.
         header: Text before the parts (plain and templates).
         separator: Text between parts (plain and templates).
         citation: Template of a source's line at the end (plain and templates); "": no list.
@@ -107,8 +104,6 @@ class AssemblyPolicy:
     pack: Literal["score", "density"] = "score"
     neighbours: int = 0
     kinds: tuple[str, ...] | None = None
-    duplicate_cosine: float = 0.98
-    duplicate_words: float = 0.95
     header: str = ""
     separator: str = "\n\n"
     citation: str = "[{number}] {source} {date}"
@@ -134,9 +129,6 @@ class AssemblyPolicy:
             raise ConfigError(f"AssemblyPolicy.header would break the {self.format}; put it before context.text")
         if type(self.neighbours) is not int or not 0 <= self.neighbours <= NEIGHBOURS_MAX:
             raise ConfigError(f"AssemblyPolicy.neighbours is {self.neighbours!r}; expected 0..{NEIGHBOURS_MAX}")
-        for name in ("duplicate_cosine", "duplicate_words"):
-            if not 0.5 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"AssemblyPolicy.{name} is {getattr(self, name)!r}; expected 0.5..1.0")
         for name in ("kinds", "offset_keys"):
             names = getattr(self, name)
             if isinstance(names, str):
@@ -161,6 +153,17 @@ class Span(NamedTuple):
     """Index of the first character shown, in the part's text."""
     in_source: tuple[int, int] | None = None
     """The same characters as [start, end) of the source, where the chunk knows its offset there."""
+
+
+class Copy(NamedTuple):
+    """A chunk whose text a part shows already: another place where the same text stands."""
+
+    id: str
+    source: str | None
+    number: int
+    """The number of its source in citations, from 1."""
+    date: str
+    """The day of the chunk; "" without a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +192,8 @@ class ContextPart:
     """The day, or the first and last day, of its chunks; "" where they have no time."""
     trimmed: bool = False
     """Whether its last chunk was cut short."""
+    copies: tuple[Copy, ...] = ()
+    """Chunks with the same text as one of its chunks, best first; each is cited with its source."""
 
     @property
     def source_key(self) -> SourceKey:
@@ -198,13 +203,13 @@ class ContextPart:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A hit that is not in the context."""
+    """A hit whose text is not in the context, or stands there as the text of another one."""
 
     id: str
     reason: str
-    """"same text", "near-duplicate", "kind" (not asked for), or the cap that it exceeds: "total", "source", "chunk"."""
+    """"same text", "kind" (not asked for), or the cap that it exceeds: "total", "source", "chunk"."""
     by: str | None = None
-    """The id of the chunk that it repeats."""
+    """The id of the chunk with the same text, which is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,7 @@ class ContextStats:
     budget: int
     """The most tokens allowed: max_total less the reserves."""
     sources: int
-    """Number of different sources; each chunk without a source counts as one."""
+    """Number of different sources cited; each chunk without a source counts as one."""
     duplication_ratio: float
     """Characters left out because another chunk has them, as a share of the characters of all hits, 0..1."""
     coverage: Mapping[str, tuple[int, int]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
 
@@ -45,6 +46,19 @@ def source_label(part: ContextPart) -> str:
     return " ".join((part.ids[0] if part.source is None else part.source).split())
 
 
+def cited_places(part: ContextPart) -> list[ContextPart]:
+    """The part, and for each of its copies the same part at the copy's place."""
+    copies = (
+        replace(part, ids=(copy.id,), source=copy.source, number=copy.number, date=copy.date) for copy in part.copies
+    )
+    return [part, *copies]
+
+
+def _other_sources(part: ContextPart) -> list[str]:
+    """The labels of further sources that hold the part's text."""
+    return list(dict.fromkeys(map(source_label, cited_places(part))))[1:]
+
+
 class Plain:
     """Header, parts, sources, each from a template. Nothing is escaped: a hostile text may imitate a citation."""
 
@@ -55,7 +69,7 @@ class Plain:
     def render(self, parts: Sequence[ContextPart]) -> str:
         if not parts:
             return ""
-        blocks = [_filled(self._template, part, [part]) for part in parts]
+        blocks = [_filled(self._template, part, cited_places(part)) for part in parts]
         if self._policy.header:
             blocks.insert(0, self._policy.header)
         if self._policy.citation:
@@ -79,8 +93,8 @@ class Plain:
 
     def _citations(self, parts: Sequence[ContextPart]) -> list[str]:
         by_number: dict[int, list[ContextPart]] = {}
-        for part in parts:
-            by_number.setdefault(part.number, []).append(part)
+        for place in (place for part in parts for place in cited_places(part)):
+            by_number.setdefault(place.number, []).append(place)
         return [_filled(self._policy.citation, group[0], group).rstrip() for group in by_number.values()]
 
 
@@ -104,6 +118,7 @@ class Xml:
     def _element(self, part: ContextPart, text: str) -> str:
         attributes = [("number", str(part.number)), ("source", source_label(part)), ("date", part.date)]
         attributes.append(("trimmed", "true" if part.trimmed else ""))
+        attributes.append(("also", "; ".join(_other_sources(part))))
         written = "".join(
             f" {name}={quoteattr(NOT_XML.sub(chr(0xFFFD), value))}" for name, value in attributes if value
         )
@@ -131,6 +146,8 @@ class Json:
             fields["date"] = part.date
         if part.trimmed:
             fields["trimmed"] = True
+        if also := _other_sources(part):
+            fields["also"] = also
         return json.dumps({**fields, "text": text}, ensure_ascii=False)
 
 
@@ -141,10 +158,11 @@ def dates(parts: Sequence[ContextPart]) -> str:
 
 
 def _filled(template: str, part: ContextPart, group: Sequence[ContextPart]) -> str:
+    """The template with the part's values; numbers, sources, days and ids are those of the group."""
     values = {
-        "number": str(part.number),
+        "number": ", ".join(dict.fromkeys(str(place.number) for place in group)),
         "text": part.text,
-        "source": source_label(part),
+        "source": "; ".join(dict.fromkeys(map(source_label, group))),
         "date": dates(group),
         "kind": part.kind,
         "score": f"{part.score:.3g}",

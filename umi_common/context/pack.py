@@ -5,12 +5,11 @@ Costs are estimates, summed from the tokens of single texts. `assemble` counts t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, Dropped, SourceKey, TokenBudget
-from umi_common.context.dedupe import ChosenTexts
 from umi_common.context.format import Format
 from umi_common.context.pieces import Piece
 from umi_common.context.stitch import Stretch, in_source_order, near, part_from, seam
@@ -19,30 +18,21 @@ from umi_common.context.trim import cut_to_fit
 
 PROBE = "x"
 """A part's text while its frame is counted; not "", because tokenizers join the frame's last blank to a word."""
+SAME_TEXT = "same text"
+"""Why a piece is dropped whose text another part shows."""
 NUMBER = 99
 """A part's number while its frame is counted."""
 
 
 class Packing:
-    """The pieces chosen so far, and the tokens left under each cap.
+    """The pieces chosen so far, and the tokens left under each cap."""
 
-    Args:
-        vectors: (dim,) by chunk id, for near-duplicates; chunks without a vector are compared by words.
-    """
-
-    def __init__(
-        self,
-        budget: TokenBudget,
-        policy: AssemblyPolicy,
-        counter: Counter,
-        written: Format,
-        vectors: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter, written: Format) -> None:
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
         self._budget, self._counter = budget, counter
         self._costs = Costs(counter, written, policy.joiner)
-        self._texts = ChosenTexts(cosine=policy.duplicate_cosine, words=policy.duplicate_words, vectors=vectors)
+        self._shown: dict[str, str] = {}
         self._spent = counter.count(written.fixed())
         self._by_source: dict[SourceKey, list[Piece]] = {}
         self._spent_source: dict[SourceKey, int] = {}
@@ -68,12 +58,14 @@ class Packing:
         """Choose a piece without counting its tokens; `settle` counts them."""
         self.chosen.append(piece)
         self.refused.pop(piece.chunk.id, None)
+        if piece.copy_of is None:
+            self._shown.setdefault(piece.key, piece.chunk.id)
         self._by_source.setdefault(piece.source, []).append(piece)
-        self._texts.add(piece)
 
     def settle(self, chosen: Sequence[Piece], parts: Sequence[ContextPart], tokens: int) -> None:
         """Replace the chosen pieces and the estimates by those of a finished text."""
         self.chosen = list(chosen)
+        self._shown = {piece.key: piece.chunk.id for piece in chosen if piece.copy_of is None}
         self._spent = tokens
         self._spent_source = dict.fromkeys(self._spent_source, 0)
         for part in parts:
@@ -85,13 +77,10 @@ class Packing:
         total = self._budget.available - self._spent - self._costs.frame(piece, first=first)
         return min(total, self._source_room(piece), self._budget.per_chunk_max)
 
-    def repetition(self, piece: Piece) -> Dropped | None:
-        """Why this piece is left out, if it repeats a chosen one; else None."""
-        twin = self._texts.same_text(piece)
-        if twin is not None:
-            return Dropped(piece.chunk.id, "same text", twin)
-        twin = self._texts.alike(piece)
-        return None if twin is None else Dropped(piece.chunk.id, "near-duplicate", twin)
+    def shown_by(self, piece: Piece) -> str | None:
+        """The id of the chosen piece with the same text; None if there is none."""
+        twin = self._shown.get(piece.key)
+        return None if twin == piece.chunk.id else twin
 
     def _consider(self, piece: Piece, limit: int) -> bool:
         """Choose the piece, or record why not; returns whether it was chosen."""
@@ -108,7 +97,12 @@ class Packing:
     def _offer(self, piece: Piece, total: int, source: int) -> Addition | Dropped:
         """The cost of the piece, or why it is refused. Cheap bounds come first: they refuse most of a long list."""
         id, cap, room = piece.chunk.id, self._budget.per_chunk_max, min(total, source)
-        touching = self._by_source.get(piece.source, ())
+        twin = self.shown_by(piece)
+        if twin is not None:
+            tokens = self._costs.citation(piece, first=piece.source not in self._by_source)
+            copy = Addition(replace(piece, copy_of=twin), tokens, 0)
+            return copy if tokens <= total and piece.beside is None else Dropped(id, SAME_TEXT, twin)
+        touching = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
         if room < cap and self._counter.surely_exceeds(self._costs.fresh(piece, touching).text, room):
             return Dropped(id, "total" if total < source else "source")
         piece = self._within_chunk_cap(piece)
@@ -117,10 +111,7 @@ class Packing:
         addition = self._costs.addition(piece, touching)
         if addition.tokens_of_text > source:
             return Dropped(id, "source")
-        if addition.tokens > total:
-            return Dropped(id, "total")
-        twin = self.repetition(piece)
-        return addition if twin is None else twin
+        return Dropped(id, "total") if addition.tokens > total else addition
 
     def _source_room(self, piece: Piece) -> int:
         return self._budget.per_source_max - self._spent_source.get(piece.source, 0)
@@ -185,7 +176,11 @@ class Costs:
             text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
         return Fresh(text, joined)
 
+    def citation(self, piece: Piece, *, first: bool) -> int:
+        """Tokens that citing the piece's place adds to the part with its text; `first`: its source is new."""
+        return self.frame(piece, first=True) if first else self.counter.count(self.format.evidence(piece.chunk.id))
+
     def frame(self, piece: Piece, *, first: bool) -> int:
         """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""
-        part = part_from(Stretch((piece,), PROBE, ()), self.counter, number=NUMBER)
+        part = part_from(Stretch((piece,), PROBE, ()), self.counter, {piece.source: NUMBER})
         return max(0, self.counter.count(self.format.written(part, first=first)) - part.tokens)

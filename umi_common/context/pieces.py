@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,8 @@ class Piece:
     """Index of the chunk's first character in its source; None: not known."""
     end: int = -1
     """One past the last character shown; -1: all of it."""
+    copy_of: str | None = None
+    """The id of the chosen piece that shows this text already: only its place is cited."""
 
     @property
     def beside(self) -> str | None:
@@ -51,6 +54,11 @@ class Piece:
     @property
     def trimmed(self) -> bool:
         return self.end >= 0
+
+    @property
+    def key(self) -> str:
+        """Equal for equal texts: white space and Unicode form aside."""
+        return " ".join(unicodedata.normalize("NFC", self.chunk.text).split())
 
     def cut(self, end: int) -> Piece:
         """The same chunk up to `end`."""

@@ -6,11 +6,11 @@ it, the join is exact. Otherwise chunks at consecutive positions are joined, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from umi_common.context.budget import AssemblyPolicy, ContextPart, SourceKey, Span
+from umi_common.context.budget import AssemblyPolicy, ContextPart, Copy, SourceKey, Span
 from umi_common.context.pieces import Piece
 from umi_common.context.tokens.counter import Counter
 from umi_common.types import Hit
@@ -151,18 +151,38 @@ def _overlap(first: str, second: str) -> int:
 
 
 def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -> tuple[ContextPart, ...]:
-    """The parts of these pieces, in the policy's order; the order of `pieces` does not matter."""
-    stretches = stitched(sorted(pieces, key=lambda piece: piece.place), policy.joiner)
-    parts: list[ContextPart] = []
+    """The parts of these pieces, in the policy's order; the order of `pieces` does not matter.
+
+    A piece that is a copy becomes a `Copy` of the part that shows its text.
+    """
+    ranked = sorted(pieces, key=lambda piece: piece.place)
+    copies: dict[str, list[Piece]] = {}
+    for piece in ranked:
+        if piece.copy_of is not None:
+            copies.setdefault(piece.copy_of, []).append(piece)
+    stretches = _ordered(stitched([piece for piece in ranked if piece.copy_of is None], policy.joiner), policy.order)
     numbers: dict[SourceKey, int] = {}
-    for stretch in _ordered(stretches, policy.order):
-        number = numbers.setdefault(stretch.pieces[0].source, len(numbers) + 1)
-        parts.append(part_from(stretch, counter, number=number))
-    return tuple(parts)
+    for stretch in stretches:
+        for piece in (*stretch.pieces, *_copies_in(stretch, copies)):
+            numbers.setdefault(piece.source, len(numbers) + 1)
+    return tuple(part_from(stretch, counter, numbers, _copies_in(stretch, copies)) for stretch in stretches)
 
 
-def part_from(stretch: Stretch, counter: Counter, *, number: int) -> ContextPart:
-    """A stretch as a part; reason, score and arm are those of its best hit."""
+def _copies_in(stretch: Stretch, copies: Mapping[str, Sequence[Piece]]) -> list[Piece]:
+    return [copy for piece in stretch.pieces for copy in copies.get(piece.chunk.id, ())]
+
+
+def part_from(
+    stretch: Stretch, counter: Counter, numbers: Mapping[SourceKey, int], copies: Sequence[Piece] = ()
+) -> ContextPart:
+    """A stretch as a part; reason, score and arm are those of its best hit.
+
+    Args:
+        stretch: Pieces joined to one text.
+        counter: Counts the text's tokens.
+        numbers: By source, for citations.
+        copies: Further pieces whose text it shows.
+    """
     best = _best(stretch)
     arms = _arms(best.hit)
     return ContextPart(
@@ -175,9 +195,10 @@ def part_from(stretch: Stretch, counter: Counter, *, number: int) -> ContextPart
         score=best.hit.score,
         arm="+".join(arms),
         tokens=counter.count(stretch.text),
-        number=number,
+        number=numbers[best.source],
         date=_days(stretch.pieces),
         trimmed=any(piece.trimmed for piece in stretch.pieces),
+        copies=tuple(Copy(it.chunk.id, it.chunk.source, numbers[it.source], _days([it])) for it in copies),
     )
 
 

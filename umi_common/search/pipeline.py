@@ -60,6 +60,8 @@ def context_body(
 ) -> Body[AssembledContext]:
     """The hits of one search that fit a token budget. Raises BudgetError if none can; else as `search_body`."""
     policy = AssemblyPolicy() if policy is None else policy
+    if components.config.duplicates.enabled:  # a context folds equal texts itself, and cites every place
+        components = replace(components, config=components.config.replaced(duplicates={"enabled": False}))
     result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}
     lost = list(result.degraded)
