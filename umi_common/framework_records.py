@@ -1,7 +1,7 @@
 """What both adapters share: records (text, metadata, id) as chunks and back, scores from ranks, an agent's tool.
 
 A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`, which filters do not see; `to_metadata`
-restores them. Datetimes and dates become ISO strings; numpy values, enums, paths and UUIDs become plain values.
+restores them. Other values are converted as `types.plain_value` says; arrays and sets become lists.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
-from enum import Enum
-from pathlib import PurePath
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import numpy as np
 from pydantic import BaseModel, Field, create_model
 
 from umi_common.errors import InputError, InvalidChunk, InvalidVector
-from umi_common.types import Chunk, TimeRange, as_utc
+from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of everything that is not flat."""
@@ -159,26 +156,21 @@ def _source(value: object) -> str | None:
 
 def _plain(value: Any, what: str) -> Any:
     """`value` in JSON's own types."""
+    value = plain_value(value.tolist() if isinstance(value, np.ndarray) else value)
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, Enum):
-        return _plain(value.value, what)
     for kind in (str, int, float):
         if isinstance(value, kind):
             return kind(value)
-    if isinstance(value, (np.generic, np.ndarray)):
-        return _plain(value.tolist(), what)
-    if isinstance(value, (datetime, date)):
-        return value.isoformat()
-    if isinstance(value, (UUID, PurePath)):
-        return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(item, what) for item in value), key=repr)
     if isinstance(value, (list, tuple)):
         return [_plain(item, what) for item in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: _plain(item, f"{what}[{key!r}]") for key, item in value.items()}
     raise InvalidChunk(
         f"{what} is {value!r:.80} ({type(value).__name__}); expected what JSON can say, dates, numpy values, enums, "
-        "paths or UUIDs; convert it or leave it out"
+        "paths, sets, Decimals or UUIDs; convert it or leave it out"
     )
 
 

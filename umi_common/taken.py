@@ -1,63 +1,15 @@
-"""Rows of something larger, taken when they are looked at: of hundreds of candidates, ranking looks at a few."""
+"""A lazy view of some rows of a matrix: of hundreds of candidates, ranking reads the vectors of a few."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Rows = npt.NDArray[np.int64]
-
-
-class TakenIds(Sequence[str]):
-    """ids[row] for each of the rows, equal to a tuple of the same.
-
-    Args:
-        ids: Only ever appended to.
-        rows: (n,)
-    """
-
-    __slots__ = ("_ids", "_rows")
-
-    def __init__(self, ids: Sequence[str], rows: Rows) -> None:
-        self._ids, self._rows = ids, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
-        if isinstance(place, slice):
-            return tuple(TakenIds(self._ids, self._rows[place]))
-        return self._ids[int(self._rows[place])]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self._ids.__getitem__, self._rows.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, (tuple, TakenIds)) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
-
-def ids_at(ids: Sequence[str], rows: Rows) -> list[str]:
-    """ids[row] for each of a few rows."""
-    if isinstance(ids, TakenIds):
-        return ids_at(ids._ids, ids._rows[rows])
-    return [ids[row] for row in rows.tolist()]
-
 
 class TakenRows:
-    """matrix[rows], an array to NumPy and to whoever takes some of its rows.
+    """Lazy view of `matrix[rows]`. NumPy functions take it as an array; an index copies only the indexed rows.
 
     Args:
         matrix: (m, dim); its values never change.
@@ -66,7 +18,7 @@ class TakenRows:
 
     __slots__ = ("_matrix", "_rows")
 
-    def __init__(self, matrix: npt.NDArray[np.float32], rows: Rows) -> None:
+    def __init__(self, matrix: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> None:
         self._matrix, self._rows = matrix, rows
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
-"""One store for each tenant, each in a directory of its own, opened when it is asked for.
+"""One store per tenant, each in its own directory and opened when it is used.
 
-A filter over one store hides chunks, not statistics (docs/tenants.md). With a store for each tenant, no result of one
-depends on what another's store holds.
+A filter over one store hides chunks but not statistics (docs/tenants.md). With one store per tenant, no result depends
+on another tenant's chunks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import secrets
 import shutil
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +33,14 @@ __all__ = ["StoreInUse", "Tenants"]
 log = logging.getLogger(__name__)
 
 MAX_OPEN = 64
-"""Idle stores that stay open by default. Each takes 7 file descriptors; 1,024 are a usual limit of a process."""
+"""Stores that stay open while unused, by default. Each takes 7 file descriptors; processes often may have 1,024."""
 REMOVED = "removed-"
 """Prefix of a directory that is being deleted; never a tenant's."""
 
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A tenant's store, and who uses it."""
+    """A tenant's store and the number of its users."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while the store is opened, closed or deleted."""
@@ -49,19 +52,18 @@ class _Slot:
 class Tenants:
     """Stores of tenants, one directory each under `root`. Thread-safe; a context manager.
 
-    A store is opened when it is first asked for and stays open for the next use. When more than `max_open` are open,
-    the least recently used of those that nobody uses are closed. A store in use is never closed, so more than
-    `max_open` are open while more are in use at the same time.
+    A store is opened at its first use and stays open. If more than `max_open` stores are open, unused ones are closed,
+    the least recently used first. A store in use is never closed, so more than `max_open` can be open.
 
-    Any two different strings are different tenants, on every file system: "A" and "a", "../b", "CON" and "é" in either
-    normalisation included. Only "" and names too long for a directory are refused.
+    Any two different strings are different tenants on every file system, for example "A" and "a", "../b", "CON", and
+    "é" in both normalisations. Only "" and names too long for a directory are refused.
 
     Args:
-        root: A directory; made at the first store.
+        root: A directory; made with the first store.
         embedder: As in `HybridStore.open`; shared by all stores.
         config: Settings of all stores; None: the defaults.
-        max_open: Stores that stay open while nobody uses them, >= 0.
-        read_only: Open every store as `HybridStore.open(read_only=True)` does, beside the process that writes.
+        max_open: Unused stores that stay open, >= 0.
+        read_only: Open every store with `HybridStore.open(read_only=True)`, beside the process that writes.
 
     Raises:
         InputError: If `max_open` is negative.
@@ -80,26 +82,25 @@ class Tenants:
         if max_open < 0:
             raise InputError(f"max_open is {max_open}; expected 0 or more stores")
         self._root = Path(root)
-        self._embedder = as_embedder(embedder)
-        self._config = config
-        self._max_open = max_open
         self._read_only = read_only
+        self._open = partial(HybridStore.open, embedder=as_embedder(embedder), config=config, read_only=read_only)
+        self._max_open = max_open
         self._pid = os.getpid()
         self._closed = False
         self._lock = threading.Lock()
-        """Guards what follows; never held while a store is opened or closed. Taken after a slot's lock, not before."""
+        """Guards `_slots` and `users`. Not held while a store is opened or closed; acquired after a slot's lock."""
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
         """By directory name, least recently used first."""
 
     def store(self, tenant: str) -> StoreInUse:
-        """A tenant's store for a `with` or `async with` block, made if there is none; `async with` opens in a thread.
+        """A tenant's store for a `with` or `async with` block; made if there is none. `async with` opens in a thread.
 
-        The store stays open during the block. Do not close it, nor use it after the block.
+        The store stays open during the block. Do not close it, and do not use it after the block.
 
         Raises:
             InputError: If `tenant` is no string, is empty or is too long for a directory's name.
             StoreClosed, StoreForked: On entering the block, after `close()` or in a forked child.
-            StoreError: On entering the block, as `HybridStore.open`: for one, StoreLocked if another process has it.
+            StoreError: On entering the block, as `HybridStore.open`, e.g. StoreLocked if another process has it.
         """
         return StoreInUse(self, directory_name(tenant))
 
@@ -118,31 +119,27 @@ class Tenants:
         return sorted(tenant for name in found if (tenant := tenant_of(name)) is not None)
 
     def remove(self, tenant: str) -> bool:
-        """Delete a tenant's store with its directory; whether there was one.
+        """Delete a tenant's store and its directory. Returns whether there was one.
 
         Raises:
             StoreLocked: If it is in use here, or open in another process.
             StoreReadOnly: If the stores are opened with read_only=True.
-            StoreError: If the disk refuses; call `remove` again, for any tenant, to delete what is left.
+            StoreError: If the disk refuses; call `remove` again, for any tenant, to delete the rest.
         """
         name = directory_name(tenant)
         if self._read_only:
             raise StoreReadOnly("these stores are opened with read_only=True; remove tenants where they are written")
-        slot = self._claim(name)
-        try:
-            with slot.lock:
-                if slot.users > 1:
-                    raise StoreLocked(f"the store of tenant {tenant!r:.80} is in use; remove it afterwards")
-                _close(slot)
-                return self._delete(self._root / name)
-        finally:
-            self._release(name, slot)
+        with self._slot(name) as slot, slot.lock:
+            if slot.users > 1:
+                raise StoreLocked(f"the store of tenant {tenant!r:.80} is in use; remove it afterwards")
+            _close(slot)
+            return self._delete(self._root / name)
 
     def close(self) -> None:
-        """Close all stores that nobody uses now, and each of the others after its last use."""
+        """Close all unused stores now, and each of the others after its last use."""
         with self._lock:
             self._closed = True
-        self._close_idle()
+        self._close_unused()
 
     def __enter__(self) -> Tenants:
         return self
@@ -150,9 +147,10 @@ class Tenants:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _claim(self, name: str) -> _Slot:
-        """The slot, counted as in use: from now on nobody else closes its store."""
-        if os.getpid() != self._pid:  # first: in a forked child, the lock may be held for ever
+    @contextmanager
+    def _slot(self, name: str) -> Iterator[_Slot]:
+        """The slot of a directory, counted as used during the block."""
+        if os.getpid() != self._pid:  # before the lock, which a thread of the parent may have held at the fork
             raise StoreForked("these stores were opened before a fork; make a new Tenants in this process")
         with self._lock:
             if self._closed:
@@ -160,41 +158,35 @@ class Tenants:
             slot = self._slots.setdefault(name, _Slot())
             slot.users += 1
             self._slots.move_to_end(name)
-            return slot
-
-    def _take(self, name: str) -> tuple[_Slot, HybridStore]:
-        slot = self._claim(name)
         try:
+            yield slot
+        finally:
+            if os.getpid() == self._pid:
+                with self._lock:
+                    slot.users -= 1
+                self._close_unused()
+
+    @contextmanager
+    def _open_store(self, name: str) -> Iterator[HybridStore]:
+        with self._slot(name) as slot:
             with slot.lock:
                 if slot.store is None:
-                    slot.store = HybridStore.open(
-                        self._root / name, embedder=self._embedder, config=self._config, read_only=self._read_only
-                    )
-                return slot, slot.store
-        except BaseException:
-            self._release(name, slot)
-            raise
+                    slot.store = self._open(self._root / name)
+            yield slot.store
 
-    def _release(self, name: str, slot: _Slot) -> None:
-        if os.getpid() != self._pid:
-            return
+    def _close_unused(self) -> None:
+        """Close unused stores beyond `max_open`; after close(), all unused ones."""
         with self._lock:
-            slot.users -= 1
-        self._close_idle()
-
-    def _close_idle(self) -> None:
-        """Close what is open beyond `max_open` and not in use; all of it after close()."""
-        with self._lock:
-            idle = [(name, slot) for name, slot in self._slots.items() if not slot.users]
+            unused = [(name, slot) for name, slot in self._slots.items() if not slot.users]
             most = 0 if self._closed else self._max_open
-            beyond = idle[: max(0, len(self._slots) - most)] + [each for each in idle if each[1].store is None]
+            beyond = unused[: max(0, len(self._slots) - most)] + [each for each in unused if each[1].store is None]
         for name, slot in beyond:
             if not slot.lock.acquire(blocking=False):
                 continue  # another thread opens or closes it
             try:
                 with self._lock:
                     if slot.users:
-                        continue  # asked for meanwhile
+                        continue  # another thread uses it by now
                 _close(slot)
                 with self._lock:
                     if not slot.users and self._slots.get(name) is slot:
@@ -203,7 +195,7 @@ class Tenants:
                 slot.lock.release()
 
     def _delete(self, directory: Path) -> bool:
-        """Rename first: a deletion that is cut short leaves no half of a store under the tenant's name."""
+        """Rename the directory, then delete it, so an interrupted deletion leaves no half store under the name."""
         existed = directory.is_dir()
         try:
             if existed:
@@ -222,17 +214,16 @@ class Tenants:
 
 
 class StoreInUse:
-    """Made by `Tenants.store`: `with` or `async with` this, a tenant's store is open."""
+    """Made by `Tenants.store`; a tenant's store is open during the `with` or `async with` block."""
 
     def __init__(self, tenants: Tenants, name: str) -> None:
-        self._tenants, self._name = tenants, name
+        self._use = tenants._open_store(name)
 
     def __enter__(self) -> HybridStore:
-        self._slot, store = self._tenants._take(self._name)
-        return store
+        return self._use.__enter__()
 
     def __exit__(self, *exc_info: object) -> None:
-        self._tenants._release(self._name, self._slot)
+        self._use.__exit__(None, None, None)
 
     async def __aenter__(self) -> HybridStore:
         opening = asyncio.get_running_loop().run_in_executor(None, self.__enter__)
@@ -243,7 +234,7 @@ class StoreInUse:
             raise
 
     async def __aexit__(self, *exc_info: object) -> None:
-        # Shielded: a cancelled task must not leave the store in use for ever.
+        # Shielded: after a cancelled task, the store must not count as used for ever.
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self.__exit__))
 
     def _release_unused(self, opening: asyncio.Future[HybridStore]) -> None:
@@ -252,13 +243,13 @@ class StoreInUse:
 
 
 def _close(slot: _Slot) -> None:
-    """Close a slot's store. A failure is logged: it is not an error of the tenant whose call closes another's store."""
+    """Close a slot's store. A failure is logged: another tenant's call may have closed it."""
     store, slot.store = slot.store, None
     if store is None:
         return
     try:
         store.close()
-    except Exception as error:  # noqa: BLE001 whatever the disk does; what was acknowledged is stored
+    except Exception as error:  # noqa: BLE001 whatever the disk does; acknowledged writes are stored
         log.warning(
             "closing an idle store failed with %s; acknowledged writes are stored, its next opening may take longer",
             type(error).__name__,

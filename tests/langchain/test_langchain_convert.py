@@ -140,7 +140,7 @@ def test_metadata_comes_back_as_what_it_stands_for(value, back):
     assert to_document(one(key=value, other=1), KEYS).metadata == {"key": back, "other": 1}
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {1: "a"}, float("nan"), 2**70, {"a": [object()]}])
+@pytest.mark.parametrize("value", [object(), b"bytes", {1: "a"}, float("inf"), 2**70, {"a": [object()]}])
 def test_what_cannot_be_stored_is_refused_with_document_and_key(value):
     with pytest.raises(InvalidChunk, match=r"^document 1: .*metadata\['key'\]"):
         to_chunks([Document(page_content="fine"), Document(page_content="x", metadata={"key": value})], KEYS)

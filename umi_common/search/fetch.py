@@ -19,7 +19,6 @@ from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components, Recalled, ask_chunks
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
-from umi_common.taken import ids_at
 from umi_common.types import Chunk, Hit, Signal
 
 Number = TypeVar("Number", int, float)
@@ -55,7 +54,7 @@ def fetch(
             asked += len(rows)
             # Replacements are shown only in the version that was scored: a newer one would be of a later moment.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
-            for row, id, stored in zip(rows.tolist(), ids_at(pool.ids, rows), value_of(outcome), strict=True):
+            for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), value_of(outcome), strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
                 if chunk is None or not request.passes(chunk):
                     continue
@@ -77,7 +76,7 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
     Args:
         exact: None in place of a chunk that was replaced since; else the newer version.
     """
-    ids = ids_at(pool.ids, rows)
+    ids = pool.ids_at(rows)
     get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
     if get_versions is None or not len(pool.version):
         return ask_chunks(store, ids)
@@ -93,7 +92,7 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:
     """Hits for the best `limit` rows, best first."""
     rows = ranked.order[:limit]
-    ids = ids_at(pool.ids, rows)
+    ids = pool.ids_at(rows)
     scores = ranked.scores[rows].tolist()
     stages = _by_row({name: after[rows].tolist() for name, after in ranked.stages.items()}, len(rows))
     ranks = _by_row({name: falling_ranks(after)[rows].tolist() for name, after in ranked.stages.items()}, len(rows))

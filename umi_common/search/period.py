@@ -16,7 +16,6 @@ from umi_common.runtime.calls import Body, CallFailure
 from umi_common.search.recall import Components, Recalled, ask_chunks
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
-from umi_common.taken import ids_at
 
 READ_OF_EACH_ARM = 50
 """Best candidates of each arm whose texts are read for dates: five times the usual limit. Reading 100 short texts takes
@@ -46,7 +45,7 @@ def period_boost(
     if not len(rows):
         return boost
     with trace.stage("read dates") as facts:
-        (outcome,) = yield (ask_chunks(components.store, ids_at(pool.ids, rows)),)
+        (outcome,) = yield (ask_chunks(components.store, pool.ids_at(rows)),)
         chunks = [] if isinstance(outcome, CallFailure) else outcome
         said = [
             row

@@ -1,20 +1,20 @@
-"""Where chunks live, and what stores share.
+"""Stores of chunks, and the parts that they share.
 
 In: chunks to keep, and searches as probes. Out: a `Pool` of candidates, and chunks by id.
 
     embedded/        HybridStore: a directory on this machine, or memory
-    ledger/          the SQLite file that holds the truth
+    ledger/          the SQLite file that holds all data
     rows/            chunks as arrays by row number
     lexical/         BM25
     dense/           nearest neighbours by cosine
     chroma/          taking over a Chroma collection
-    qdrant/          the same store over a Qdrant cluster
+    qdrant/          QdrantStore: the same over a Qdrant cluster
     batch_checks     chunks and vectors of a write, checked and embedded
     valid_batch      chunks and records of a write; invalid items raise or are reported
     query_embedder   the embedder of queries, within a deadline
-    background       the usual cosines of a query
-    corpus_stats     what a corpus tells about itself without labels
+    background       mean and deviation of a query's cosines
+    corpus_stats     statistics of a corpus that ranking uses
     growing          an array that grows at its end
     distinct         distinct values of an array
-    failpoints       named points where a test may stop the world
+    failpoints       named points where a test may raise, kill or wait
 """

@@ -27,7 +27,7 @@ class CosineBackground(NamedTuple):
 
 
 class Sample:
-    """The sample of the last snapshot asked for, updated from the one before. Not thread-safe."""
+    """The sample of the last snapshot asked for. Not thread-safe."""
 
     def __init__(self) -> None:
         self._checksums: Growing[np.uint32] = Growing(np.uint32)
@@ -46,26 +46,11 @@ class Sample:
         """The sampled rows of a snapshot, in the order of the sample."""
         if self._rows is rows:
             return self._drawn
-        drawn = self._updated(rows)
-        if drawn is None:
-            drawn = self._smallest(rows, np.flatnonzero(rows.alive))
+        drawn = self._smallest(rows, np.flatnonzero(rows.alive))
         if not np.array_equal(drawn, self._drawn):
             self._drawn, self._vectors = drawn, None
         self._rows = rows
         return drawn
-
-    def _updated(self, rows: Rows) -> Ints | None:
-        """The last sample with new rows considered; None: rows of it were removed, so a new one must be drawn."""
-        before, drawn = self._rows, self._drawn
-        if before is None or len(rows) < len(before) or not rows.alive[drawn].all():
-            return None
-        if (rows.alive[: len(before)] & ~before.alive).any():
-            return None  # an older snapshot: it has rows that were removed in the last one
-        self._compute_checksums(rows)
-        new = len(before) + np.flatnonzero(rows.alive[len(before) :])
-        if len(drawn) == SAMPLE_SIZE:
-            new = new[self._checksums.view[new] <= self._checksums.view[drawn[-1]]]
-        return self._smallest(rows, np.concatenate([drawn, new])) if len(new) else drawn
 
     def _compute_checksums(self, rows: Rows) -> None:
         new = rows.ids[len(self._checksums.view) : len(rows)]

@@ -1,6 +1,6 @@
-"""Named points on the write paths where a test may stop the world; nothing is armed outside tests.
+"""Named points on the write paths where a test may raise, kill the process or wait; nothing is armed outside tests.
 
-A point that is not armed costs one look at an empty dict.
+A point that is not armed costs one test of an empty dict.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ POINTS = (
     "snapshot.published",
     "rebuild.dropped",
 )
-"""In the order in which a store passes them."""
+"""In the order of a write."""
 
 _armed: dict[str, Callable[[], None]] = {}
 
 
 def failpoint(name: str) -> None:
-    """Run what is armed at `name`: raise, kill, wait; usually nothing."""
+    """Call the action that is armed at `name`, if any."""
     if _armed:
         action = _armed.get(name)
         if action is not None:

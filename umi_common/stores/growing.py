@@ -1,4 +1,4 @@
-"""An array that grows at its end while others read it."""
+"""An array that grows at its end while other threads read it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS_FIRST = 256
 
 
 class Growing(Generic[Scalar]):
-    """An array that grows at its end; views of it stay valid and keep their values. One writer at a time."""
+    """An array that grows at its end. Earlier views stay valid and keep their values. One writer at a time."""
 
     def __init__(self, dtype: type[Scalar], width: int | None = None, room: int = ROWS_FIRST) -> None:
         shape = (room,) if width is None else (room, width)
@@ -22,7 +22,7 @@ class Growing(Generic[Scalar]):
 
     @classmethod
     def holding(cls, values: npt.NDArray[Scalar]) -> Growing[Scalar]:
-        """A growing array that starts with these values; they are never written to."""
+        """A growing array that starts with these values, which it never changes."""
         growing = cls(values.dtype.type)
         growing._array, growing._size = values, len(values)
         return growing

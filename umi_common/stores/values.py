@@ -1,4 +1,4 @@
-"""Values that every store gives or passes on."""
+"""Values that all stores return."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from umi_common.errors import UmiError
 from umi_common.types import Degradation
 
 REASON_CHARACTERS_MAX = 200
-"""Of an error's message in a degradation."""
+"""Longest reason of a degradation, in characters; longer messages are cut."""
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class RecallTrace:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def lost(self, part: str, error: Exception | str, consequence: str) -> None:
-        """Note that a part failed. Of an error that is not umi's only the type: its message may hold the query."""
+        """Record that a part failed. Of a foreign error only the type is kept: its message may hold the query."""
         reason = str(error)[:REASON_CHARACTERS_MAX] if isinstance(error, (str, UmiError)) else type(error).__name__
         self.degraded.append(Degradation(part, reason, consequence))
 

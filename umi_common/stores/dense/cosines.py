@@ -1,4 +1,4 @@
-"""Cosines of unit vectors: each depends on its pair alone, to the last bit, whatever else is in the arrays.
+"""Cosines of unit vectors. Each depends on its pair of vectors only, to the last bit, not on other rows.
 
 BLAS is not used: its threads would compete with those of other searches, and its results depend on where a row lies.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from umi_common.pool import Floats, Ints, Vectors
 
 GATHERED_AT_ONCE = 128
-"""Vectors gathered at a time; so many fit into a core's cache while all queries are compared with them."""
+"""Vectors copied together; as many stay in a core's cache while all queries are compared with them."""
 
 
 @cache

@@ -20,9 +20,9 @@ QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
 """Rows from which the codes are read first: for one query, and for several, which share one pass over the floats. In a
 smaller matrix the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
 EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
-"""Score of a row that must not be found, and a score below those of all other rows."""
+"""Score of a row that may not be found, and a score below that of every other row."""
 FEW = 8
-"""If at most one in so many rows is allowed, their vectors are gathered first."""
+"""If at most one in this many rows is allowed, their vectors are copied first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class DenseHits:
     cosines: Floats
     """Aligned with rows, before decay."""
     all_cosines: Vectors | None = None
-    """Of every row, where the search has computed all of them exactly; None: it has not."""
+    """(n,) cosines of all rows, if the search computed them exactly; None: it did not."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,7 +49,7 @@ def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
 
 
 def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
-    """V unit queries against all rows of the matrix: by their codes, if any, where that is faster."""
+    """Scores of V unit queries with all rows of the matrix, approximated by codes where that is faster."""
     by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
     if quantised is not None and by_codes and kernel() is not None:
         return quantised.of(matrix).scan(queries)
@@ -77,7 +77,7 @@ def search(
         weights: (n,) in (0, 1]; None: 1.
         ids: By row, for ties.
         quantised: The codes of the matrix, used where it is large; None: never.
-        scan: `scan_of` these, where it was computed already.
+        scan: Result of `scan_of` for these, if it was computed already.
     """
     if not len(matrix):
         return [NO_HITS for _ in queries]
@@ -123,14 +123,14 @@ def score(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Selection:
-    """How many rows a search returns, which it may return, and their weights; see `search`."""
+    """The arguments of `search` that select rows."""
 
     k: int
     allowed: Mask | None
     weights: Floats | None
 
     def few(self) -> Ints | None:
-        """The allowed rows where they are so few that gathering their vectors is faster; None: they are not."""
+        """The allowed rows, if they are so few that copying their vectors is faster; else None."""
         if self.allowed is None or int(self.allowed.sum()) * FEW > len(self.allowed):
             return None
         return np.flatnonzero(self.allowed)

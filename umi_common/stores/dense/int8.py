@@ -1,12 +1,12 @@
-"""A byte for each coordinate beside the float32 vectors: an exact scan that reads a quarter of the memory.
+"""One byte per coordinate beside the float32 vectors: an exact scan that reads a quarter of the memory.
 
 A vector is d = s c + e with whole numbers c = round(d / s) from -127 to 127 and the step s = max |d_i| / 127. By the
-inequality of Cauchy and Schwarz the product of the codes of a query q and a unit row d is off by no more than
+inequality of Cauchy and Schwarz, the product of the codes of a query q and a unit row d is off by at most
 
     |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
 
-so a row whose score plus that bound lies below an exact score that k rows reach is not among the best k. The remaining
-rows, some hundred, are scored exactly: the answer is that of a full scan, to the bit.
+so a row whose score plus that bound is below an exact score that k rows reach is not among the best k. The remaining
+rows, some hundred, are scored exactly: the result is that of a full scan, to the bit.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ CODE_MAX = 127
 """Largest absolute value of a code."""
 CORES = os.cpu_count() or 1
 BYTES_A_CORE = 12_000_000
-"""Bytes of codes, a scan of some 1 ms, for each of which one more thread is used."""
+"""Bytes of codes per thread of a scan, some 1 ms: fewer do not repay the start of a thread."""
 BLOCK = 256
-"""Rows quantised at a time; intermediate arrays of so many fit into a core's cache."""
+"""Rows quantised together; their intermediate arrays fit into a core's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

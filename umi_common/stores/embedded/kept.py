@@ -1,4 +1,4 @@
-"""The chunks last read, in memory."""
+"""Cache of the chunks read last."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from umi_common.types import Chunk
 
 
 class KeptChunks:
-    """Chunks by ledger number; the longest unread go first. Thread-safe.
+    """LRU cache of chunks by ledger number. Thread-safe.
 
     Args:
-        size: Most that stay.
+        size: Largest number of chunks.
     """
 
     def __init__(self, size: int) -> None:
@@ -22,7 +22,7 @@ class KeptChunks:
         self._lock = threading.Lock()
 
     def known(self, seqs: Sequence[int]) -> tuple[dict[int, Chunk], list[int]]:
-        """Those that are here, and the numbers of the others, each once."""
+        """The cached chunks, and the numbers of the others without repeats."""
         found: dict[int, Chunk] = {}
         missing: dict[int, None] = {}
         chunks = self._chunks
@@ -37,7 +37,7 @@ class KeptChunks:
         return found, list(missing)
 
     def keep(self, read: Mapping[int, Chunk]) -> None:
-        """Keep what was missing."""
+        """Add chunks; the least recently used ones beyond `size` are dropped."""
         chunks = self._chunks
         with self._lock:
             chunks.update(read)

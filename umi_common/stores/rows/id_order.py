@@ -1,4 +1,4 @@
-"""The order of all ids as numbers, so that thousands of equal scores are settled by an array and not by strings."""
+"""The order of all ids as numbers, so that thousands of equal scores are sorted by integers and not by strings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from umi_common.pool import Ints
 
 Ranks = npt.NDArray[np.int32]
 RANKED_UP_TO = 200_000
-"""Rows up to which all ids are ranked as soon as that pays; for more it would hold a search up too long."""
+"""Rows up to which all ids are sorted as soon as that pays; with more, sorting would delay one search too long."""
 MANY = 10_000
-"""Unless so many would have to be compared in one search, which holds each such search up."""
+"""Ids compared in one search from which all ids are sorted in any case, since each such search is slow."""
 RESORTED_FROM = 100
-"""New ids at which all are sorted afresh; fewer are put in one by one."""
+"""New ids from which all are sorted again; fewer are inserted one by one."""
 
 
 class IdOrder:
-    """Ranks of the ids by row, worked out when first asked for and carried on as rows are appended. Thread-safe."""
+    """Ranks of the ids by row, computed when first needed and extended as rows are appended. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,11 +31,11 @@ class IdOrder:
         self._compared = 0
 
     def ranks(self, ids: Sequence[str], count: int) -> Ranks:
-        """(count or more,) a number for each row, in the order of the ids; rows of one id in any order.
+        """(at least count,) the rank of each row's id; equal ids have adjacent ranks in any order.
 
         Args:
-            ids: By row; only ever appended to. Another list starts afresh.
-            count: Rows of this moment; what lies beyond belongs to later ones and does no harm.
+            ids: By row; append-only. Another list discards the ranks.
+            count: Number of rows of the snapshot; `ids` may be longer.
         """
         with self._lock:
             if ids is not self._ids:
@@ -48,10 +48,10 @@ class IdOrder:
             return self._ranks
 
     def ranks_for(self, compared: int, ids: Sequence[str], count: int) -> Ranks | None:
-        """`ranks` where they are known or pay; None: the ids are to be compared.
+        """`ranks` if they are known or pay; None: compare the ids themselves.
 
-        As many are compared as there are rows; then all are ranked, which costs as much again and makes every later
-        call ten times as fast.
+        Ids are compared until as many were compared as there are rows. Then all are sorted, which takes as long again
+        and makes later calls ten times as fast.
 
         Args:
             compared: Ids that would have to be compared now.

@@ -1,4 +1,4 @@
-"""Metadata by key instead of by chunk, so that a filter is asked once per distinct value and not once per chunk."""
+"""Metadata by key, so that a filter is evaluated once per distinct value and not once per chunk."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CACHED_MAX = 32
 """Masks kept, and tables kept per key."""
 
 _PLAIN = frozenset({str, int, float})
-"""Types that are their own `identity`; asking for it would double the time of `add`."""
+"""Types that are their own `identity`; calling it would double the time of `add`."""
 
 
 class MetadataColumns:
     """Filters over rows 0..n-1 as boolean arrays.
 
-    Per key one int32 code a row (-1: missing) and the distinct values the codes stand for: 4 bytes x keys x rows, up to
-    double that while arrays grow. Rows only rise and never change, so a mask made once stays right for its rows and is
-    extended, not made again. One thread writes at a time; readers take no lock that a write holds.
+    Each key has one int32 code per row (-1: missing) and the list of its distinct values: 4 bytes x keys x rows, up to
+    twice that while arrays grow. Rows are only appended, so a cached mask is extended and never made again. One thread
+    writes at a time; readers wait for no write.
     """
 
     def __init__(self) -> None:

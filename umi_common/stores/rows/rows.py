@@ -1,7 +1,7 @@
-"""What ranking needs of every chunk, as arrays by row: row i is the i-th chunk that was appended.
+"""Ids, sources, positions and times of all chunks as arrays by row; row i is the i-th chunk that was appended.
 
-`RowTable` grows in place under the store's write lock; `Rows` is a snapshot of it that never changes, so a search
-sees one moment from start to end. Rows are only appended; a removed chunk's row stays, dead.
+`RowTable` grows in place, under the store's write lock. `Rows` is an immutable snapshot of it, so a search sees one
+state from start to end. The row of a removed chunk stays and is marked dead.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MISSING = np.iinfo(np.int64).min
 """In `position` and `time`: the chunk has none."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""New rows at which the succession is sorted afresh; fewer are put in one by one."""
+"""New rows from which the succession is sorted again; fewer are inserted one by one."""
 
 
 class Rows:
-    """The rows of one moment. Not to be written to."""
+    """A snapshot of the rows. Must not be changed."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Rows:
         before: tuple[Ints, int] | None = None,
     ) -> None:
         self.ids = ids
-        """By row; may be longer than n, what is beyond belongs to later snapshots."""
+        """By row; may be longer than n: later entries belong to later snapshots."""
         self.seq = seq
         """(n,) ledger numbers, rising."""
         self.source = source
@@ -58,9 +58,9 @@ class Rows:
         self.alive = alive
         """(n,) False: removed."""
         self.living = living
-        """Chunks alive."""
+        """Number of living chunks."""
         self._before = before
-        """The succession of an earlier moment and how many rows that had."""
+        """The succession of an earlier snapshot, and the number of its rows."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -74,7 +74,7 @@ class Rows:
 
     @cached_property
     def succession(self) -> Ints:
-        """Living rows that have source and position, by source, position, id: neighbours stand side by side."""
+        """Living rows with source and position, sorted by source, position and id, so neighbours are adjacent."""
         order, known = (np.zeros(0, dtype=np.int64), 0) if self._before is None else self._before
         new = known + np.flatnonzero(self._placed(slice(known, None)))
         if len(new) > RESORTED_FROM:
@@ -83,7 +83,7 @@ class Rows:
         return self._with(order, new) if len(new) else order
 
     def succession_known(self) -> tuple[Ints, int] | None:
-        """What the next moment can go on from; None: nothing yet."""
+        """A succession that the next snapshot can extend, and the number of its rows; None: there is none yet."""
         return (self.succession, len(self)) if "succession" in self.__dict__ else self._before
 
     def _placed(self, which: slice) -> Mask:
@@ -101,7 +101,7 @@ class Rows:
         return order
 
     def _with(self, order: Ints, new: Ints) -> Ints:
-        """A succession with a few more rows, each put where it belongs."""
+        """The succession with a few more rows inserted in order."""
         new = self._sorted(new)
         codes = self.source[order]
         places = []
@@ -114,7 +114,7 @@ class Rows:
 
     @cached_property
     def slot(self) -> Ints:
-        """(n,) where a row stands in `succession`; -1: nowhere."""
+        """(n,) place of a row in `succession`; -1: it is not in there."""
         slot = np.full(len(self), -1, dtype=np.int64)
         slot[self.succession] = np.arange(len(self.succession))
         return slot
@@ -146,7 +146,7 @@ class Rows:
         return np.where(time == MISSING, np.nan, (now - time) / MICROSECONDS_PER_HOUR)
 
     def within(self, window: TimeRange) -> Mask:
-        """(n,) whether a row's time lies in the window; without a time: no."""
+        """(n,) whether a row has a time and it lies in the window."""
         inside: Mask = self.time != MISSING
         if window.start is not None:
             inside &= self.time >= microseconds(window.start)
@@ -162,7 +162,7 @@ class Rows:
 
 
 class RowTable:
-    """The rows as they grow; one writer at a time."""
+    """The growing rows; one writer at a time."""
 
     def __init__(self, sources: Sequence[str] = ()) -> None:
         self._ids: list[str] = []
@@ -174,7 +174,7 @@ class RowTable:
         self._by_id: dict[str, int] = {}
         self._last: Rows | None = None
         self.sources = list(sources)
-        """Names of the sources by code; only ever grows."""
+        """Names of the sources by code; append-only."""
         self._sources = _SourceCodes(self.sources)
 
     def __len__(self) -> int:
@@ -191,7 +191,7 @@ class RowTable:
         return [None if row is None else int(seq[row]) for row in rows]
 
     def append(self, heads: Sequence[Head]) -> Ints:
-        """New living rows; gives their numbers."""
+        """Append living rows; returns their numbers."""
         first = len(self._ids)
         rows = np.arange(first, first + len(heads))
         if not heads:
@@ -216,7 +216,7 @@ class RowTable:
                 del self._by_id[self._ids[row]]
 
     def rows_of_seqs(self, seqs: Ints) -> Ints:
-        """Rows by ledger number; numbers never seen are left out."""
+        """Rows of ledger numbers; unknown numbers are left out."""
         known = self._seq.view
         rows = np.searchsorted(known, seqs)
         inside = rows < len(known)
@@ -224,7 +224,7 @@ class RowTable:
         return rows[inside]
 
     def snapshot(self) -> Rows:
-        """The rows of this moment."""
+        """The current rows."""
         before = None if self._last is None else self._last.succession_known()
         self._last = Rows(
             self._ids,
@@ -240,7 +240,7 @@ class RowTable:
 
 
 class _SourceCodes(dict[str | None, int]):
-    """Source -> code, a new code for a new source, which joins `names`."""
+    """Source to code; a new source gets the next code and is appended to `names`."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__({name: code for code, name in enumerate(names)})
