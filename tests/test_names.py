@@ -20,7 +20,6 @@ DELIBERATE = {
 LEFT = {
     "Comparison",
     "to_chunk",
-    "unit_rows",
 }
 """Names that still mean two things. Only shrinks."""
 

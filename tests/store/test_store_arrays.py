@@ -12,7 +12,7 @@ from pytest import approx
 from small_store import NOW
 
 from umi_common.config import DecayConfig
-from umi_common.stores.batch_checks import unit_rows
+from umi_common.stores.batch_checks import unit_vectors
 from umi_common.stores.dense import cosines as module
 from umi_common.stores.dense.cosines import cosines, cosines_at
 from umi_common.stores.dense.index import search
@@ -131,9 +131,9 @@ def test_a_cosine_depends_on_the_pair_alone_to_the_bit(kernel, seed, n, dim, sev
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from([1e-30, 1e-3, 1.0, 1e30]))
 def test_a_row_scaled_to_length_one_stays_as_it_is_for_good(seed, dim, size):
-    rows = unit_rows((np.random.default_rng(seed).normal(size=(50, dim)) * size).astype(np.float32))
+    rows = unit_vectors((np.random.default_rng(seed).normal(size=(50, dim)) * size).astype(np.float32))
     np.testing.assert_allclose(np.linalg.norm(rows.astype(np.float64), axis=1), 1.0, atol=1e-7)
-    np.testing.assert_array_equal(unit_rows(rows), rows)
+    np.testing.assert_array_equal(unit_vectors(rows), rows)
 
 
 def test_a_query_without_direction_finds_nothing():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from umi_common.embedders import CallableEmbedder
-from umi_common.stores.batch_checks import unit_rows
+from umi_common.stores.batch_checks import unit_vectors
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger import ledger
 from umi_common.stores.ledger.file import PAGE_BYTES
@@ -25,7 +25,7 @@ FULL = ledger.SQL_VARIABLES // 9
 
 @pytest.mark.parametrize("count", [1, FULL - 1, FULL, FULL + 1, 4 * FULL + 3])
 def test_a_batch_of_any_size_comes_back_as_it_was(tmp_path, count):
-    vectors = unit_rows(np.random.default_rng(count).normal(size=(count, 4)))
+    vectors = unit_vectors(np.random.default_rng(count).normal(size=(count, 4)))
     given = [Chunk(f"c{at}", f"text {at}", metadata={"n": at}, source="s", position=at) for at in range(count)]
     with HybridStore.open(tmp_path / "s", embedder=EMBEDDER) as store:
         store.add(given, vectors=vectors)

@@ -110,9 +110,15 @@ def test_another_embedder_or_config_for_an_open_directory_is_refused_by_name(pat
         HybridStore.open(path, embedder=HashEmbedder(), config=narrow).close()
         with pytest.raises(StoreLocked, match="another config"):
             HybridStore.open(path, embedder=HashEmbedder())
-        assert len(store.search_lexical("boiler", k=3)) >= 0
     with HybridStore.open(path, embedder=HashEmbedder()) as store:
         assert store.config == UmiConfig()
+
+
+def test_new_settings_of_one_store_hold_for_the_others_in_its_directory(path):
+    with HybridStore.open(path, embedder=HashEmbedder()) as one, HybridStore.open(path, embedder=HashEmbedder()) as two:
+        one.reconfigure(UmiConfig(lexical=LexicalConfig(k1=0.0)))
+        assert two.config.lexical.k1 == 0.0
+        assert one.search_lexical("boiler") == two.search_lexical("boiler")
 
 
 def test_reindexing_an_open_store_is_still_refused(path):

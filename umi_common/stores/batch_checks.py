@@ -141,7 +141,7 @@ def _checked_rows(ids: Sequence[str], made: object, embedder: Embedder, dim: int
     if not finite.all():
         bad = ids[int(np.flatnonzero(~finite)[0])]
         raise EmbedderError(f"embedder {embedder.name!r} gave NaN or infinity for chunk {bad!r}; nothing was stored")
-    return unit_rows(vectors)
+    return unit_vectors(vectors)
 
 
 def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -> Vectors:
@@ -163,7 +163,7 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
     if not finite.all():
         bad = chunks[int(np.flatnonzero(~finite)[0])].id
         raise InvalidVector(f"the vector of chunk {bad!r} holds NaN, infinity or a number beyond float32")
-    return unit_rows(matrix)
+    return unit_vectors(matrix)
 
 
 def checked_page(after: str | None, limit: int) -> str:
@@ -193,7 +193,7 @@ def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
         raise InvalidVector(f"vectors have {vectors.shape[1]} dimensions and the store holds {dim}")
 
 
-def unit_rows(vectors: Vectors) -> Vectors:
+def unit_vectors(vectors: Vectors) -> Vectors:
     """Rows of length 1; rows of zeros stay, and so do, to the last bit, rows that this function gave."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may go on to change theirs

@@ -31,7 +31,7 @@ from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooMany
 from umi_common.runtime.drivers import adrive, drive
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
-from umi_common.stores.batch_checks import unit_rows
+from umi_common.stores.batch_checks import unit_vectors
 from umi_common.stores.values import RecallTrace
 
 FAILURES = 2
@@ -294,7 +294,7 @@ def query_vectors(
         failure = next((vector for vector in own if isinstance(vector, Exception)), None)
         if failure is not None:
             trace.lost("embedder", failure, WITHOUT_SOME if given else WITHOUT_ALL)
-        found.append(unit_rows(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
+        found.append(unit_vectors(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
     return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from umi_common.errors import InvalidChunk, ReindexRequired, StoreError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.stores.batch_checks import embedded, progress, unit_rows
+from umi_common.stores.batch_checks import embedded, progress, unit_vectors
 from umi_common.stores.dense.cosines import cosines
 from umi_common.types import Chunk
 
@@ -154,7 +154,7 @@ def _check_same_model(embedder: Embedder, chunks: Sequence[Chunk], vectors: Vect
         ReindexRequired: If the store's embedder does not make such vectors of these texts.
     """
     ours = embedded([chunk.id for chunk in chunks], [chunk.text for chunk in chunks], embedder, dim=None)
-    theirs = unit_rows(vectors)
+    theirs = unit_vectors(vectors)
     if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal(), default=1.0) < SAME_MODEL:
         raise ReindexRequired(
             f"the collection's vectors ({theirs.shape[1]} dimensions) were not made by embedder {embedder.name!r}; "

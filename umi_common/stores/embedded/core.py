@@ -28,6 +28,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import fingerprint
+from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.types import Chunk
 
@@ -45,6 +46,7 @@ class Core:
         self.ledger = ledger
         self.embedder = embedder
         self.config = config
+        self.query_embedder = QueryEmbedder(embedder, config.embedder)
         self.embeddings = document_cache(directory, identity_of(embedder), config.embedder.cached_documents)
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
@@ -84,6 +86,13 @@ class Core:
             raise StoreForked("the store was opened before a fork; open it again in this process")
         if self.closed:
             raise StoreClosed("the store is closed; open it again")
+
+    def reconfigure(self, config: UmiConfig) -> None:
+        """See `HybridStore.reconfigure`."""
+        self.config.check_live_change(config)
+        if config.embedder != self.config.embedder:
+            self.query_embedder = QueryEmbedder(self.embedder, config.embedder)
+        self.config = config
 
     @property
     def forked(self) -> bool:

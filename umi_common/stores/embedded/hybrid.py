@@ -21,7 +21,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
-from umi_common.stores.query_embedder import QueryEmbedder, with_vectors
+from umi_common.stores.query_embedder import with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import Verification
 from umi_common.types import Chunk, TimeRange
@@ -41,7 +41,6 @@ class HybridStore:
 
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
-        self._query_embedder = QueryEmbedder(handle.core.embedder, handle.core.config.embedder)
         # Without a call of close(), the store is closed when it is garbage-collected, or when the interpreter exits.
         weakref.finalize(self, handle.close)
 
@@ -242,7 +241,7 @@ class HybridStore:
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
         self._core.ready()
-        return recall_pools(self._core, self._query_embedder, requests)
+        return recall_pools(self._core, requests)
 
     @property
     def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
@@ -251,11 +250,11 @@ class HybridStore:
 
         A probe whose text could not be embedded in time gets the reason, and `recall` goes on without its vector.
         """
-        return None if self._query_embedder.in_place else self._aembed
+        return None if self._handle.core.query_embedder.in_place else self._aembed
 
     async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
         self._core.ready()
-        return await with_vectors(requests, self._query_embedder, self._core.dim or 0)
+        return await with_vectors(requests, self._core.query_embedder, self._core.dim or 0)
 
     def search_lexical(
         self,
@@ -322,11 +321,7 @@ class HybridStore:
         Raises:
             ReindexRequired: If the analyzer differs; nothing is changed then.
         """
-        core = self._core
-        core.config.check_live_change(config)
-        if config.embedder != core.config.embedder:
-            self._query_embedder = QueryEmbedder(core.embedder, config.embedder)
-        core.config = config
+        self._core.reconfigure(config)
 
     def status(self) -> care.StoreStatus:
         """Size, parts and problems of the store."""

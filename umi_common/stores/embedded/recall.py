@@ -24,7 +24,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
+from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 
@@ -34,7 +34,7 @@ PAUSES_SECONDS = (0.05, 0.1)
 """Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
 
 
-def recall_pools(core: Core, embedder: QueryEmbedder, requests: Sequence[RecallRequest]) -> list[Pool]:
+def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     """The pool of each search, all of one snapshot, with one embedding call; see `protocols.Store.recall`.
 
     Raises:
@@ -42,7 +42,7 @@ def recall_pools(core: Core, embedder: QueryEmbedder, requests: Sequence[RecallR
     """
     traces = [RecallTrace() for _ in requests]
     snapshot = core.indexes.snapshot
-    queries = query_vectors(requests, embedder, snapshot.vectors.shape[1], traces)
+    queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
     scans, backgrounds = _scans_and_backgrounds(snapshot, queries)
     with COMPUTE_SLOTS.held():
         numbers = {"calibration": _numbers(snapshot)}
