@@ -40,7 +40,7 @@ class _Worker:
 
 
 class RayWorkers:
-    """A fixed number of workers that are given batches as long as there are some."""
+    """A fixed number of workers, and the dispatch of batches to them."""
 
     def __init__(self, actors: Sequence[Any]) -> None:
         self._actors = list(actors)
@@ -72,7 +72,7 @@ class RayWorkers:
             else:
                 yield outcomes
         for batch, outcomes in self._answers(([part] for part in suspects), 1):
-            yield [PartOutcome(part, problem=_deadly(part)) for part in batch] if outcomes is None else outcomes
+            yield [PartOutcome(part, problem=_worker_died(part)) for part in batch] if outcomes is None else outcomes
 
     def _answers(
         self, batches: Iterable[Sequence[FilePart]], ahead: int
@@ -125,6 +125,6 @@ def started_workers(
             ray.kill(actor)
 
 
-def _deadly(part: FilePart) -> Problem:
+def _worker_died(part: FilePart) -> Problem:
     said = f"{part.path} ended its worker each time it was tried; look at its size and at Ray's logs"
     return Problem(part.source, "WorkerDied", said)
