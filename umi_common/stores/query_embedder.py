@@ -21,7 +21,7 @@ from umi_common.config import EmbedderConfig
 from umi_common.embedders.attempts import Attempts, attempts
 from umi_common.embedders.cache import MemoryCache
 from umi_common.embedders.documents import batches_of
-from umi_common.errors import EmbedderError, InvalidVector, UmiError
+from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.breaker import Breaker
@@ -112,7 +112,7 @@ class QueryEmbedder:
         """A `QueryVector` for each text; blocks."""
         if self.in_place:
             return list(_checked_rows(self._embedder.embed_queries(texts), len(texts), dim))
-        known, jobs = self._jobs(texts)
+        known, jobs = self._jobs(texts, dim)
         entered = bool(jobs) and self._breaker.enter()
         if entered:
             try:
@@ -141,7 +141,7 @@ class QueryEmbedder:
         return await self._aembed_each(group.texts, *key[1:])
 
     async def _aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
-        known, jobs = self._jobs(texts)
+        known, jobs = self._jobs(texts, dim)
         entered = bool(jobs) and self._breaker.enter()
         if entered:
             deadline = self._clock() + seconds * self._rounds(jobs)
@@ -151,9 +151,9 @@ class QueryEmbedder:
                 self._judge(jobs)
         return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
 
-    def _jobs(self, texts: Sequence[str]) -> tuple[dict[str, Vectors], list[_Job]]:
+    def _jobs(self, texts: Sequence[str], dim: int) -> tuple[dict[str, Vectors], list[_Job]]:
         """Vectors that are cached, and the calls for the others."""
-        known = self._cache.get(texts)
+        known = {text: vector for text, vector in self._cache.get(texts).items() if dim in (0, len(vector))}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if self._one_by_one:
             return known, [_Job([text]) for text in missing]
@@ -241,7 +241,7 @@ class QueryEmbedder:
             try:
                 rows = _checked_rows(self._outcome_of(job, seconds, entered=entered), len(job.texts), dim)
             except Exception as error:  # noqa: BLE001 - any error of the model
-                if len(job.texts) > 1 and not isinstance(error, UmiError):  # its message may name another caller's text
+                if len(job.texts) > 1 and error is job.outcome:  # its message may name another caller's text
                     error = EmbedderError(type(error).__name__)
                 made.update(dict.fromkeys(job.texts, error))
             else:
@@ -339,7 +339,7 @@ def _each(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: in
     try:
         return embedder.embed_each(texts, seconds, dim)
     except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it
-        return [error] * len(texts)
+        return [error if len(texts) == 1 else EmbedderError(type(error).__name__)] * len(texts)
 
 
 def _checked(vector: QueryVector | None, dim: int) -> QueryVector | None:
