@@ -38,6 +38,7 @@ PARTS = (
     "stages",
 )
 EXTRAS = ("survival", "ingest", "sizing", "remote")
+"""Parts that run only if they are named."""
 RESUME_HOURS = 12.0
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
