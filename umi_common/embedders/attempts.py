@@ -20,7 +20,7 @@ from typing import Any
 from umi_common.errors import UmiError
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Body, Call, CallFailure
-from umi_common.runtime.deadline import DeadlineExceeded, TooManyCalls
+from umi_common.runtime.guards import DeadlineExceeded, TooManyCalls
 
 FIRST_WAIT_SECONDS = 0.1
 """Before the second attempt, less up to half of it by chance; doubled after each further failure."""

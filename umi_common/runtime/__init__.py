@@ -6,8 +6,7 @@ In: generators that yield `Call`s. Out: their results, in threads or on an event
     drivers     run a generator to its end: blocking, or with asyncio
     workers     the threads of a retriever, which run queued searches in groups
     limits      every limit on threads with unit and reason, and the compute slots
-    deadline    a call with a time limit, in a limited number of threads
+    guards      a time limit, a limited number of threads and a circuit breaker for calls that hang or fail
     losses      log once per process what searches go without
-    breaker     stop calling a service that fails, for a while
     forks       new locks and threads in a forked child
 """

@@ -12,8 +12,8 @@ from concurrent.futures import wait as wait_for
 from itertools import count
 
 from umi_common.runtime.calls import Call
-from umi_common.runtime.deadline import DeadlineExceeded
 from umi_common.runtime.forks import renew_in_child
+from umi_common.runtime.guards import DeadlineExceeded
 
 WINDOW_SECONDS = 1.0
 """Seconds over which the admitted and the refused calls are counted."""

@@ -11,7 +11,7 @@ from umi_common.config import ExtraArmsConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.runtime.calls import Call, CallFailure, CallOutcome
-from umi_common.runtime.deadline import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
+from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, TimeRange

@@ -13,7 +13,7 @@ from umi_common.errors import ConfigError
 from umi_common.pool import Pool
 from umi_common.ranking.fusion import best_first
 from umi_common.runtime.calls import Body, Call, CallFailure
-from umi_common.runtime.deadline import ThreadLimiter
+from umi_common.runtime.guards import ThreadLimiter
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
