@@ -20,8 +20,8 @@ def test_many_are_made_of_a_column_for_each_field():
 
 def test_one_made_is_in_nothing_unlike_one_constructed():
     chunk = Chunk("c1", "a boat", metadata={"user": "u1"}, source="s", position=3)
-    made = Maker(Hit)(chunk, 1.5, 1, tuple(SIGNALS), {"fused": 1.5}, {"fused": 1})
-    constructed = Hit(chunk, 1.5, 1, tuple(SIGNALS), {"fused": 1.5}, {"fused": 1})
+    made = Maker(Hit)(chunk, 1.5, 1, tuple(SIGNALS), {"fused": 1.5}, {"fused": 1}, ("c2",), 0.4)
+    constructed = Hit(chunk, 1.5, 1, tuple(SIGNALS), {"fused": 1.5}, {"fused": 1}, ("c2",), 0.4)
     assert type(made) is Hit
     assert made == constructed
     assert repr(made) == repr(constructed)

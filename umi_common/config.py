@@ -204,6 +204,16 @@ class MmrConfig(Frozen):
     pool: int = Field(default=50, ge=1)
 
 
+class RelevanceConfig(Frozen):
+    """What is done with the relevance of the hits (`Hit.relevance`)."""
+
+    minimum: Share | None = None
+    """Hits of a lower relevance are left out; None: none is."""
+    answerable: Share = 0.1
+    """`SearchResult.answerable`: whether the first hit's relevance is at least this. At 0.1, 5 % of the questions about
+    foreign matter pass, and 94 % of the others."""
+
+
 class RerankConfig(Frozen):
     """The reranker, if the retriever has one."""
 
@@ -238,6 +248,7 @@ class UmiConfig(Frozen):
     duplicates: DuplicatesConfig = DuplicatesConfig()
     rerank: RerankConfig = RerankConfig()
     mmr: MmrConfig = MmrConfig()
+    relevance: RelevanceConfig = RelevanceConfig()
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:

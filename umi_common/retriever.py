@@ -114,6 +114,7 @@ class DualRetriever:
         history: Sequence[str] = (),
         strategy: Strategy = "hybrid",
         query_vector: Sequence[float] | None = None,
+        min_relevance: float | None = None,
         on_stage: OnStage | None = None,
     ) -> SearchResult:
         """The best chunks for a query, and how each got its score.
@@ -128,10 +129,13 @@ class DualRetriever:
             history: Earlier messages of the conversation, oldest first; only the LLM gets them.
             strategy: All arms ("hybrid"), or one of the store's arms alone ("text", "vector").
             query_vector: (dim,) the query's embedding; None: the store's embedder makes it.
+            min_relevance: 0..1; hits of a lower relevance are left out and listed in `suppressed`. None: the setting
+                `relevance.minimum`.
             on_stage: Called when each stage begins and ends; for tracers.
 
         Raises:
             EmptyQuery, QueryTooLong, InvalidLimit, InvalidTimeRange, FilterError: If an argument is wrong.
+            ConfigError: If min_relevance is out of range, or the relevance of the hits is not known.
             SearchUnavailable: If no arm of the store can answer. Other failures are in `result.degraded`.
         """
         body = self._search(
@@ -144,6 +148,7 @@ class DualRetriever:
             history=history,
             strategy=strategy,
             query_vector=query_vector,
+            min_relevance=min_relevance,
             on_stage=on_stage,
         )
         return drive(body, self._workers)

@@ -258,6 +258,9 @@ class Hit:
     """Rank among the candidates after the same stages, from 1."""
     duplicates: tuple[str, ...] = ()
     """Ids of the chunks that this hit stands for, best first; empty unless `config.duplicates` is on."""
+    relevance: float | None = None
+    """Estimated probability that the chunk answers the query, 0..1, falling along the result; comparable over queries,
+    stores and embedders. None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +281,7 @@ class Suppressed:
 
     id: str
     reason: str
-    """"same text", "near-duplicate", "mmr", or "reranker" (it dropped the chunk)."""
+    """"same text", "near-duplicate", "mmr", "reranker" (it dropped the chunk), or "relevance" (it is too low)."""
     by: str | None = None
     """The id of the hit that replaced it, if any."""
     score: float | None = None
@@ -327,6 +330,8 @@ class SearchResult:
     degraded: tuple[Degradation, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     trace: Trace = field(default_factory=Trace)
+    answerable: bool | None = None
+    """Whether the best relevance is at least `config.relevance.answerable`; False without hits. None: not known."""
     terms_of: Callable[[str], Sequence[str]] | None = field(default=None, repr=False, compare=False)
     """The store's function from a text to its terms, used to mark the query's words in hits."""
 

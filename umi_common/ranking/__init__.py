@@ -8,6 +8,10 @@ A fusion makes one score per row; add one as a function with an entry in `fusion
     evidence     the default fusion's formulas: BM25 and cosines as evidence that adds up
     normalize    raw scores of an arm on a common scale
 
+Relevance is computed beside the scores:
+
+    relevance    the probability that a hit answers the query, comparable over queries
+
 A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; add one as a file here and a line in
 `search/rank.py`:
 

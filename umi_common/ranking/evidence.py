@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import ConfigError
-from umi_common.pool import Floats
+from umi_common.pool import Floats, Pool
 from umi_common.ranking.normalize import EPSILON
 
 LEXICAL_SCALE = 4.0
@@ -69,11 +69,39 @@ def dense_evidence(dense: Floats, background: Background) -> Floats:
     """
     if background.mean.shape != (len(dense),) or background.deviation.shape != (len(dense),):
         raise ConfigError(f"background of shape {background.mean.shape} for {len(dense)} queries")
+    mean, spread = background_moments(background)
+    z = (dense - mean[:, np.newaxis]) / spread[:, np.newaxis]
+    return np.asarray(((z + np.sqrt(z * z + 4.0)) / 2.0) ** 2 / DENSE_SCALE, dtype=np.float64)
+
+
+def background_moments(background: Background) -> tuple[Floats, Floats]:
+    """(V,) mean and (V,) standard deviation > 0 of the background, averaged with the prior of 8 typical chunks."""
     weight = background.count / (background.count + PRIOR_COUNT)
     mean = weight * background.mean + (1 - weight) * PRIOR_MEAN
     spread = np.sqrt(weight * background.deviation**2 + (1 - weight) * PRIOR_DEVIATION**2)
-    z = (dense - mean[:, np.newaxis]) / np.maximum(spread, EPSILON)[:, np.newaxis]
-    return np.asarray(((z + np.sqrt(z * z + 4.0)) / 2.0) ** 2 / DENSE_SCALE, dtype=np.float64)
+    return mean, np.maximum(spread, EPSILON)
+
+
+def pool_background(pool: Pool) -> Background:
+    """The background that the store states, else that of the pool's own cosines, whose mean is too high."""
+    if len(pool.dense_mean) == pool.variations:
+        return Background(pool.dense_mean, pool.dense_deviation, pool.dense_count)
+    return background_of(pool.dense)
+
+
+def arm_evidence(pool: Pool, unit: float) -> tuple[Floats, Floats]:
+    """(V, n) evidence of the lexical and of the dense arm; all 0 where the arm did not answer.
+
+    Args:
+        pool: n candidates, V query variations.
+        unit: The most that one term adds per unit of its idf: 1 for Lucene's BM25, k1 + 1 for the other variants.
+    """
+    lexical = dense = np.zeros_like(pool.lexical)
+    if pool.mode != "vector":
+        lexical = lexical_evidence(pool.lexical / unit, pool.lexical_bound / unit)
+    if pool.mode != "text":
+        dense = dense_evidence(pool.dense, pool_background(pool))
+    return lexical, dense
 
 
 def background_of(cosines: npt.ArrayLike) -> Background:

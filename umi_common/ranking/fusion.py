@@ -16,7 +16,7 @@ import numpy.typing as npt
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool
-from umi_common.ranking.evidence import Background, background_of, dense_evidence, fuse_evidence, lexical_evidence
+from umi_common.ranking.evidence import arm_evidence, fuse_evidence
 from umi_common.ranking.normalize import by_best, by_bound, logistic, min_max, none, z_score
 
 RRF_K = FusionConfig().rrf_k
@@ -188,13 +188,7 @@ def _own_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
 
 def _by_evidence(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
     """Add up both arms' evidence (`evidence`); needs no normaliser."""
-    lexical = dense = np.zeros_like(pool.lexical)
-    if pool.mode != "vector":
-        lexical = lexical_evidence(pool.lexical / unit, pool.lexical_bound / unit)
-    if pool.mode != "text":
-        known = len(pool.dense_mean) == pool.variations  # else the pool's own cosines are a poorer background
-        background = Background(pool.dense_mean, pool.dense_deviation, pool.dense_count) if known else None
-        dense = dense_evidence(pool.dense, background or background_of(pool.dense))
+    lexical, dense = arm_evidence(pool, unit)
     scores, shares = fuse_evidence(
         lexical,
         dense,

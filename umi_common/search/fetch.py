@@ -90,7 +90,10 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
 
 
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:
-    """Hits for the best `limit` rows, best first."""
+    """Hits for the best `limit` rows, best first.
+
+    A reranker or MMR may have changed the order. The rows' relevances are then given to the hits in falling order.
+    """
     rows = ranked.order[:limit]
     ids = pool.ids_at(rows)
     scores = ranked.scores[rows].tolist()
@@ -100,10 +103,12 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     for row, reason, by in ranked.suppressed:
         if by is not None and reason in FOLDED:
             folded.setdefault(by, []).append(pool.ids[row])
-    each = zip(ids, rows.tolist(), scores, _signals(pool, rows), stages, ranks, strict=True)
+    known = ranked.relevance
+    relevance = [None] * len(rows) if known is None else np.sort(known[rows])[::-1].tolist()
+    each = zip(ids, rows.tolist(), scores, _signals(pool, rows), stages, ranks, relevance, strict=True)
     return tuple(
-        Hit(chunks[id], score, rank, signals, after, rank_after, tuple(folded.get(row, ())))
-        for rank, (id, row, score, signals, after, rank_after) in enumerate(each, start=1)
+        Hit(chunks[id], score, rank, signals, after, rank_after, tuple(folded.get(row, ())), relevant)
+        for rank, (id, row, score, signals, after, rank_after, relevant) in enumerate(each, start=1)
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
+from umi_common.errors import ConfigError
 from umi_common.protocols import OnStage
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
@@ -16,7 +17,7 @@ from umi_common.search.rank import RankedPool, diversified, rank
 from umi_common.search.recall import Components, Recalled, recall
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
-from umi_common.types import Chunk, Degradation, SearchResult, Suppressed
+from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
 
 def search_body(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
@@ -105,17 +106,37 @@ def _result(
 ) -> SearchResult:
     pool, degraded = recalled.pool, tuple(dict.fromkeys(trace.degraded))
     log_once(degraded)
+    config = components.config.relevance
+    found = to_hits(pool, ranked, chunks, request.limit)
+    hits, below = _relevant(found, config.minimum if request.min_relevance is None else request.min_relevance)
+    best = found[0].relevance if found else 0.0
+    left_out = [
+        Suppressed(pool.ids[row], reason, None if by is None else pool.ids[by], float(ranked.scores[row]))
+        for row, reason, by in ranked.suppressed
+    ]
     return SearchResult(
-        hits=to_hits(pool, ranked, chunks, request.limit),
+        hits=hits,
         query=request.query,
         query_variations=recalled.variations,
         deep_search_used=bool(recalled.variations),
         mode=pool.mode,
         degraded=degraded,
-        suppressed=tuple(
-            Suppressed(pool.ids[row], reason, None if by is None else pool.ids[by], float(ranked.scores[row]))
-            for row, reason, by in ranked.suppressed
-        ),
+        suppressed=(*left_out, *(Suppressed(hit.chunk.id, "relevance", None, hit.score) for hit in below)),
         trace=trace.build(),
+        answerable=None if best is None else best >= config.answerable,
         terms_of=getattr(components.store, "terms_of", None),
     )
+
+
+def _relevant(hits: tuple[Hit, ...], minimum: float | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    """The hits of at least this relevance, and the others. Raises ConfigError if their relevance is not known."""
+    if minimum is None or not hits:
+        return hits, ()
+    known = [hit.relevance for hit in hits if hit.relevance is not None]
+    if len(known) < len(hits):
+        raise ConfigError(
+            f"min_relevance {minimum}: the relevance is not known, because the store answered by words alone and gives "
+            "no bound of their scores (Pool.lexical_bound); search without min_relevance"
+        )
+    passing = sum(each >= minimum for each in known)
+    return hits[:passing], hits[passing:]

@@ -15,6 +15,7 @@ from umi_common.ranking import neighbours, period
 from umi_common.ranking.fusion import best_first, fuse_pool
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.normalize import min_max
+from umi_common.ranking.relevance import relevance
 from umi_common.search.trace import TraceBuilder
 
 ScoreStage = tuple[str, str, Callable[[Pool, Floats, Any, dict[str, object]], Floats], object]
@@ -31,6 +32,8 @@ class RankedPool:
     """(n,) final score by row."""
     stages: dict[str, Floats]
     """(n,) score by row after each stage that ran."""
+    relevance: Floats | None = None
+    """(n,) 0..1 by row; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
     """(row, reason, row that replaces it; None: no row does)."""
 
@@ -70,15 +73,17 @@ def rank(
     for name, traced_as, apply, settings in _score_stages(pool, config, boost):
         with trace.stage(traced_as) as facts:
             scores = stages[name] = apply(pool, scores, settings, facts)
-    return RankedPool(best_first(scores), scores, stages)
+    with trace.stage("relevance"):
+        relevant = relevance(pool, scores, unit=unit, variation_weight=config.fusion.variation_weight)
+    return RankedPool(best_first(scores), scores, stages, relevant)
 
 
 def diversified(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int) -> RankedPool:
     """The best `limit` rows by maximal marginal relevance; replaced rows are added to `suppressed`."""
     rows = np.sort(ranked.order)
-    relevance = min_max(ranked.scores[rows])
+    scaled = min_max(ranked.scores[rows])
     settings = config.mmr
-    chosen = rows[mmr(relevance, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
+    chosen = rows[mmr(scaled, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
     best = ranked.order[:limit].tolist()
     replaced = [row for row in best if row not in set(chosen.tolist())]
     replacing = [row for row in chosen.tolist() if row not in set(best)]

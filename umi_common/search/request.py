@@ -44,6 +44,7 @@ class SharedOptions(TypedDict, total=False):
     now: datetime | None
     history: Sequence[str]
     strategy: Strategy
+    min_relevance: float | None
 
 
 class SearchOptions(SharedOptions, total=False):
@@ -66,6 +67,7 @@ class SearchRequest:
     history: tuple[str, ...]
     strategy: Strategy
     query_vector: Vectors | None
+    min_relevance: float | None
 
     def passes(self, chunk: Chunk) -> bool:
         """Whether a chunk passes the filter and lies in the time range."""
@@ -84,6 +86,7 @@ class SearchRequest:
         history: Sequence[str] = (),
         strategy: object = "hybrid",
         query_vector: object = None,
+        min_relevance: object = None,
     ) -> SearchRequest:
         """A request from a caller's arguments.
 
@@ -106,6 +109,7 @@ class SearchRequest:
             history=tuple(history),
             strategy=strategy,
             query_vector=vector,
+            min_relevance=_checked_relevance(min_relevance),
         )
 
 
@@ -127,6 +131,14 @@ def checked_query(query: object) -> str:
     if size > QUERY_BYTES_MAX:
         raise QueryTooLong(f"query has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are searched: shorten it")
     return query
+
+
+def _checked_relevance(relevance: object) -> float | None:
+    if relevance is None:
+        return None
+    if isinstance(relevance, bool) or not isinstance(relevance, (int, float)) or not 0 <= relevance <= 1:
+        raise ConfigError(f"min_relevance {relevance!r:.80}: expected a number from 0 to 1, or None")
+    return float(relevance)
 
 
 def _checked_range(time_range: object) -> TimeRange | None:

@@ -1,0 +1,118 @@
+"""The relevance of hits, 0..1: an estimate of the probability that a hit answers the query. Pure.
+
+A score is divided by the best of its result, so the best is 1 for any query. Relevance is not:
+
+    relevance(i) = known * answers(i)
+    known      = sigmoid(13.8 * lift + 63.9 * spread + 8.3 * covered - 13.2)
+    answers(i) = sigmoid(0.5 * covered + 2.2 * evidence - 1.9 + 3.2 * ln(score(i) / best score))
+
+    lift       how far the best cosine is above the query's background: (cosine - mean) / (1 - mean)
+    spread     deviation of the background / (1 - mean); a query about foreign matter is equally far from every chunk
+    covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
+    evidence   the most evidence of a chunk, as fusion adds it up, before it is divided by the best
+
+`known` asks whether the corpus is about the query's matter at all, `answers` whether the answer is there. Lift and
+spread do not change where an embedder adds the same amount to all cosines and shrinks the rest, as many do. Each
+feature is averaged over the query variations with the weights of fusion. Where one arm answers alone, its features have
+coefficients of their own. All were fitted on nine collections with two embedders; docs/evaluation.md has the figures on
+collections left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.config import FusionConfig
+from umi_common.pool import Floats, Pool
+from umi_common.ranking.evidence import arm_evidence, background_moments, pool_background
+from umi_common.ranking.fusion import weights_of_variations
+from umi_common.ranking.normalize import EPSILON
+
+DEFAULTS = FusionConfig()
+LEXICAL_SHARE = DEFAULTS.lexical_weight / (DEFAULTS.lexical_weight + DEFAULTS.dense_weight)
+"""The default arms' weights, also where others are set: the coefficients belong to them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coefficients:
+    """The logistic functions for the arms that answered; see the formulas of this file."""
+
+    known: Floats
+    """(4,) of lift, spread and covered, and the constant."""
+    answers: Floats
+    """(3,) of covered and evidence, and the constant."""
+    fall: float
+    """Of ln(score / best score)."""
+
+
+def _coefficients(*numbers: float) -> Coefficients:
+    """Four of `known`, three of `answers`, `fall`."""
+    return Coefficients(np.array(numbers[:4]), np.array(numbers[4:7]), numbers[7])
+
+
+COEFFICIENTS = {
+    "hybrid": _coefficients(13.80, 63.87, 8.35, -13.21, 0.48, 2.25, -1.87, 3.16),
+    "text": _coefficients(0.0, 0.0, 15.77, -5.06, -1.03, 2.08, -1.13, 3.94),
+    "vector": _coefficients(17.06, 66.84, 0.0, -12.14, 0.0, 1.93, -1.87, 2.05),
+}
+"""By the arms that answered."""
+
+
+def relevance(pool: Pool, scores: Floats, *, unit: float = 1.0, variation_weight: float = 1.0) -> Floats | None:
+    """(n,) relevance of each row, 0..1: the larger the score, the larger the relevance.
+
+    An extra arm adds no evidence. Its rows count by their score beside the best.
+
+    Args:
+        pool: n candidates, V query variations.
+        scores: (n,) final scores; at most 0 counts as no relevance.
+        unit: The most that one term adds per unit of its idf: 1 for Lucene's BM25, k1 + 1 for the other variants.
+        variation_weight: Weight of each LLM variation; the original query has 1.
+
+    Returns:
+        None: not known, because the store answered by words alone and states no bound of its BM25.
+    """
+    mode, best = _mode_of(pool), float(scores.max(initial=0.0))
+    if mode is None:
+        return None
+    if best <= EPSILON:
+        return np.zeros_like(scores)
+    weights = weights_of_variations(pool.variations, variation_weight)
+    lift, spread, covered, evidence = _features(pool, mode, unit) @ (weights / weights.sum())
+    fitted = COEFFICIENTS[mode]
+    known = _sigmoid(fitted.known @ np.array([lift, spread, covered, 1.0]))
+    shares = np.clip(scores / best, EPSILON, 1.0)
+    return np.asarray(
+        known * _sigmoid(fitted.answers @ np.array([covered, evidence, 1.0]) + fitted.fall * np.log(shares))
+    )
+
+
+def _mode_of(pool: Pool) -> str | None:
+    """The arms whose scores can be compared over queries: "hybrid", "text", "vector"; None: neither's."""
+    if pool.mode == "vector" or (pool.lexical_bound > 0).any() or not pool.lexical.any():
+        return pool.mode
+    return "vector" if pool.mode == "hybrid" else None
+
+
+def _features(pool: Pool, mode: str, unit: float) -> Floats:
+    """(4, V) lift, spread, covered and evidence of each query variation; 0 for those of an arm that did not answer."""
+    lexical, dense = arm_evidence(pool, unit)
+    share = {"text": 1.0, "vector": 0.0}.get(mode, LEXICAL_SHARE)
+    fused = share * lexical + (1.0 - share) * dense
+    each, strongest = np.arange(pool.variations), fused.argmax(axis=1)
+    features = np.zeros((4, pool.variations))
+    if mode != "text":
+        mean, deviation = background_moments(pool_background(pool))
+        above = np.maximum(1.0 - mean, EPSILON)
+        features[0], features[1] = (pool.dense.max(axis=1) - mean) / above, deviation / above
+    if mode != "vector":
+        features[2] = pool.coverage * pool.lexical[each, strongest] / np.maximum(pool.lexical_bound, EPSILON)
+    features[3] = fused[each, strongest]
+    return features
+
+
+def _sigmoid(log_odds: npt.ArrayLike) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.asarray(log_odds, dtype=np.float64))))
