@@ -1,7 +1,8 @@
 """Does umi find it? Every dev set, umi beside its own arms and both frameworks' hybrids; offline, no LLM.
 
     python benchmarks/quality.py [--data DIR] [--sets locomo,scifact] [--embedder bars|default|minilm|both]
-                                 [--systems umi,arms,frameworks] [--no-rewrites] [--json FILE] [--keep FILE]
+                                 [--systems umi,arms,frameworks] [--no-rewrites] [--no-relevance]
+                                 [--json FILE] [--keep FILE]
 
 Prints a table a set and then every bar with pass or FAIL. The exit status is 1 if a bar fails and --strict is given.
 """
@@ -18,6 +19,7 @@ from typing import Any
 
 from quality_bars import DENSE, LEXICAL, NO_ADAPTIVE, NO_NEIGHBOURS, NO_WHEN, UMI, all_bars
 from quality_peers import PACKAGES, importable_peers
+from quality_relevance import measure
 from quality_sets import (
     DEFAULT,
     LOADERS,
@@ -32,7 +34,7 @@ from quality_sets import (
 
 from umi_common import UmiConfig
 from umi_common.evaluation import Comparison, UmiSystem, arm, compare, holm, paired_randomisation
-from umi_common.evaluation.plots import plot_llm_calls
+from umi_common.evaluation.plots import plot_llm_calls, plot_reliability
 from umi_common.evaluation.systems import System
 
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
@@ -64,6 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(_differences(comparison))
         if title.startswith("longmemeval_s/"):
             print(_by_type(comparison))
+    passed = _relevance(options) if options.relevance else True
     bars = all_bars(results)
     print("\n" + "\n".join(str(bar) for bar in bars))
     failed = sum(not bar.passed for bar in bars)
@@ -72,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         body = {title: json.loads(comparison.to_json()) for title, comparison in results.items()}
         verdicts = [{"bar": str(bar), "passed": bar.passed} for bar in bars]
         options.json.write_text(json.dumps({"results": body, "bars": verdicts}, indent=1) + "\n", encoding="utf-8")
-    return 1 if failed and options.strict else 0
+    return 1 if (failed or not passed) and options.strict else 0
 
 
 def umi_systems() -> dict[str, System]:
@@ -111,6 +114,21 @@ def _runs(options: argparse.Namespace) -> Iterator[tuple[str, Comparison]]:
             yield collection.title, _compare(collection, _systems(name, options.systems, peers), options)
             if "umi" in options.systems:
                 yield from _umi_alone(collection, options)
+
+
+def _relevance(options: argparse.Namespace) -> bool:
+    """Print what relevance knows, by encoder; whether its bars are reached."""
+    hits: list[tuple[float, float]] = []
+    texts: list[str] = []
+    for encoder in (DEFAULT, MINILM) if options.embedder in ("bars", "both") else (options.embedder,):
+        loaded = [load_collection(options.data, name, encoder) for name in options.sets]
+        text, of_encoder = measure([collection for collection in loaded if collection is not None])
+        print(f"\n{text}", flush=True)
+        texts.append(text)
+        hits += of_encoder
+    if options.reliability is not None and hits:
+        plot_reliability(*zip(*hits, strict=True), options.reliability)
+    return not any(line.startswith("FAIL") for text in texts for line in text.splitlines())
 
 
 def _umi_alone(collection: Collection, options: argparse.Namespace) -> Iterator[tuple[str, Comparison]]:
@@ -201,6 +219,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write all figures there")
     parser.add_argument("--curve", type=Path, help="draw LLM calls against R@10 there (PNG, SVG or PDF)")
     parser.add_argument("--keep", type=Path, help="keep the frameworks' runs there; umi and its arms always run anew")
+    parser.add_argument("--relevance", action=argparse.BooleanOptionalAction, default=True, help="is an answer there")
+    parser.add_argument("--reliability", type=Path, help="draw stated against found relevance there (PNG, SVG or PDF)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a bar fails")
     return parser.parse_args(arguments)
 

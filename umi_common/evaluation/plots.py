@@ -15,6 +15,7 @@ import numpy as np
 
 from umi_common.decay import decay_factors, rate_of
 from umi_common.errors import ConfigError, InputError, MissingExtra
+from umi_common.evaluation.answering import reliability
 from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
 from umi_common.explain.reasons import arm_word, best_signals
 from umi_common.explain.texts import snippet
@@ -55,6 +56,25 @@ def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) ->
     axes.set_xticks(range(len(comparison.sets)), comparison.sets)
     axes.set_ylim(0.0, 1.0)
     label_axes(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
+    return chart.saved(path)
+
+
+def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path: PathOption = None) -> Any:
+    """The share of hits that are relevant against their stated relevance, in ten bins; on the diagonal it is right.
+
+    Args:
+        relevance: One per hit, 0..1.
+        relevant: 0 or 1, aligned.
+    """
+    figure = figures()
+    stated, true, counts = zip(*reliability(relevance, relevant), strict=True)
+    chart = figure.Chart(4.5, 4.2)
+    axes = chart.add_subplot()
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="right")
+    axes.plot(stated, true, marker=figure.marker(0), color=figure.colour(0), label="measured")
+    for place, count in enumerate(counts):
+        axes.annotate(f"{count:,}", (stated[place], true[place]), (0, 6), textcoords="offset points", fontsize=7)
+    label_axes(axes, "Relevance that is stated, and found", "stated relevance (0..1)", "share that is relevant (0..1)")
     return chart.saved(path)
 
 

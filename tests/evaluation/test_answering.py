@@ -1,0 +1,49 @@
+"""AUROC, coverage at a share of false answers, and reliability, by hand and by law."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
+
+from umi_common.errors import ConfigError
+from umi_common.evaluation.answering import auroc, coverage_at, reliability
+from umi_common.evaluation.plots import plot_reliability
+
+NUMBERS = st.lists(st.integers(0, 5), min_size=1, max_size=8)
+
+
+def test_auroc_is_the_share_of_pairs_in_the_right_order_and_ties_count_half():
+    assert auroc([0.9, 0.5], [0.5, 0.1]).mean == approx((1 + 1 + 0.5 + 1) / 4)
+
+
+def test_auroc_of_the_same_numbers_is_a_half_and_its_interval_holds_it():
+    numbers = [place / 50 for place in range(50)]
+    found = auroc(numbers, numbers)
+    assert found.mean == approx(0.5)
+    assert found.low < 0.5 < found.high
+
+
+@given(above=NUMBERS, below=NUMBERS)
+def test_auroc_is_what_counting_pairs_gives(above, below):
+    pairs = [(a > b) + (a == b) / 2 for a in above for b in below]
+    assert auroc(above, below, resamples=2).mean == approx(sum(pairs) / len(pairs))
+
+
+def test_auroc_without_a_kind_of_question_is_refused():
+    with pytest.raises(ConfigError, match="0 and 1 questions"):
+        auroc([], [0.5])
+
+
+def test_coverage_at_no_false_answer_counts_those_above_the_best_false_one():
+    assert coverage_at([0.9, 0.6, 0.2], [0.5, 0.1], false_answers=0.0) == approx(2 / 3)
+
+
+def test_reliability_gives_each_bin_that_holds_a_hit():
+    assert reliability([0.05, 0.0, 0.95, 1.0], [0, 1, 1, 1]) == [(0.025, 0.5, 2), (approx(0.975), 1.0, 2)]
+
+
+def test_reliability_is_drawn(tmp_path):
+    plot_reliability([0.1, 0.4, 0.9], [0, 1, 1], tmp_path / "reliability.png")
+    assert (tmp_path / "reliability.png").stat().st_size > 1_000

@@ -1,0 +1,58 @@
+"""Does a number tell questions that the store can answer from those that it cannot? Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.errors import ConfigError
+from umi_common.evaluation.significance import RESAMPLES, Estimate
+from umi_common.pool import Floats
+
+
+def auroc(
+    answerable: npt.ArrayLike, unanswerable: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
+    """The probability that a question with an answer has the larger number, ties half, and its 95 % interval.
+
+    Args:
+        answerable, unanswerable: One number per question, at least one each.
+        resamples: Bootstrap draws, of both kinds of questions.
+        seed: Same seed and numbers, same interval.
+
+    Raises:
+        ConfigError: If one of them is empty.
+    """
+    above, below = (np.sort(np.asarray(values, dtype=np.float64)) for values in (answerable, unanswerable))
+    if not len(above) or not len(below):
+        raise ConfigError(f"auroc of {len(above)} and {len(below)} questions; expected at least one of each kind")
+    rng = np.random.default_rng(seed)
+    drawn = [_area(rng.choice(above, len(above)), np.sort(rng.choice(below, len(below)))) for _ in range(resamples)]
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    count = len(above) + len(below)
+    return Estimate(_area(above, below), float(low), float(high), count, count)
+
+
+def _area(above: Floats, below: Floats) -> float:
+    """AUROC; `below` is sorted."""
+    smaller = np.searchsorted(below, above, "left") + np.searchsorted(below, above, "right")
+    return float(smaller.mean() / 2 / len(below))
+
+
+def coverage_at(answerable: npt.ArrayLike, unanswerable: npt.ArrayLike, *, false_answers: float = 0.05) -> float:
+    """The share of answerable questions above the number that at most this share of the unanswerable ones exceeds."""
+    threshold = np.quantile(np.asarray(unanswerable, dtype=np.float64), 1 - false_answers, method="higher")
+    return float((np.asarray(answerable, dtype=np.float64) > threshold).mean())
+
+
+def reliability(relevance: npt.ArrayLike, relevant: npt.ArrayLike, *, bins: int = 10) -> list[tuple[float, float, int]]:
+    """(mean relevance, share that is relevant, hits) of each equally wide bin of 0..1 that holds a hit, rising.
+
+    Args:
+        relevance: (n,) 0..1.
+        relevant: (n,) 0 or 1.
+    """
+    stated, true = (np.asarray(values, dtype=np.float64) for values in (relevance, relevant))
+    which = np.minimum((stated * bins).astype(np.int64), bins - 1)
+    inside = ((which == place) for place in range(bins))
+    return [(float(stated[hits].mean()), float(true[hits].mean()), int(hits.sum())) for hits in inside if hits.any()]
