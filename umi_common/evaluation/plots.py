@@ -66,12 +66,11 @@ def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path
         relevance: One per hit, 0..1.
         relevant: 0 or 1, aligned.
     """
-    figure = figures()
     stated, true, counts = zip(*reliability(relevance, relevant), strict=True)
-    chart = figure.Chart(4.5, 4.2)
+    chart = new_chart(4.5, 4.2)
     axes = chart.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="right")
-    axes.plot(stated, true, marker=figure.marker(0), color=figure.colour(0), label="measured")
+    axes.plot(stated, true, marker=marker(0), color=colour(0), label="measured")
     for place, count in enumerate(counts):
         axes.annotate(f"{count:,}", (stated[place], true[place]), (0, 6), textcoords="offset points", fontsize=7)
     label_axes(axes, "Relevance that is stated, and found", "stated relevance (0..1)", "share that is relevant (0..1)")
