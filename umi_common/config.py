@@ -59,6 +59,8 @@ class LexicalConfig(Frozen):
     """Only L and Plus (rank_bm25: 0.5 for L, 1.0 for Plus)."""
     epsilon: float = Field(default=0.25, ge=0.0, le=1.0)
     """Only Okapi: floor of a negative idf as a share of the mean idf."""
+    function_word_weight: Share = 0.25
+    """Weight of a query's function words ("what", "is", "the"); every other word has 1. 1: no difference is made."""
 
 
 class RecallConfig(Frozen):
@@ -99,7 +101,7 @@ class RoutingConfig(Frozen):
     """When the LLM is asked."""
 
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
-    weakness: Share = 0.53
+    weakness: Share = 0.58
     """evidence: the LLM is asked when the evidence's weakness (0 strong .. 1 weak) is at least this."""
 
 

@@ -16,7 +16,7 @@ from umi_common.sim import HashEmbedder
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.types import Chunk, TimeRange
 
-terms = Analyzer(AnalyzerConfig()).terms
+analyzer = Analyzer(AnalyzerConfig())
 
 
 class Oracle:
@@ -25,7 +25,7 @@ class Oracle:
     def __init__(self, chunks: Iterable[Chunk], embedder: Embedder | None = None) -> None:
         self.chunks = {chunk.id: chunk for chunk in chunks}
         self.embedder = HashEmbedder() if embedder is None else embedder
-        self._words = {id: Counter(terms(chunk.text)) for id, chunk in self.chunks.items()}
+        self._words = {id: Counter(analyzer.terms(chunk.text)) for id, chunk in self.chunks.items()}
         made = self.embedder.embed_documents([chunk.text for chunk in self.chunks.values()]).astype(np.float64)
         self._vectors = dict(zip(self.chunks, made, strict=True))
 
@@ -48,18 +48,19 @@ class Oracle:
     def bm25(self, query: str) -> dict[str, float]:
         """By id, Lucene's form, of the chunks that share a term with the query.
 
-        sum over the query's terms of ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 (1 - b + b length / average))
+        sum over the query's terms of
+        weight * ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 (1 - b + b length / average))
         """
         config, words = LexicalConfig(), self._words
         average = sum(sum(bag.values()) for bag in words.values()) / max(len(words), 1)
         scores: dict[str, float] = {}
-        for term in terms(query):
+        for term, weight in analyzer.weighted_terms(query, config.function_word_weight).items():
             having = [id for id, bag in words.items() if term in bag]
             idf = math.log(1 + (len(words) - len(having) + 0.5) / (len(having) + 0.5))
             for id in having:
                 tf, length = words[id][term], sum(words[id].values())
                 norm = config.k1 * (1 - config.b + config.b * length / average)
-                scores[id] = scores.get(id, 0.0) + idf * tf / (tf + norm)
+                scores[id] = scores.get(id, 0.0) + weight * idf * tf / (tf + norm)
         return scores
 
     def beside(self, id: str, reach: int, among: set[str] | None = None) -> list[str]:

@@ -10,6 +10,8 @@ from umi_common.config import LexicalConfig
 
 Bags = Mapping[int, Sequence[str]]
 """Key (a row, a source) -> its terms."""
+Query = Sequence[str] | Mapping[str, float]
+"""The terms, repeats included, or term -> weight."""
 
 
 class Book:
@@ -47,25 +49,26 @@ class Book:
         relative = tf / share + delta
         return self.idf(term) * tf * (k1 + 1) * relative / (k1 + relative)
 
-    def score(self, query: Sequence[str], key: int) -> float:
+    def score(self, query: Query, key: int) -> float:
         """0 where nothing matches; Plus adds its floor for the terms that a matching document lacks."""
-        counts = self.counts.get(key)
-        if counts is None or not any(term in counts for term in query):
+        counts, weights = self.counts.get(key), Counter(query)
+        if counts is None or not any(term in counts for term in weights):
             return 0.0
-        total = sum(self.impact(term, key) for term in query if term in counts)
+        total = sum(weight * self.impact(term, key) for term, weight in weights.items() if term in counts)
         if self.config.variant == "plus":
-            lacking = [term for term in query if term not in counts and self.df[term]]
-            total += sum(self.config.delta * self.idf(term) for term in lacking)
+            lacking = [term for term in weights if term not in counts and self.df[term]]
+            total += sum(weights[term] * self.config.delta * self.idf(term) for term in lacking)
         return total
 
-    def bound(self, query: Sequence[str]) -> float:
-        held = {term: [key for key, counts in self.counts.items() if term in counts] for term in set(query)}
+    def bound(self, query: Query) -> float:
+        weights = Counter(query)
+        held = {term: [key for key, counts in self.counts.items() if term in counts] for term in weights}
         best = {term: max(self.impact(term, key) for key in keys) for term, keys in held.items() if keys}
-        return sum(max(best.get(term, 0.0), 0.0) for term in query)
+        return sum(weight * max(best.get(term, 0.0), 0.0) for term, weight in weights.items())
 
     def ranking(
         self,
-        query: Sequence[str],
+        query: Query,
         k: int,
         ids: Mapping[int, str],
         allowed: Sequence[bool] | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from random import Random
 
@@ -70,7 +71,7 @@ def test_pruned_equals_exhaustive_to_the_bit(seed: int, count: int, k: int, vari
     corpus = index._snapshot.corpus
     scorer = RowScorer(corpus, LexicalConfig(variant=variant))
     for _ in range(5):
-        query, limits = scorer.query(PLAIN.terms(zipf_query(rng))), limits_of(rng, corpus, k)
+        query, limits = scorer.query(Counter(PLAIN.terms(zipf_query(rng)))), limits_of(rng, corpus, k)
         if not query.terms or query.terms[-1].idf < 0:
             continue
         slow = topk.exhaustive(scorer, query, limits)

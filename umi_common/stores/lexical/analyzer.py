@@ -13,8 +13,10 @@ import re
 import string
 import threading
 import unicodedata
-from collections.abc import Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from importlib.resources import files
 from itertools import chain
 from typing import Any
 
@@ -82,6 +84,30 @@ class Analyzer:
         return [
             term for piece in pieces(text) for term in (cached(piece) if len(piece) <= LETTERS_MAX else uncached(piece))
         ]
+
+    def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
+        """The distinct terms of a query in order, each with a weight > 0: the sum over its occurrences.
+
+        An occurrence weighs 1, that of a function word `function_word_weight` (0..1). In a query of function words
+        alone every occurrence weighs 1, as in a language without a list of them.
+        """
+        counted = Counter(self.terms(query))
+        if function_word_weight == 1.0 or self._without_function_words is None:
+            return counted
+        content = Counter(self._without_function_words.terms(query))
+        if not content:
+            return counted
+        weights = {term: content[term] + function_word_weight * (n - content[term]) for term, n in counted.items()}
+        return weights if function_word_weight else {term: weight for term, weight in weights.items() if weight}
+
+    @cached_property
+    def _without_function_words(self) -> Analyzer | None:
+        """An analyzer that drops the function words of each script's language, too; None: it has no list of any."""
+        words = _function_words(scripts.stemmers_by_script(self.config.language).values())
+        if not words:
+            return None
+        stop_words = self.config.stop_words | words
+        return Analyzer(self.config.model_copy(update={"stop_words": stop_words}))
 
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one of the text's `pieces`; uncached."""
@@ -199,6 +225,24 @@ class _Stemmers:
 
         available = set(Stemmer.algorithms())
         return {script: Stemmer.Stemmer(name, 0) for script, name in self._languages.items() if name in available}
+
+
+def _function_words(languages: Iterable[str]) -> frozenset[str]:
+    """The function words of these Snowball languages, lower-case; none of a language without a list."""
+    lists = _function_word_lists()
+    return frozenset().union(*(lists.get(language, ()) for language in languages))
+
+
+@lru_cache(maxsize=1)
+def _function_word_lists() -> dict[str, list[str]]:
+    """Language -> its words, from function_words.txt, which names their source and licence."""
+    lists: dict[str, list[str]] = {}
+    for line in files(__package__).joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
+        if line.endswith(":"):
+            words = lists[line[:-1]] = []
+        elif line.startswith(" "):
+            words += line.split()
+    return lists
 
 
 def pieces(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -196,7 +196,7 @@ class LexicalIndex:
         snapshot = self._snapshot
         limits = _limits(snapshot.corpus, k, allowed, weights, id_of, ranks_of)
         scorer = snapshot.scorer(config).scorer
-        return [top_k(scorer, scorer.query(self.analyzer.terms(query)), limits) for query in queries]
+        return [top_k(scorer, scorer.query(self._terms(query, config)), limits) for query in queries]
 
     def score(
         self,
@@ -225,14 +225,17 @@ class LexicalIndex:
         lexical, source = np.zeros(shape), np.zeros(shape)
         bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
-            query = scorer.query(self.analyzer.terms(text)) if searched is None else searched[v].query
+            query = scorer.query(self._terms(text, config)) if searched is None else searched[v].query
             known = None if searched is None else searched[v].all_scores
             lexical[v, order] = scorer.score(query, live) if known is None else known.take(live)
             source[v, order], source_bound[v] = sources.score(query, owners)
-            bound[v], coverage[v] = scorer.bound(query), scorer.coverage(query)
+            bound[v], coverage[v] = scorer.bound(query), query.coverage
         length = np.zeros(len(wanted), np.int64)
         length[order] = snapshot.corpus.lengths[live]
         return LexicalScores(lexical, bound, coverage, source, source_bound, length)
+
+    def _terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
+        return self.analyzer.weighted_terms(query, config.function_word_weight)
 
     def lengths(self, count: int) -> Ints:
         """(count,) terms in each of the first rows; 0 where nothing was indexed."""

@@ -1,7 +1,7 @@
 """BM25 of documents: a query's terms in one corpus, what each is worth, and the score of given rows.
 
-A document's score is the sum over the query's terms in one canonical order: rarest first, then as in the query. Every
-code path sums in that order, so every path gives the same bits.
+A document's score is the sum over the query's terms of weight * idf * gain in one canonical order: by falling
+weight * idf, then as in the query. Every code path sums in that order, so every path gives the same bits.
 
 After a write all terms are new, so new terms are computed together, in one pass over their postings.
 """
@@ -9,11 +9,9 @@ After a write all terms are new, so new terms are computed together, in one pass
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
 
 import numpy as np
 
@@ -22,6 +20,9 @@ from umi_common.pool import Floats, Ints
 from umi_common.stores.lexical.bm25 import Weighting, mean_okapi_idf
 from umi_common.stores.lexical.corpus import Corpus, LiveSegment
 
+QUERY_TERMS_MAX = 48
+"""Distinct terms of a query that count: those with the largest weight * idf. A pasted text of 2,000 bytes has some 150;
+with 48 its ranking is as good or better, and its search takes a tenth of the time (docs/decisions.md)."""
 DIRECT = 4_096
 """Documents of a term up to which its largest impact is taken from all its postings; above, from its frontiers."""
 ENTRIES_KEPT = 2_000_000
@@ -35,7 +36,6 @@ DENSE_BYTES_KEPT = 64_000_000
 
 Impacts = tuple[Ints, Floats]
 """(rows rising, idf * gain of each); dead rows may be among them."""
-_DF = attrgetter("df")
 
 
 @dataclass(eq=False, slots=True)
@@ -58,14 +58,14 @@ class Term:
 
 @dataclass(slots=True)
 class QueryTerms:
-    """A query's known terms in canonical order, and the number of unknown ones."""
+    """The terms of a query that some live document holds, in canonical order: at most QUERY_TERMS_MAX."""
 
     terms: Sequence[Term]
-    """Rarest first."""
-    repeats: Sequence[int]
-    """How often the query has each."""
-    unknown: int
-    """Distinct terms that no live document holds."""
+    weights: Sequence[float]
+    """Weight of each, > 0: the sum over its occurrences in the query."""
+    coverage: float
+    """Share of the idf of the query's distinct terms that the corpus knows, 0..1; 0 without terms. The idf of a term of
+    weight below 1 is multiplied by its weight."""
     floor: float
     """Added to the score of every matching document; 0 but for Plus."""
 
@@ -101,17 +101,26 @@ class RowScorer:
             return self.weighting.norms(self.corpus.lengths.take(rows))
         return self._all_norms.take(rows)
 
-    def query(self, texts: Sequence[str]) -> QueryTerms:
-        """The analysed terms of a query, looked up in the corpus."""
-        counted: dict[str, int] = dict.fromkeys(texts, 1)
-        if len(counted) < len(texts):
-            counted = Counter(texts)
-        terms = self._known(counted)
-        terms.sort(key=_DF)  # stable: equal df keeps the order of the query
+    def query(self, weights: Mapping[str, float]) -> QueryTerms:
+        """The analysed terms of a query, each with its weight > 0, looked up in the corpus."""
+        terms = self._known(weights)
+        coverage = self._coverage(terms, weights)
+        terms.sort(key=lambda term: -weights[term.text] * term.idf)  # stable: equal ones keep the order of the query
+        del terms[QUERY_TERMS_MAX:]
         floor = self.weighting.floor
         if floor:
-            floor *= sum(term.idf * counted[term.text] for term in terms)
-        return QueryTerms(terms, [counted[term.text] for term in terms], len(counted) - len(terms), floor)
+            floor *= sum(term.idf * weights[term.text] for term in terms)
+        return QueryTerms(terms, [weights[term.text] for term in terms], coverage, floor)
+
+    def _coverage(self, known: Sequence[Term], weights: Mapping[str, float]) -> float:
+        """See `QueryTerms.coverage`; `known` are the terms of `weights` that some live document holds."""
+        if len(known) == len(weights):
+            return 1.0 if known else 0.0
+        # Lucene's idf for every variant: it is defined for df = 0 and never negative.
+        lucene = Weighting(LexicalConfig(variant="lucene"), self.corpus.documents, 1.0, float)
+        unknown = math.fsum(min(weights[text], 1.0) for text in weights.keys() - {term.text for term in known})
+        share = math.fsum(min(weights[term.text], 1.0) * lucene.idf(term.df) for term in known)
+        return share / (share + unknown * lucene.idf(0))
 
     def _known(self, texts: Collection[str]) -> list[Term]:
         """The terms that some live document holds, in their order."""
@@ -183,8 +192,8 @@ class RowScorer:
     def bound(self, query: QueryTerms) -> float:
         """The sum of the terms' largest impacts: no document scores more."""
         self._compute_uppers([term for term in query.terms if term.upper is None])
-        pairs = zip(query.terms, query.repeats, strict=True)
-        return query.floor + sum([repeats * (term.upper or 0.0) for term, repeats in pairs])
+        pairs = zip(query.terms, query.weights, strict=True)
+        return query.floor + sum([weight * (term.upper or 0.0) for term, weight in pairs])
 
     def _compute_uppers(self, terms: Sequence[Term]) -> None:
         """Set `upper` of each term."""
@@ -211,9 +220,9 @@ class RowScorer:
     def add_looked_up(self, query: QueryTerms, start: int, rows: Ints, scores: Floats) -> None:
         """Add the impacts of the terms from `start` on in live rows, rising, to the scores of these rows."""
         terms = query.terms[start:]
-        for term, repeats, gains in zip(terms, query.repeats[start:], self.lookup(terms, rows), strict=True):
+        for term, weight, gains in zip(terms, query.weights[start:], self.lookup(terms, rows), strict=True):
             gains *= term.idf
-            scores += gains if repeats == 1 else repeats * gains
+            scores += gains if weight == 1 else weight * gains
 
     def lookup(self, terms: Sequence[Term], rows: Ints) -> Floats:
         """(T, n) gains of the terms in live rows, rising; 0 in a row that does not hold the term."""
@@ -250,15 +259,6 @@ class RowScorer:
             dense = np.zeros(width, tf.dtype)
             dense[offsets] = tf
             part.dense[place] = dense
-
-    def coverage(self, query: QueryTerms) -> float:
-        """Share of the idf of the query's distinct terms that the corpus knows, 0..1; 0 without terms."""
-        if not query.unknown:
-            return 1.0 if query.terms else 0.0
-        # Lucene's idf for every variant: it is defined for df = 0 and never negative.
-        lucene = Weighting(LexicalConfig(variant="lucene"), self.corpus.documents, 1.0, float)
-        share = sum(lucene.idf(term.df) for term in query.terms)
-        return share / (share + query.unknown * lucene.idf(0))
 
 
 def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:

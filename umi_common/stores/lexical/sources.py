@@ -69,12 +69,12 @@ class SourceScorer:
         """(score of each source code asked for, the largest any source could reach); 0 for NO_SOURCE."""
         impacts = self._impacts(query.terms)
         summed = _looked_up if len(self.norms) > SOURCES_ADDED_UP else _added_up
-        scores = summed(impacts, query.repeats, sources, len(self.norms))
-        pairs = list(zip(impacts, query.repeats, strict=True))
-        bound = sum([repeats * found.upper for found, repeats in pairs])
+        scores = summed(impacts, query.weights, sources, len(self.norms))
+        pairs = list(zip(impacts, query.weights, strict=True))
+        bound = sum([weight * found.upper for found, weight in pairs])
         floor = self.weighting.floor
         if floor:
-            floor *= sum([repeats * found.idf for found, repeats in pairs])
+            floor *= sum([weight * found.idf for found, weight in pairs])
             scores[scores > 0.0] += floor
         return scores, bound + floor
 
@@ -111,21 +111,21 @@ class SourceScorer:
         return found
 
 
-def _added_up(impacts: Sequence[SourceImpacts], repeats: Sequence[int], sources: Ints, count: int) -> Floats:
+def _added_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints, count: int) -> Floats:
     """Score of each of `sources` (NO_SOURCE among them), taken from sums over all `count` sources."""
     scores = np.zeros(count + 1, np.float64)  # the last is that of NO_SOURCE
-    for found, times in zip(impacts, repeats, strict=True):
-        scores[found.codes] += found.worth if times == 1 else times * found.worth
+    for found, weight in zip(impacts, weights, strict=True):
+        scores[found.codes] += found.worth if weight == 1 else weight * found.worth
     return scores.take(sources)
 
 
-def _looked_up(impacts: Sequence[SourceImpacts], repeats: Sequence[int], sources: Ints, _: int) -> Floats:
+def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints, _: int) -> Floats:
     """Score of each of `sources`, by binary search for these alone."""
     scores = np.zeros(len(sources), np.float64)
-    for found, times in zip(impacts, repeats, strict=True):
+    for found, weight in zip(impacts, weights, strict=True):
         if len(found.codes):
             at = found.codes.searchsorted(sources)
-            worth = times * found.worth.take(at, mode="clip")
+            worth = weight * found.worth.take(at, mode="clip")
             worth *= found.codes.take(at, mode="clip") == sources
             scores += worth
     return scores

@@ -1,8 +1,8 @@
 """The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
 
-The postings of the rarest terms are summed first; the k-th best sum is a threshold that every answer must reach. The
-common terms that cannot reach it even together admit no rows: they are only looked up in the rows that the other terms
-admit. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+The postings of the terms that can add most are summed first; the k-th best sum is a threshold that every answer must
+reach. The other terms, which cannot reach it even together, admit no rows: they are only looked up in the rows that the
+first ones admit. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 """
 
 from __future__ import annotations
@@ -222,14 +222,12 @@ def _id_ranks(rows: Ints, limits: SearchLimits) -> npt.NDArray[np.integer]:
 def _rest(scorer: RowScorer, query: QueryTerms) -> list[float]:
     """At i, the most that terms[i:] can add to a document, the floor included."""
     rest = [query.floor]
-    for term, repeats in zip(reversed(query.terms), reversed(query.repeats), strict=True):
-        rest.append(rest[-1] + repeats * scorer.ceiling(term))
+    for term, weight in zip(reversed(query.terms), reversed(query.weights), strict=True):
+        rest.append(rest[-1] + weight * scorer.ceiling(term))
     return rest[::-1]
 
 
 def _impacts(scorer: RowScorer, query: QueryTerms, count: int) -> list[Impacts]:
-    """Impacts of the first `count` terms, each times how often the query has the term."""
-    found = scorer.impacts(query.terms[:count])
-    if len(query.terms) == sum(query.repeats):
-        return found
-    return [(rows, repeats * worth) for (rows, worth), repeats in zip(found, query.repeats, strict=False)]
+    """Impacts of the first `count` terms, each times the term's weight."""
+    found = zip(scorer.impacts(query.terms[:count]), query.weights, strict=False)
+    return [(rows, worth if weight == 1 else weight * worth) for (rows, worth), weight in found]

@@ -9,7 +9,6 @@ the true average length and any k1 and b. A whole source is scored by those chun
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,8 +28,8 @@ from umi_common.stores.qdrant.statistics import Statistics
 TERMS_MAX = 256
 """Distinct terms of one variation that are searched for; further ones are left out."""
 
-Counts = Mapping[int, int]
-"""How often a variation has each term, by the term's index in sparse vectors."""
+Counts = Mapping[int, float]
+"""Weight of each term of a variation; terms by their index in the sparse vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,13 @@ class Peak:
     """Of the chunk, in terms."""
 
 
-def counted_terms(text: str, analyzer: Analyzer) -> Counts:
-    """The terms of a variation, the first TERMS_MAX distinct ones."""
-    counted = Counter(map(index_of, analyzer.terms(text)))
-    return dict(list(counted.items())[:TERMS_MAX])
+def weighted_indices(text: str, analyzer: Analyzer, function_word_weight: float) -> Counts:
+    """The weights of the terms of a variation, the first TERMS_MAX distinct ones."""
+    weights: dict[int, float] = {}
+    for term, weight in analyzer.weighted_terms(text, function_word_weight).items():
+        index = index_of(term)
+        weights[index] = weights.get(index, 0.0) + weight
+    return dict(list(weights.items())[:TERMS_MAX])
 
 
 def distinct_indices(words: Sequence[Counts]) -> list[int]:
@@ -158,8 +160,9 @@ class CandidateScorer:
         unknown = math.log(1.0 + (self.statistics.chunks + 0.5) / 0.5)
         shares = np.zeros(len(self.words))
         for v, counts in enumerate(self.words):
-            known = sum(self.peaks[index].idf for index in sorted(counts) if index in self.peaks)
-            missing = len(counts) - len(counts.keys() & self.peaks.keys())
+            share = {index: min(weight, 1.0) for index, weight in counts.items()}
+            known = sum(share[index] * self.peaks[index].idf for index in sorted(counts) if index in self.peaks)
+            missing = sum(weight for index, weight in share.items() if index not in self.peaks)
             shares[v] = known / (known + missing * unknown) if known else 0.0
         return shares
 

@@ -25,7 +25,7 @@ from umi_common.filters import matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
 from umi_common.stores.ledger.codec import EPOCH, MICROSECOND, microseconds
-from umi_common.stores.qdrant.bm25 import CandidateScorer, Counts, Peak, counted_terms, peak_requests, peaks_of
+from umi_common.stores.qdrant.bm25 import CandidateScorer, Counts, Peak, peak_requests, peaks_of, weighted_indices
 from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection
@@ -152,7 +152,8 @@ def _union(
     depth: int,
 ) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
     by_words = request.strategy != "vector"
-    words = [counted_terms(probe.text, collection.analyzer) if by_words else {} for probe in request.probes]
+    analyzer, weight = collection.analyzer, request.lexical.function_word_weight
+    words = [weighted_indices(probe.text, analyzer, weight) if by_words else {} for probe in request.probes]
     ages = age_ranges(microseconds(request.now), request.decay)
     limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
     mark = cached.mark()
