@@ -19,7 +19,7 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
 
-ENGLISH = Analyzer(AnalyzerConfig())
+PLAIN = Analyzer(AnalyzerConfig(language="none"))
 EQUAL = LexicalConfig(function_word_weight=1.0)
 
 
@@ -100,6 +100,20 @@ def test_an_unknown_function_word_lowers_the_coverage_less_than_another_unknown_
     assert known == 1.0
     assert function_word == approx(idf / (idf + 0.25 * unknown))
     assert other == approx(idf / (idf + unknown))
+
+
+def test_of_a_pasted_text_the_48_rarest_words_count():
+    names = [f"name{chr(97 + number // 8)}{chr(97 + number % 8)}" for number in range(60)]
+    texts = [" ".join(names[number:]) for number in range(60)]  # name59 is in all texts, name00 in one
+    index, book = LexicalIndex(PLAIN), Book({row: text.split() for row, text in enumerate(texts)}, EQUAL)
+    index.update(range(60), texts, [-1] * 60)
+    found = index.score([" ".join([*names, "unknown"])], range(60), config=EQUAL)
+    telling = [name for name in names if sum(name in text for text in texts) <= 48]
+    assert len(telling) == 48
+    assert found.lexical[0] == approx([book.score(telling, row) for row in range(60)])
+    assert found.bound[0] == approx(book.bound(telling))
+    every, unknown = sum(book.idf(name) for name in names), log(1 + (60 + 0.5) / 0.5)
+    assert found.coverage[0] == approx(every / (every + unknown))
 
 
 def test_the_weight_changes_without_a_reindex():

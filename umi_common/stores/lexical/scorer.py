@@ -22,7 +22,7 @@ from umi_common.stores.lexical.corpus import Corpus, LiveSegment
 
 QUERY_TERMS_MAX = 48
 """Distinct terms of a query that count: those with the largest weight * idf. A pasted text of 2,000 bytes has some 150;
-with 48 its ranking is as good or better, and its search takes a tenth of the time (docs/decisions.md)."""
+with 48 its ranking is as good or better, and its search takes a tenth of the time."""
 DIRECT = 4_096
 """Documents of a term up to which its largest impact is taken from all its postings; above, from its frontiers."""
 ENTRIES_KEPT = 2_000_000
