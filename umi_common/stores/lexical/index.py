@@ -35,7 +35,7 @@ TEXTS_A_SEGMENT = 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowScores:
+class LexicalScores:
     """BM25 of n given rows for V queries; the fields of a `Pool` by the same names."""
 
     lexical: Floats
@@ -205,7 +205,7 @@ class LexicalIndex:
         *,
         config: LexicalConfig,
         searched: Sequence[LexicalHits] | None = None,
-    ) -> RowScores:
+    ) -> LexicalScores:
         """BM25 of exactly these rows, in their order, and of their sources.
 
         Args:
@@ -232,7 +232,7 @@ class LexicalIndex:
             bound[v], coverage[v] = scorer.bound(query), query.coverage
         length = np.zeros(len(wanted), np.int64)
         length[order] = snapshot.corpus.lengths[live]
-        return RowScores(lexical, bound, coverage, source, source_bound, length)
+        return LexicalScores(lexical, bound, coverage, source, source_bound, length)
 
     def _terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         return self.analyzer.weighted_terms(query, config.function_word_weight)
