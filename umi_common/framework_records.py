@@ -13,12 +13,13 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, create_model
 
-from umi_common.errors import InputError, InvalidChunk, InvalidVector
+from umi_common.errors import InputError, InvalidChunk, InvalidTimeRange, InvalidVector
 from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
@@ -26,6 +27,7 @@ NESTED_KEY = "_umi_json"
 ID_CHARACTERS = 32
 POSITION_END = 2**62
 """A position from here on is dropped: it is too large for a chunk."""
+Window = TimeRange | tuple[datetime | None, datetime | None] | None
 log = logging.getLogger("umi")
 NAMED = 20
 """Ids in one warning, so that it stays readable."""
@@ -34,6 +36,17 @@ PAGE = 5_000
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ])")
 EPOCH_SECONDS = range(10**8, 10**11)
 """Numbers read as seconds since 1970, from 1973 on. Smaller ones may be offsets into a recording."""
+EPOCH_MILLISECONDS = range(10**11, 10**14)
+"""Numbers read as milliseconds since 1970, from 1973 on."""
+MEANT = {
+    "collection_name": "each store has its directory: {directory}",
+    "config": 'give the stages of a UmiConfig: fusion={{"method": "rrf"}}',
+    "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
+    "search_kwargs": "k and filter are options of their own",
+    "weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
+    "retriever_weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
+}
+"""Parameters of other retrievers, and what they are called here."""
 TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
 NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
 
@@ -50,7 +63,8 @@ class PlaceKeys:
     position: str | None = "position"
     """Its order there; a whole number."""
     time: str | None = "timestamp"
-    """When it happened: a datetime, a date, the ISO string of either (UTC without a zone), or seconds since 1970."""
+    """When it happened: a datetime, a date, the ISO string of either (UTC without a zone), or seconds or milliseconds
+    since 1970."""
 
 
 def to_chunk(
@@ -143,8 +157,10 @@ def read_time(value: object, what: str = "time") -> datetime | None:
             return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
         except (ValueError, OverflowError):
             return None
-    if isinstance(value, (int, float, np.number)) and EPOCH_SECONDS.start <= value < EPOCH_SECONDS.stop:
-        return datetime.fromtimestamp(float(value), timezone.utc)
+    if isinstance(value, (int, float, np.number)):
+        for numbers, unit in ((EPOCH_SECONDS, 1), (EPOCH_MILLISECONDS, 1_000)):
+            if numbers.start <= value < numbers.stop:
+                return datetime.fromtimestamp(float(value) / unit, timezone.utc)
     return None
 
 
@@ -253,6 +269,38 @@ def collection_pages(collection: Any) -> Iterator[Page]:
         yield Page(*([column[place] for place in places] for column in (ids, texts, metadatas, vectors)))
     if blank:
         log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
+
+
+def unknown_options(given: Iterable[str], known: Iterable[str], directory: str = "") -> str:
+    """What is wrong with the first option that is not known, and what was meant; "" if all are known.
+
+    Args:
+        given: Names that a caller used.
+        known: Names that there are.
+        directory: The name of the option for the store's directory.
+    """
+    known = list(known)
+    for name in sorted(set(given) - set(known)):
+        near = [*get_close_matches(name, known, n=1), *(other for other in known if name in other)]
+        meant = MEANT[name].format(directory=directory) if name in MEANT else f"did you mean {near[0]}?" if near else ""
+        return "; ".join(filter(None, (f"no option {name!r}", meant, f"expected one of {', '.join(known)}")))
+    return ""
+
+
+def narrowed(own: Window, asked: Window) -> TimeRange | None:
+    """The time that lies in both a retriever's own range and the one that a call asks for; None: any.
+
+    Raises:
+        InvalidTimeRange: If no time lies in both.
+    """
+    windows = [w if isinstance(w, TimeRange) else TimeRange(*w) for w in (own, asked) if w is not None]
+    if len(windows) < 2:
+        return windows[0] if windows else None
+    start = max((w.start for w in windows if w.start is not None), default=None)
+    end = min((w.end for w in windows if w.end is not None), default=None)
+    if start is not None and end is not None and end <= start:
+        raise InvalidTimeRange(f"time_range {asked} lies outside the retriever's own, {own}")
+    return TimeRange(start, end)
 
 
 def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:

@@ -243,6 +243,9 @@ class DualRetriever:
 
     merge_rrf = staticmethod(merge_rrf)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy.copy(self)  # store, models and threads are shared, as by with_config: all are thread-safe
+
     def close(self) -> None:
         """End the threads. A later search starts new ones."""
         self._workers.close()

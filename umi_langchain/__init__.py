@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from umi_common.errors import MissingExtra
+
+try:
+    import langchain_core  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtra("langchain-core", "langchain") from error
+
 from umi_langchain._arms import as_arm
 from umi_langchain.compressor import UmiCompressor
 from umi_langchain.context import create_umi_context

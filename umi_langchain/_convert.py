@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.explain import reasons
@@ -193,9 +193,10 @@ def message_text(message: BaseMessage) -> str:
     return "\n".join(block for block in blocks if isinstance(block, str) and block).strip()
 
 
-def as_turns(history: Sequence[str | BaseMessage]) -> list[str]:
-    """A conversation as the core takes it: texts, a message with its role before it."""
-    return [turn if isinstance(turn, str) else f"{turn.type}: {message_text(turn)}" for turn in history]
+def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
+    """A conversation as the core takes it: texts; messages, pairs and dicts with the role before the text."""
+    messages = [turn if isinstance(turn, str) else convert_to_messages([turn])[0] for turn in history]
+    return [turn if isinstance(turn, str) else f"{turn.type}: {message_text(turn)}" for turn in messages]
 
 
 def _offset(metadata: Mapping[str, Any]) -> int | None:

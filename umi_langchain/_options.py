@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import MessageLikeRepresentation
 from typing_extensions import TypedDict
 
 from umi_common.config import UmiConfig
+from umi_common.framework_records import Window
 from umi_common.retriever import Strategy, Where
-from umi_common.types import TimeRange
 
 
 class CallOptions(TypedDict, total=False):
@@ -21,13 +21,13 @@ class CallOptions(TypedDict, total=False):
     """At most so many documents, 1..100."""
     filter: Where
     """Narrows the retriever's own."""
-    time_range: TimeRange | tuple[datetime, datetime] | None
-    """Only what happened in [start, end); aware datetimes."""
+    time_range: Window
+    """Only what happened in [start, end); aware datetimes; narrows the retriever's own."""
     deep_search: bool | None
     """Whether the LLM may be asked for variations of the query."""
     now: datetime | None
     """What "last week" refers to."""
-    history: Sequence[str | BaseMessage]
+    history: Sequence[str | MessageLikeRepresentation]
     """Earlier turns of the conversation, oldest first; only the LLM sees them."""
     strategy: Strategy
     """Both arms ("hybrid") or one alone ("text", "vector")."""

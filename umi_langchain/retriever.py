@@ -19,9 +19,10 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Scope, parse_filter
-from umi_common.framework_records import PlaceKeys, add_mirrored
+from umi_common.framework_records import PlaceKeys, add_mirrored, narrowed, unknown_options
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever
+from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import SearchResult
@@ -39,6 +40,9 @@ from umi_langchain._convert import (
 from umi_langchain._options import CallOptions, stages_and_fields
 from umi_langchain._rerank import reranker_of
 from umi_langchain._trace import astages, report_losses, stages
+
+MAKERS_OPTIONS = ("embedding", "llm", "persist_directory", "reranker", "arms", "search_text", "mirror", "read_only")
+"""Of `UmiRetriever.from_documents`, beside its fields and the stages of `UmiConfig`."""
 
 
 class UmiRetriever(BaseRetriever):
@@ -76,13 +80,12 @@ class UmiRetriever(BaseRetriever):
     def __init__(self, **fields: Any) -> None:
         unknown = sorted(set(fields) - set(type(self).model_fields))
         if unknown:
-            raise ConfigError(
-                f"UmiRetriever has no {', '.join(unknown)}; it has {', '.join(type(self).model_fields)}; "
-                f"from_documents and the like also take reranker, arms and {', '.join(UmiConfig.model_fields)}"
-            )
+            known = (*type(self).model_fields, *MAKERS_OPTIONS, *UmiConfig.model_fields)
+            fault = unknown_options(unknown, known, "persist_directory")
+            raise ConfigError(fault or f"{unknown[0]} is an option of from_documents and the like")
         super().__init__(**fields)
         checked_limit(self.k, "k")
-        parse_filter(self.filter)
+        parse_filter(self.filter or None)
 
     @classmethod
     def from_documents(
@@ -136,12 +139,22 @@ class UmiRetriever(BaseRetriever):
     def from_texts(
         cls,
         texts: Iterable[str],
+        *placed: Any,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """`from_documents` for texts; metadatas and ids are aligned with them."""
-        return cls.from_documents(as_documents(texts, metadatas, ids), **options)
+        """`from_documents` for texts; metadatas and ids are aligned with them.
+
+        By place it takes (texts, embedding, metadatas, ids), as vector stores do, and (texts, metadatas, ids), as
+        retrievers do.
+        """
+        as_retrievers = bool(placed) and (placed[0] is None or isinstance(placed[0], (list, tuple)))
+        names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
+        if len(placed) > len(names):
+            raise TypeError(f"from_texts takes at most {len(names)} arguments after the texts: {', '.join(names)}")
+        given = {"metadatas": metadatas, "ids": ids, **dict(zip(names, placed, strict=False))}
+        return cls.from_documents(as_documents(texts, given.pop("metadatas"), given.pop("ids")), **given, **options)
 
     @classmethod
     def from_vectorstore(
@@ -184,7 +197,7 @@ class UmiRetriever(BaseRetriever):
     ) -> Self:
         """Search a store that exists; it stays the caller's to close. Arguments as in `from_documents`."""
         settings, fields = stages_and_fields(options)
-        further = [as_arm(arm) for arm in arms]
+        further = arms_of(arms, as_arm)
         umi = DualRetriever(
             store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=UmiConfig(**settings)
         )
@@ -287,14 +300,14 @@ class UmiRetriever(BaseRetriever):
         Raises:
             TypeError: If one is unknown.
         """
-        unknown = sorted(set(options) - set(CallOptions.__annotations__))
-        if unknown:
-            raise TypeError(f"no option {', '.join(unknown)}; a call takes {', '.join(CallOptions.__annotations__)}")
+        fault = unknown_options(options, CallOptions.__annotations__)
+        if fault:
+            raise TypeError(fault)
         asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         return {
             "limit": asked.get("k", self.k),
-            "where": Scope(parse_filter(self.filter)).narrow(asked.get("filter")),
-            "time_range": asked.get("time_range", self.time_range),
+            "where": Scope(parse_filter(self.filter or None)).narrow(asked.get("filter") or None),
+            "time_range": narrowed(self.time_range, asked.get("time_range")),
             "deep_search": asked.get("deep_search", self.deep_search),
             "now": asked.get("now", self.now),
             "history": as_turns(asked.get("history", ())),

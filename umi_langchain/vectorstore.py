@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,13 +13,21 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
-from umi_common.framework_records import PlaceKeys
+from umi_common.filters import parse_filter
+from umi_common.framework_records import PlaceKeys, Window, narrowed, unknown_options
+from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
+from umi_common.search.request import checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Hit, SearchResult
+from umi_common.types import Chunk, Hit, SearchResult
 from umi_langchain._convert import SearchText, as_documents, to_chunks, to_document, with_ids
 from umi_langchain._rerank import reranker_of
 from umi_langchain.retriever import UmiRetriever
+
+PAGE = 1_000
+"""Chunks read at once for a list."""
+OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text")
+"""Of `UmiVectorStore`, beside the keys of place and time and the stages of `UmiConfig`."""
 
 
 class UmiVectorStore(VectorStore):
@@ -58,6 +67,9 @@ class UmiVectorStore(VectorStore):
     ) -> None:
         if store is not None and (embedding is not None or persist_directory is not None):
             raise ConfigError("store= brings embedder and directory; leave embedding and persist_directory out")
+        fault = unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), "persist_directory")
+        if fault:
+            raise ConfigError(fault)
         config = UmiConfig(**stages)
         self._owns_store = store is None
         self._embedding = embedding
@@ -139,34 +151,54 @@ class UmiVectorStore(VectorStore):
         return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
 
     def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
-        """Best first."""
-        return self._documents(self.umi.search(query, limit=k, where=filter, **options))
+        """Best first; for a blank query the first `k` by id that pass the filter, as `SelfQueryRetriever` asks."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, filter, **options)]
 
     async def asimilarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
-        """Best first."""
-        return self._documents(await self.umi.asearch(query, limit=k, where=filter, **options))
+        """`similarity_search` for an event loop."""
+        return [document for document, _ in await self.asimilarity_search_with_score(query, k, filter, **options)]
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """Best first, with umi's score: larger is better, and it compares within one result only."""
-        return self._scored(self.umi.search(query, limit=k, where=filter, **options))
+        """Best first, with umi's score: larger is better, and it compares within one result only.
+
+        For a blank query the first `k` by id that pass the filter, with 0.
+        """
+        if not query.strip() and "query_vector" not in options:
+            return self._listed(k, filter, **options)
+        return self._scored(self.umi.search(query, limit=k, where=filter or None, **options))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` for an event loop."""
-        return self._scored(await self.umi.asearch(query, limit=k, where=filter, **options))
+        if not query.strip() and "query_vector" not in options:
+            return await asyncio.to_thread(self._listed, k, filter, **options)
+        return self._scored(await self.umi.asearch(query, limit=k, where=filter or None, **options))
+
+    def _listed(self, k: int, filter: Where, time_range: Window = None, **_: Any) -> list[tuple[Document, float]]:
+        """The first `k` documents by id that pass, each with 0."""
+        where, window = parse_filter(filter or None), narrowed(None, time_range)
+        found: list[Chunk] = []
+        last: str | None = None
+        while len(found) < checked_limit(k, "k"):
+            page = self.store.scan(where=where, after=last, limit=PAGE)
+            found += [chunk for chunk in page if chunk_passes(chunk, None, window)]
+            if len(page) < PAGE:
+                break
+            last = page[-1].id
+        return [(to_document(chunk, self._keys), 0.0) for chunk in found[:k]]
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        return self._relevant(self.umi.search(query, limit=k, where=filter, **options))
+        return self._relevant(self.umi.search(query, limit=k, where=filter or None, **options))
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        return self._relevant(await self.umi.asearch(query, limit=k, where=filter, **options))
+        return self._relevant(await self.umi.asearch(query, limit=k, where=filter or None, **options))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
@@ -191,14 +223,16 @@ class UmiVectorStore(VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """The same with umi's score, which does not fall along the list."""
-        return self._scored(self._diverse(k, fetch_k, lambda_mult).search(query, limit=k, where=filter, **options))
+        return self._scored(
+            self._diverse(k, fetch_k, lambda_mult).search(query, limit=k, where=filter or None, **options)
+        )
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
         umi = self._diverse(k, fetch_k, lambda_mult)
-        return self._documents(await umi.asearch(query, limit=k, where=filter, **options))
+        return self._documents(await umi.asearch(query, limit=k, where=filter or None, **options))
 
     def max_marginal_relevance_search_by_vector(
         self,

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from umi_common.errors import MissingExtra
+
+try:
+    import llama_index.core  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtra("llama-index-core", "llamaindex") from error
+
 from umi_llamaindex._arms import as_arm
 from umi_llamaindex.context_budget import UmiContextBudget
 from umi_llamaindex.embedding import UmiEmbedding

@@ -7,7 +7,7 @@ relationships, templates, excluded keys and nested metadata come back; datetimes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -24,8 +24,10 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.embedders import unit_rows
+from umi_common.errors import ConfigError, InvalidChunk, InvalidVector
 from umi_common.framework_records import PlaceKeys, collection_pages, plain_metadata, to_chunk, to_metadata
+from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, Hit
 
 NODE_CONTENT = "_node_content"
@@ -35,6 +37,8 @@ START = "start_char_idx"
 """A node's field, and the key under which umi's context assembly looks for it."""
 KEPT = (NODE_CONTENT, "_node_type", "document_id", "doc_id", REF_DOC_ID)
 """What LlamaIndex's vector stores write beside a node's own metadata; theirs wins over a key of the same name."""
+SAME_MODEL = 0.99
+"""Cosine of two embeddings of one text by one model, at least; services round theirs differently from call to call."""
 FILE_PATH = "file_path"
 """Metadata key for the file, as `SimpleDirectoryReader` writes it."""
 SOURCE_KEY = "source"
@@ -76,6 +80,27 @@ def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | No
         seen[source] += 1
         chunks.append(chunk)
     return chunks
+
+
+def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
+    """Store those chunks, aligned with nodes, whose nodes bring their embeddings, and are not stored yet.
+
+    Raises:
+        InvalidVector: If the embedding of the first one is not what the store's model makes of it; names the node.
+    """
+    pairs = [(chunk, node.embedding) for chunk, node in zip(chunks, nodes, strict=True) if node.embedding is not None]
+    stored = store.get([chunk.id for chunk, _ in pairs])
+    new = [pair for pair, known in zip(pairs, stored, strict=True) if pair[0] != known]
+    if not new:
+        return
+    (first, given), model = new[0], store.embedder
+    made = model.embed_documents([first.indexed_text])[0]
+    if len(given) != len(made) or unit_rows([given])[0] @ unit_rows([made])[0] < SAME_MODEL:
+        raise InvalidVector(
+            f"node {first.id!r}: its embedding is not what embed_model gives for it ({model.name!r}); give the model "
+            "that made it, or set node.embedding = None"
+        )
+    store.add([chunk for chunk, _ in new], vectors=[vector for _, vector in new])
 
 
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:

@@ -43,7 +43,7 @@ class UmiContextBudget(BaseNodePostprocessor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Tokens in all, per document and per node."""
+    """Tokens in all, per document and per node; a number: in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, neighbours, and what counts as a repeat; its format, header and citations are not used."""
     counter: Any = Field(default=None, exclude=True)
@@ -54,6 +54,11 @@ class UmiContextBudget(BaseNodePostprocessor):
     """Filter that the neighbours must pass too: the one the nodes were found under."""
     time_key: str = "timestamp"
     """Metadata key of when it happened, for the order "chronological"."""
+
+    def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
+        if budget is not None:
+            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
+        super().__init__(**fields)
 
     @classmethod
     def class_name(cls) -> str:

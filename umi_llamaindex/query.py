@@ -9,9 +9,9 @@ from typing import Any
 
 from llama_index.core.schema import QueryBundle
 
-from umi_common.errors import InvalidTimeRange
+from umi_common.framework_records import Window
 from umi_common.retriever import Strategy
-from umi_common.types import TimeRange
+from umi_common.search.request import QUERY_BYTES_MAX
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 """How LlamaIndex's `RetrieverTool` wraps an agent's query."""
@@ -28,7 +28,7 @@ class UmiQuery(QueryBundle):
     """At most so many nodes, 1..100."""
     filters: Any = None
     """`MetadataFilters`, or umi's own dict; narrows the retriever's filters."""
-    time_range: TimeRange | tuple[datetime, datetime] | None = None
+    time_range: Window = None
     """Only what happened in [start, end); aware datetimes; narrows the retriever's time range."""
     deep_search: bool | None = None
     """Whether the LLM may be asked for variations of the query."""
@@ -40,26 +40,10 @@ class UmiQuery(QueryBundle):
     """Both arms ("hybrid") or one alone ("text", "vector")."""
 
 
-Window = TimeRange | tuple[datetime, datetime] | None
-
-
-def narrowed(own: Window, asked: Window) -> TimeRange | None:
-    """The time that lies in both.
-
-    Raises:
-        InvalidTimeRange: If none does.
-    """
-    windows = [w if isinstance(w, TimeRange) else TimeRange(*w) for w in (own, asked) if w is not None]
-    if len(windows) < 2:
-        return windows[0] if windows else None
-    start = max((w.start for w in windows if w.start is not None), default=None)
-    end = min((w.end for w in windows if w.end is not None), default=None)
-    if start is not None and end is not None and end <= start:
-        raise InvalidTimeRange(f"time_range {asked} lies outside the retriever's own, {own}")
-    return TimeRange(start, end)
-
-
 def query_text(bundle: QueryBundle) -> str:
-    """The query's text, without the wrapping of a `RetrieverTool`."""
+    """The query's text, without the wrapping of a `RetrieverTool`; of a long chat message its end, where the question
+    tends to stand.
+    """
     framed = TOOL_INPUT.match(bundle.query_str)
-    return (bundle.query_str if framed is None else framed[1]).strip()
+    text = (bundle.query_str if framed is None else framed[1]).strip()
+    return text.encode(errors="replace")[-QUERY_BYTES_MAX:].decode(errors="ignore")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import llama_index.core.instrumentation as instrument
@@ -21,21 +22,26 @@ from typing_extensions import Self
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import Scope, parse_filter
-from umi_common.framework_records import PlaceKeys, add_mirrored
+from umi_common.framework_records import PlaceKeys, Window, add_mirrored, narrowed, unknown_options
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
+from umi_common.search.extra_arms import arms_of
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import SearchResult
 from umi_llamaindex._arms import as_arm
-from umi_llamaindex._convert import index_pages, node_origin, to_chunks, to_scored_node
+from umi_llamaindex._convert import add_embedded, index_pages, node_origin, to_chunks, to_scored_node
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.events import send_events
-from umi_llamaindex.query import UmiQuery, Window, narrowed, query_text
+from umi_llamaindex.query import UmiQuery, query_text
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 REWRITE_PROMPT = "rewrite"
+
+
+MAKERS_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "read_only")
+"""Of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
 
 
 class UmiRetriever(BaseRetriever):
@@ -74,7 +80,7 @@ class UmiRetriever(BaseRetriever):
         self._stand_in = self.callback_manager if callback_manager is None else None
         self.umi = umi
         self.similarity_top_k = similarity_top_k
-        self._scope = Scope(parse_filter(filters))
+        self._scope = Scope(parse_filter(filters or None))
         self._time_range = time_range
         self._deep_search = deep_search
         self._now = now
@@ -101,8 +107,9 @@ class UmiRetriever(BaseRetriever):
         text. To add to a document, use `UmiVectorStore.add`.
 
         Args:
-            nodes: Text nodes in reading order. Ids are kept, embeddings not used; index nodes lead to their objects.
-            embed_model: None: umi's embedded model. `Settings`: its embed model.
+            nodes: Text nodes in reading order. Ids are kept; embeddings are used where `embed_model` is given; index
+                nodes lead to their objects.
+            embed_model: None: umi's embedded model, not `Settings.embed_model`, which `embed_model=Settings` takes.
             llm: An LLM or a function from prompt to reply, for deep search; None: none is asked. `Settings`: its LLM,
                 as it is when it is asked.
             persist_dir: Where the store lives; what it holds already is not embedded again. None: in memory.
@@ -117,12 +124,15 @@ class UmiRetriever(BaseRetriever):
 
         Raises:
             InvalidChunk, DuplicateId: Names the node. Nothing is stored.
-            ConfigError: If an option is out of range.
+            InvalidVector: If a node's embedding was made by another model than `embed_model`; names the node.
+            ConfigError: If an option is unknown or out of range.
         """
         keys = PlaceKeys(source_key, position_key, time_key)
 
         def fill(store: HybridStore) -> None:
             chunks = to_chunks(nodes, keys, Counter())
+            if embed_model is not None:
+                add_embedded(store, nodes, chunks)
             add_mirrored(store, chunks, partial(node_origin, source_key=source_key), everything=mirror)
 
         if options.get("read_only") and (nodes or mirror):
@@ -175,12 +185,16 @@ class UmiRetriever(BaseRetriever):
         **options: Any,
     ) -> Self:
         """Search a store that exists; it stays the caller's to close. Arguments as in `from_nodes`."""
+        own = list(signature(cls.__init__).parameters)[1:]
+        fault = unknown_options(options, (*own, *MAKERS_OPTIONS, *UmiConfig.model_fields), "persist_dir")
+        if fault:
+            raise ConfigError(fault)
         stages = {name: options.pop(name) for name in UmiConfig.model_fields if name in options}
         umi = DualRetriever(
             store,
             rewriter=llm_of(llm),
             reranker=reranker_of(reranker),
-            arms=[as_arm(arm) for arm in arms],
+            arms=arms_of(arms, as_arm),
             config=UmiConfig(**stages),
         )
         return cls(umi, similarity_top_k, **options)
@@ -244,7 +258,7 @@ class UmiRetriever(BaseRetriever):
         asked = bundle if isinstance(bundle, UmiQuery) else UmiQuery(bundle.query_str)
         return {
             "limit": self.similarity_top_k if asked.limit is None else asked.limit,
-            "where": self._scope.narrow(asked.filters),
+            "where": self._scope.narrow(asked.filters or None),
             "time_range": narrowed(self._time_range, asked.time_range),
             "deep_search": self._deep_search if asked.deep_search is None else asked.deep_search,
             "now": self._now if asked.now is None else asked.now,

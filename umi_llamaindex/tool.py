@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.bridge.pydantic import ValidationError
@@ -18,7 +19,7 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
-from umi_common.types import SearchResult
+from umi_common.types import Hit, SearchResult
 from umi_llamaindex._convert import to_scored_node
 from umi_llamaindex.query import UmiQuery
 from umi_llamaindex.retriever import UmiRetriever
@@ -96,7 +97,20 @@ def create_umi_tool(
     budget = TokenBudget() if budget is None else budget
     schema = tool_schema("limit", retriever.similarity_top_k, limit_max)
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)
-    return UmiTool(retriever, metadata, lambda result: assemble(result.hits, budget=budget, policy=policy).text)
+
+    def write(result: SearchResult) -> str:
+        return assemble(list(map(_with_file_name, result.hits)), budget=budget, policy=policy).text
+
+    return UmiTool(retriever, metadata, write)
+
+
+def _with_file_name(hit: Hit) -> Hit:
+    """The hit with the name of its file, and the page, as its source, where a reader wrote them into the metadata."""
+    name, page = (hit.chunk.metadata.get(key) for key in ("file_name", "page_label"))
+    if name is None:
+        return hit
+    source = str(name) if page is None else f"{name}, page {page}"
+    return replace(hit, chunk=replace(hit.chunk, source=source))
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

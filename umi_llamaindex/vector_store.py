@@ -20,7 +20,7 @@ from llama_index.core.vector_stores.types import (
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.framework_records import PlaceKeys, unknown_options
 from umi_common.protocols import Embedder
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -31,6 +31,9 @@ from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
+
+OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only")
+"""Of `UmiVectorStore`, beside the stages of `UmiConfig`."""
 
 
 class UmiVectorStore(BasePydanticVectorStore):
@@ -81,6 +84,9 @@ class UmiVectorStore(BasePydanticVectorStore):
         super().__init__(stores_text=True)
         if store is not None and (embed_model is not None or persist_dir is not None):
             raise ConfigError("store= brings embed model and directory; leave embed_model and persist_dir out")
+        fault = unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), "persist_dir")
+        if fault:
+            raise ConfigError(fault)
         config = UmiConfig(**stages)
         self._owns_store = store is None
         if store is None:
@@ -166,7 +172,7 @@ class UmiVectorStore(BasePydanticVectorStore):
     def _with(self, changes: dict[str, Any]) -> DualRetriever:
         if not changes:
             return self._umi
-        return DualRetriever(self._store, reranker=self._reranker, config=self._umi.config.replaced(**changes))
+        return self._umi.with_config(**changes)  # it shares the threads
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """`add` in a thread."""

@@ -111,4 +111,4 @@ def test_an_arm_stays_what_it_is_and_anything_else_is_refused():
     with pytest.raises(ConfigError, match="expected a BaseRetriever"):
         made("web")
     with pytest.raises(ConfigError, match="name of its own"):
-        made(Fixed(found=[]), Fixed(found=[]))
+        made(arm, Arm("web", lambda *asked: []))

@@ -131,7 +131,7 @@ async def test_custom_embedding_strings_are_embedded_in_the_querys_place(notes):
 
 
 def test_wrong_options_are_refused(retriever):
-    with pytest.raises(TypeError, match="top_k"):
+    with pytest.raises(ConfigError, match="top_k"):
         UmiRetriever.from_store(retriever.umi.store, top_k=3)
     with pytest.raises(InvalidLimit):
         retriever.retrieve(UmiQuery("x", limit=0))

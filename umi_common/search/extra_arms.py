@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from umi_common.config import ExtraArmsConfig
 from umi_common.errors import ConfigError
@@ -52,6 +54,23 @@ class Arm:
             raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(OWN_ARMS)}")
         if not (math.isfinite(self.weight) and self.weight >= 0):
             raise ConfigError(f"arm {self.name!r}: weight {self.weight!r}: expected a number >= 0")
+
+
+def arms_of(finders: Sequence[Any], as_arm: Callable[[Any], Arm]) -> list[Arm]:
+    """An arm of each of a framework's retrievers; the second one of a class is called "class 2", and so on.
+
+    Args:
+        finders: An `Arm` among them keeps its name.
+        as_arm: Makes an arm, whose name is the class.
+    """
+    seen: Counter[str] = Counter()
+    arms = []
+    for finder in finders:
+        arm = as_arm(finder)
+        seen[arm.name] += 1
+        again = seen[arm.name] > 1 and arm is not finder
+        arms.append(replace(arm, name=f"{arm.name} {seen[arm.name]}") if again else arm)
+    return arms
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,155 @@
+"""What a LangChain engineer types first, in the ecosystem's own words."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langchain_core.retrievers import BaseRetriever
+
+from umi_common.errors import ConfigError, EmptyQuery, InvalidTimeRange
+from umi_langchain import UmiRetriever, UmiVectorStore
+
+MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
+TEXTS = ["Ann met Bob in Paris", "Bob met Carl in Rome", "Carl met Dora in Oslo"]
+METADATAS = [{"user": user, "timestamp": (MAY + timedelta(days=d)).isoformat()} for d, user in enumerate("aba")]
+
+
+@pytest.fixture
+def retriever():
+    made = UmiRetriever.from_texts(TEXTS, metadatas=METADATAS, ids=["0", "1", "2"])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store():
+    made = UmiVectorStore.from_texts(TEXTS, metadatas=METADATAS, ids=["0", "1", "2"])
+    yield made
+    made.close()
+
+
+def ids(documents):
+    return {document.id for document in documents}
+
+
+def test_documents_is_the_keyword_and_docs_still_works():
+    documents = [Document(id="a", page_content="one")]
+    for retriever in (UmiRetriever.from_documents(documents=documents), UmiRetriever.from_documents(docs=documents)):
+        assert ids(retriever.invoke("one")) == {"a"}
+        retriever.close()
+
+
+def test_texts_take_an_embedding_as_vector_stores_do_or_metadatas_as_retrievers_do(embeddings):
+    as_stores = UmiRetriever.from_texts(TEXTS, embeddings, METADATAS, ["0", "1", "2"])
+    assert embeddings.documents == 3
+    as_retrievers = UmiRetriever.from_texts(TEXTS, METADATAS, ["0", "1", "2"])
+    for retriever in (as_stores, as_retrievers):
+        assert ids(retriever.invoke("who met Carl?", filter={"user": "b"})) == {"1"}
+        retriever.close()
+
+
+def test_an_empty_filter_is_no_filter(retriever, store):
+    assert len(retriever.invoke("who met Carl?", filter={})) == len(store.similarity_search("Carl", filter={})) == 3
+    assert len(UmiRetriever.from_store(store.store, filter={}).invoke("who met Carl?")) == 3
+
+
+async def test_a_blank_query_lists_by_filter_as_self_query_retrievers_ask(store):
+    for blank in (" ", ""):
+        assert ids(store.similarity_search(blank, filter={"user": "a"})) == {"0", "2"}
+        assert ids(await store.asimilarity_search(blank, filter={"user": "a"}, k=1)) == {"0"}
+        assert store.similarity_search_with_score(blank, k=2)[0][1] == 0.0
+        assert len(await store.asimilarity_search_with_score(blank)) == 3
+    assert ids(store.similarity_search(" ", time_range=(MAY + timedelta(days=1), None))) == {"1", "2"}
+
+
+def test_a_retriever_refuses_a_blank_query(retriever):
+    with pytest.raises(EmptyQuery):
+        retriever.invoke(" ")
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ({"persist_dir": "x"}, "did you mean persist_directory"),
+        ({"rernaker": None}, "did you mean reranker"),
+        ({"collection_name": "x"}, "persist_directory"),
+        ({"search_kwargs": {}}, "k and filter"),
+        ({"config": None}, "fusion="),
+        ({"strategy": "text"}, "invoke"),
+        ({"weights": [0.5, 0.5]}, "lexical_weight"),
+    ],
+)
+def test_an_unknown_parameter_says_what_was_meant(option, advice):
+    for make in (UmiRetriever.from_documents, UmiVectorStore):
+        with pytest.raises(ConfigError, match=f"no option '{next(iter(option))}'.*{advice}"):
+            make(**option)
+
+
+def test_an_unknown_option_of_a_call_says_what_was_meant(retriever):
+    with pytest.raises(TypeError, match=r"no option 'filters'; did you mean filter"):
+        retriever.invoke("who?", filters={})
+
+
+def test_a_time_range_of_a_call_narrows_the_retrievers_own(store):
+    own = store.retriever(time_range=(MAY + timedelta(days=1), None))
+    assert ids(own.invoke("who met?", time_range=(MAY, MAY + timedelta(days=2)))) == {"1"}
+    with pytest.raises(InvalidTimeRange, match="lies outside the retriever's own"):
+        own.invoke("who met?", time_range=(MAY, MAY + timedelta(hours=1)))
+
+
+@pytest.mark.parametrize(
+    "history",
+    [[("human", "hello"), ("ai", "hi")], [{"role": "user", "content": "hello"}, AIMessage("hi")], ["hello", "hi"]],
+)
+def test_history_is_taken_in_every_form_of_chat_messages(store, history):
+    prompts = []
+
+    def llm(prompt):
+        prompts.append(prompt)
+        return "[]"
+
+    retriever = UmiRetriever.from_store(store.store, llm=llm, routing={"mode": "always"})
+    retriever.invoke("who met Carl?", history=history)
+    assert "hello" in prompts[0] and "hi" in prompts[0]
+    retriever.close()
+
+
+def test_a_deep_copy_searches_the_same_store(retriever):
+    assert ids(copy.deepcopy(retriever).invoke("Carl")) == ids(retriever.invoke("Carl"))
+
+
+def test_two_retrievers_of_one_class_may_be_arms(store):
+    class Fixed(BaseRetriever):
+        found: list[Document]
+
+        def _get_relevant_documents(self, query, *, run_manager):
+            return self.found
+
+    arms = [Fixed(found=[Document(id=str(n), page_content=TEXTS[n])]) for n in range(2)]
+    retriever = UmiRetriever.from_store(store.store, arms=arms)
+    result = retriever.search("Carl")
+    assert {"Fixed", "Fixed 2"} <= {signal.arm for hit in result for signal in hit.signals}
+    retriever.close()
+
+
+def test_millisecond_timestamps_are_times():
+    milliseconds = int(MAY.timestamp() * 1000)
+    retriever = UmiRetriever.from_texts(["May Day"], metadatas=[{"timestamp": milliseconds}])
+    assert retriever.invoke("day", time_range=(MAY, MAY + timedelta(days=1)))
+    retriever.close()
+
+
+@pytest.mark.parametrize(
+    ("package", "framework", "extra"),
+    [("umi_langchain", "langchain_core", "langchain"), ("umi_llamaindex", "llama_index", "llamaindex")],
+)
+def test_a_missing_framework_gives_the_pip_line(package, framework, extra):
+    code = f"import sys; sys.modules[{framework!r}] = None; import {package}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"pip install 'umi-retrieval[{extra}]'" in run.stderr
