@@ -203,8 +203,13 @@ def _is_flat(value: object) -> bool:
 
 
 def add_mirrored(
-    store: Any, chunks: Sequence[Chunk], origin_of: Callable[[Chunk], Hashable | None], *, everything: bool = False
-) -> None:
+    store: Any,
+    chunks: Sequence[Chunk],
+    origin_of: Callable[[Chunk], Hashable | None],
+    *,
+    everything: bool = False,
+    on_invalid: str = "raise",
+) -> tuple[Any, ...]:
     """Add chunks, and remove the stored ones that they replace: those with other ids and the origin of one of them.
 
     The text of a chunk that is replaced is not embedded again where one of `chunks` has it.
@@ -214,6 +219,7 @@ def add_mirrored(
         chunks: All that there is now of each origin.
         origin_of: What a chunk was cut from; None: it replaces nothing.
         everything: Also remove what comes from elsewhere.
+        on_invalid: As in `store.add`; what it skips is returned.
 
     Raises:
         InputError: If everything would be removed and nothing added.
@@ -231,12 +237,14 @@ def add_mirrored(
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
     if len(new) < len(chunks) or not embedded:
-        store.add(chunks)
+        skipped: tuple[Any, ...] = store.add(chunks, on_invalid=on_invalid).skipped
     else:
+        skipped = ()
         store.add([chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in by_text])
         store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
     if replaced:
         store.delete(replaced)
+    return skipped
 
 
 class Page(NamedTuple):

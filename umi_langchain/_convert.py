@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.framework_records import PlaceKeys, collection_pages, to_chunk, to_metadata
+from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
 
 START_INDEX = "start_index"
@@ -31,6 +32,7 @@ def to_chunks(
     keys: PlaceKeys,
     seen: Counter[str] | None = None,
     search_text: SearchText = None,
+    skipped: list[SkippedChunk] | None = None,
 ) -> tuple[list[str], list[Chunk]]:
     """The id of every document, aligned, and the chunks to store.
 
@@ -43,6 +45,7 @@ def to_chunks(
         keys: Where source, position and time stand in the metadata.
         seen: How many documents of each source came before, brought up to date; None: take no place for a position.
         search_text: What is searched; see `searched`.
+        skipped: Gets the documents that cannot be stored, which are left out; None: they raise.
 
     Raises:
         InvalidChunk: Names the document.
@@ -67,7 +70,10 @@ def to_chunks(
                 search_text=searched(document, search_text),
             )
         except InvalidChunk as error:
-            raise InvalidChunk(f"document {place}: {error}") from error
+            if skipped is None:
+                raise InvalidChunk(f"document {place}: {error}") from error
+            skipped.append(SkippedChunk(place, document.id, source, str(error)))
+            continue
         ids.append(chunk.id)
         if document.id is None and chunk.id in hashed:
             continue

@@ -25,6 +25,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
 from umi_langchain import _batch
 from umi_langchain._arms import as_arm
@@ -41,7 +42,17 @@ from umi_langchain._options import CallOptions, stages_and_fields
 from umi_langchain._rerank import reranker_of
 from umi_langchain._trace import astages, report_losses, stages
 
-MAKERS_OPTIONS = ("embedding", "llm", "persist_directory", "reranker", "arms", "search_text", "mirror", "read_only")
+MAKERS_OPTIONS = (
+    "embedding",
+    "llm",
+    "persist_directory",
+    "reranker",
+    "arms",
+    "search_text",
+    "mirror",
+    "on_invalid",
+    "read_only",
+)
 """Of `UmiRetriever.from_documents`, beside its fields and the stages of `UmiConfig`."""
 
 
@@ -76,6 +87,7 @@ class UmiRetriever(BaseRetriever):
     time_key: str | None = "timestamp"
     """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
     _owns_store: bool = PrivateAttr(default=False)
+    _skipped: tuple[SkippedChunk, ...] = PrivateAttr(default=())
 
     def __init__(self, **fields: Any) -> None:
         unknown = sorted(set(fields) - set(type(self).model_fields))
@@ -99,6 +111,7 @@ class UmiRetriever(BaseRetriever):
         docs: Iterable[Document] = (),
         search_text: SearchText = None,
         mirror: bool = False,
+        on_invalid: OnInvalid = "raise",
         **options: Any,
     ) -> Self:
         """Store documents and search them.
@@ -116,6 +129,7 @@ class UmiRetriever(BaseRetriever):
             search_text: What is searched, while the text is shown: a template of metadata keys, "{title}: {text}", or a
                 list of keys, whose values come before the text; None: the text alone.
             mirror: Also remove from the directory what is not among the documents.
+            on_invalid: "skip" leaves out documents that cannot be stored, blank ones for example; `skipped` lists them.
             **options: `read_only=True`, to search a directory that another process writes, without documents; fields of
                 this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
                 further retrievers and vector stores, fused in; see `as_arm`.
@@ -126,14 +140,18 @@ class UmiRetriever(BaseRetriever):
         """
 
         given = [*documents, *docs]
+        skipped: list[SkippedChunk] = []
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
-            chunks = to_chunks(given, keys, Counter(), search_text)[1]
-            add_mirrored(store, chunks, partial(document_origin, keys=keys), everything=mirror)
+            chunks = to_chunks(given, keys, Counter(), search_text, None if on_invalid == "raise" else skipped)[1]
+            origin = partial(document_origin, keys=keys)
+            skipped.extend(add_mirrored(store, chunks, origin, everything=mirror, on_invalid=on_invalid))
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
-        return cls._filled(fill, embedding, persist_directory, llm=llm, k=k, **options)
+        retriever = cls._filled(fill, embedding, persist_directory, llm=llm, k=k, **options)
+        retriever._skipped = tuple(skipped)
+        return retriever
 
     @classmethod
     def from_texts(
@@ -230,6 +248,11 @@ class UmiRetriever(BaseRetriever):
     def keys(self) -> PlaceKeys:
         """The three keys as the core takes them."""
         return PlaceKeys(self.source_key, self.position_key, self.time_key)
+
+    @property
+    def skipped(self) -> tuple[SkippedChunk, ...]:
+        """The documents that `from_documents(on_invalid="skip")` left out, with the reasons."""
+        return self._skipped
 
     def close(self) -> None:
         """End the threads, and close the store unless it was the caller's."""

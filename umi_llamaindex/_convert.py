@@ -28,6 +28,7 @@ from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector
 from umi_common.framework_records import PlaceKeys, collection_pages, plain_metadata, to_chunk, to_metadata
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
 
 NODE_CONTENT = "_node_content"
@@ -45,7 +46,12 @@ SOURCE_KEY = "source"
 """Where a node without a source node may name what it was cut from."""
 
 
-def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | None]) -> list[Chunk]:
+def to_chunks(
+    nodes: Iterable[BaseNode],
+    keys: PlaceKeys,
+    seen: Counter[str | None],
+    skipped: list[SkippedChunk] | None = None,
+) -> list[Chunk]:
     """A chunk per node, with the node's id. What LlamaIndex would embed is searched: text and metadata, by the node's
     template and without its `excluded_embed_metadata_keys`.
 
@@ -56,6 +62,7 @@ def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | No
         nodes: Text nodes in reading order.
         keys: Where source, position and time stand in the metadata.
         seen: How many nodes of each source came before; brought up to date.
+        skipped: Gets the nodes that cannot be stored, which are left out; None: they raise.
 
     Raises:
         InvalidChunk: Names the node.
@@ -76,19 +83,23 @@ def to_chunks(nodes: Iterable[BaseNode], keys: PlaceKeys, seen: Counter[str | No
                 search_text=node.get_content(MetadataMode.EMBED),
             )
         except InvalidChunk as error:
-            raise InvalidChunk(f"node {place}: {error}") from error
+            if skipped is None:
+                raise InvalidChunk(f"node {place}: {error}") from error
+            skipped.append(SkippedChunk(place, node.node_id, source, str(error)))
+            continue
         seen[source] += 1
         chunks.append(chunk)
     return chunks
 
 
 def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
-    """Store those chunks, aligned with nodes, whose nodes bring their embeddings, and are not stored yet.
+    """Store those chunks whose nodes bring their embeddings, and are not stored yet.
 
     Raises:
         InvalidVector: If the embedding of the first one is not what the store's model makes of it; names the node.
     """
-    pairs = [(chunk, node.embedding) for chunk, node in zip(chunks, nodes, strict=True) if node.embedding is not None]
+    given_by_id = {node.node_id: node.embedding for node in nodes}
+    pairs = [(chunk, vector) for chunk in chunks if (vector := given_by_id[chunk.id]) is not None]
     stored = store.get([chunk.id for chunk, _ in pairs])
     new = [pair for pair, known in zip(pairs, stored, strict=True) if pair[0] != known]
     if not new:

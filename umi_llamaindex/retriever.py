@@ -27,6 +27,7 @@ from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
 from umi_llamaindex._arms import as_arm
 from umi_llamaindex._convert import add_embedded, index_pages, node_origin, to_chunks, to_scored_node
@@ -40,7 +41,7 @@ dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 REWRITE_PROMPT = "rewrite"
 
 
-MAKERS_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "read_only")
+MAKERS_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
 """Of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
 
 
@@ -85,6 +86,8 @@ class UmiRetriever(BaseRetriever):
         self._deep_search = deep_search
         self._now = now
         self._owns_store = False
+        self.skipped: tuple[SkippedChunk, ...] = ()
+        """The nodes that `from_nodes(on_invalid="skip")` left out, with the reasons."""
 
     @classmethod
     def from_nodes(
@@ -96,6 +99,7 @@ class UmiRetriever(BaseRetriever):
         similarity_top_k: int = 10,
         *,
         mirror: bool = False,
+        on_invalid: OnInvalid = "raise",
         source_key: str | None = None,
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
@@ -115,6 +119,7 @@ class UmiRetriever(BaseRetriever):
             persist_dir: Where the store lives; what it holds already is not embedded again. None: in memory.
             similarity_top_k: At most so many nodes a query, 1..100.
             mirror: Also remove from the directory what is not among the nodes.
+            on_invalid: "skip" leaves out nodes that cannot be stored, blank ones for example; `skipped` lists them.
             source_key: Metadata key of what a node was cut from; None: its source node, else metadata["source"].
             position_key: Metadata key of its order there; where it is missing, the order of `nodes`.
             time_key: Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds.
@@ -128,17 +133,21 @@ class UmiRetriever(BaseRetriever):
             ConfigError: If an option is unknown or out of range.
         """
         keys = PlaceKeys(source_key, position_key, time_key)
+        skipped: list[SkippedChunk] = []
 
         def fill(store: HybridStore) -> None:
-            chunks = to_chunks(nodes, keys, Counter())
+            chunks = to_chunks(nodes, keys, Counter(), None if on_invalid == "raise" else skipped)
             if embed_model is not None:
                 add_embedded(store, nodes, chunks)
-            add_mirrored(store, chunks, partial(node_origin, source_key=source_key), everything=mirror)
+            origin = partial(node_origin, source_key=source_key)
+            skipped.extend(add_mirrored(store, chunks, origin, everything=mirror, on_invalid=on_invalid))
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
         options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
-        return cls._filled(fill, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+        made = cls._filled(fill, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+        made.skipped = tuple(skipped)
+        return made
 
     @classmethod
     def from_index(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.documents import Document
 
-from umi_common.errors import ConfigError, InputError, StoreLocked, StoreReadOnly
+from umi_common.errors import ConfigError, InputError, InvalidChunk, StoreLocked, StoreReadOnly
 from umi_langchain import UmiRetriever, UmiVectorStore
 
 
@@ -89,3 +89,14 @@ def test_a_store_that_is_open_elsewhere_says_how_to_read_it(tmp_path):
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert StoreLocked.__name__ in other.stderr and "read_only=True" in other.stderr
     writer.close()
+
+
+def test_a_blank_page_is_skipped_and_listed_if_asked(start, tmp_path):
+    pages = [page("One."), page(" ", "b.pdf", id="blank"), page("Two.", id="2"), page("Twice.", id="2")]
+    with pytest.raises(InvalidChunk, match="document 1"):
+        start(pages)
+    retriever = UmiRetriever.from_documents(pages, on_invalid="skip")
+    assert {document.page_content for document in retriever.invoke("one two")} == {"One.", "Two."}
+    assert [(gone.id, gone.source) for gone in retriever.skipped] == [("blank", "b.pdf"), ("2", "a.md")]
+    assert "text is empty" in retriever.skipped[0].reason
+    retriever.close()

@@ -6,6 +6,7 @@ import pytest
 from llama_index.core import Document
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.readers import SimpleDirectoryReader
+from llama_index.core.schema import TextNode
 
 from umi_common.errors import ConfigError, InputError, StoreReadOnly
 from umi_llamaindex import UmiRetriever, UmiVectorStore
@@ -83,3 +84,12 @@ def test_a_second_process_reads_what_the_first_writes(tmp_path):
         UmiRetriever.from_nodes(nodes, persist_dir=str(tmp_path), read_only=True)
     for each in (reader, store, writer):
         each.close()
+
+
+def test_a_blank_node_is_skipped_and_listed_if_asked(embed_model):
+    nodes = [TextNode(text="One.", id_="1"), TextNode(text=" ", id_="blank")]
+    nodes[0].embedding = embed_model.get_text_embedding("One.")
+    retriever = UmiRetriever.from_nodes(nodes, embed_model, on_invalid="skip")
+    assert [item.text for item in retriever.retrieve("one")] == ["One."]
+    assert [gone.id for gone in retriever.skipped] == ["blank"]
+    retriever.close()
