@@ -32,7 +32,7 @@ FLOORS = (
     ("stores/ledger",),
     ("stores/rows",),
     ("stores/lexical",),
-    ("stores/dense",),
+    ("stores/dense", "stores/references"),
     ("stores/background", "stores/chroma"),
     ("stores/corpus_stats",),
     ("stores/embedded",),

@@ -173,6 +173,14 @@ class NeighboursConfig(Frozen):
     """Reduce the gains to what positions and sources of this corpus are worth, down to 0."""
 
 
+class ReferencesConfig(Frozen):
+    """Chunks gain from the best candidates that refer to them and leave out what they say of the query."""
+
+    enabled: bool = True
+    share: float = Field(default=0.7, ge=0.0, le=1.0)
+    """Most that a chunk gains, in shares of the best score."""
+
+
 class DecayConfig(Frozen):
     """Exponential decay: floor + (1 - floor) * 2 ** (-age / half_life)."""
 
@@ -246,6 +254,7 @@ class UmiConfig(Frozen):
     when: WhenConfig = WhenConfig()
     fusion: FusionConfig = FusionConfig()
     neighbours: NeighboursConfig = NeighboursConfig()
+    references: ReferencesConfig = ReferencesConfig()
     decay: DecayConfig = DecayConfig()
     duplicates: DuplicatesConfig = DuplicatesConfig()
     rerank: RerankConfig = RerankConfig()

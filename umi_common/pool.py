@@ -30,6 +30,26 @@ FIRST_RANK = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Links:
+    """E references between rows of a pool: from a candidate to a chunk that says what of the query it leaves out."""
+
+    source: Ints
+    """(E,) rows."""
+    target: Ints
+    """(E,) rows; no pair of source and target occurs twice."""
+    weight: Floats
+    """(E,) > 0; those of one source add up to at most 1."""
+
+    def of_rows(self, which: Ints, count: int) -> Links:
+        """The references among some of `count` rows, which are numbered by their place in `which`."""
+        place = np.full(count, -1)
+        place[which] = np.arange(len(which))
+        source, target = place[self.source], place[self.target]
+        kept = (source >= 0) & (target >= 0)
+        return Links(source[kept], target[kept], self.weight[kept])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pool:
     """One frozen struct of arrays. No stage changes it."""
 
@@ -75,6 +95,8 @@ class Pool:
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
     """Further arms by name, each (n,): its score for the original query, > 0; 0: not found by it."""
+    links: Links | None = None
+    """References of the best candidates for the original query; None: none, or the store does not look for them."""
     calibration: Mapping[str, float] = field(default_factory=dict)
     """Numbers about the corpus, taken at indexing time without labels; empty: none yet."""
     degraded: tuple[Degradation, ...] = ()
@@ -217,7 +239,8 @@ class Pool:
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
         }
         extra = {name: scores[which] for name, scores in self.extra.items()}
-        return replace(self, ids=tuple(self.ids_at(which)), extra=extra, **per_row, **per_variation)
+        links = None if self.links is None else self.links.of_rows(which, len(self))
+        return replace(self, ids=tuple(self.ids_at(which)), extra=extra, links=links, **per_row, **per_variation)
 
 
 NEUTRAL: Mapping[str, tuple[str, Any]] = {

@@ -126,6 +126,8 @@ class RecallRequest:
     """Chunks before and after each of the best, in its source, that join the pool."""
     strategy: Strategy = "hybrid"
     embedder_timeout_seconds: float = RecallConfig().embedder_timeout_seconds
+    references: bool = False
+    """Look for chunks that the best candidates refer to (`Pool.links`); they join the pool. A store may ignore it."""
 
     def run(self, store: Store) -> Pool:
         """Call `store.recall`, without those of LATER_OPTIONS that it does not take. Raises as `Store.recall`."""
@@ -175,7 +177,7 @@ class RecallRequest:
         )
 
 
-LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds"})
+LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds", "references"})
 """Options that a store's `recall` may lack. The pool of both arms is then cut to the arm of the strategy."""
 
 

@@ -16,6 +16,7 @@ A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; ad
 `search/rank.py`:
 
     neighbours   chunks gain from the chunks beside them and from their source
+    references   chunks gain from the best candidates that refer to them and leave out what they say
     period       chunks in the period that the query names gain
     (umi_common.decay, which stores use too: older chunks lose)
 

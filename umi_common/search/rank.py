@@ -11,7 +11,7 @@ import numpy as np
 from umi_common import decay
 from umi_common.config import UmiConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
-from umi_common.ranking import neighbours, period
+from umi_common.ranking import neighbours, period, references
 from umi_common.ranking.fusion import best_first, fuse_pool
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.normalize import min_max
@@ -42,6 +42,8 @@ def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | Non
     """The score stages that are on, in the order in which they run."""
     if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
         yield "neighbours", "neighbours", neighbours.apply, config
+    if config.references.enabled and pool.links is not None:
+        yield "references", "references", references.apply, config.references
     if boost is not None:
         yield "when", "lift period", period.apply, boost
     if config.decay.half_life_hours is not None:

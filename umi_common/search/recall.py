@@ -183,6 +183,7 @@ def _ask_store(components: Components, request: SearchRequest, probes: Sequence[
         config.recall.around if config.neighbours.enabled else 0,
         strategy,
         config.recall.embedder_timeout_seconds,
+        config.references.enabled,
     )
     store = components.store
     prepare = getattr(store, "aembed", None)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable
-from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Ints, Pool, Vectors
+from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Ints, Links, Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.dense import index as dense_index
 from umi_common.stores.dense.index import DenseHits
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
+from umi_common.stores.references.find import RowLinks
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 from umi_common.taken import TakenRows
@@ -32,6 +33,8 @@ class StoreHits:
     dense: Sequence[DenseHits] | None
     named: Ints = field(default_factory=lambda: NO_ROWS)
     """Rows that enter the pool in any case."""
+    links: RowLinks | None = None
+    """References of the best rows; their targets enter the pool."""
 
 
 def pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest, allowed: Mask | None) -> Ints:
@@ -39,7 +42,7 @@ def pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest,
     each: list[LexicalHits | DenseHits] = [*(found.lexical or ()), *(found.dense or ())]
     rankings = [ranking.rows for ranking in each]
     joins = np.zeros(len(snapshot.rows), dtype=np.bool_)  # faster than np.unique, which sorts
-    for rows in (*rankings, found.named):
+    for rows in (*rankings, found.named, NO_ROWS if found.links is None else found.links.target):
         joins[rows] = True
     if request.around and joins.any():
         best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
@@ -104,10 +107,18 @@ def pool_of(
         position=snapshot.rows.place[rows],
         age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
         version=snapshot.rows.seq[rows],
+        links=None if found.links is None else _links(found.links, rows, len(snapshot.rows)),
         degraded=tuple(trace.degraded),
         facts=trace.facts,
         **corpus,
     )
+
+
+def _links(between: RowLinks, rows: Ints, among: int) -> Links:
+    """References by place in the pool."""
+    place = np.empty(among, dtype=np.int64)  # not initialised: only entries written below are read
+    place[rows] = np.arange(len(rows))
+    return Links(place[between.source], place[between.target], between.weight)
 
 
 def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:

@@ -216,6 +216,7 @@ class HybridStore:
         around: int = 0,
         strategy: Strategy = "hybrid",
         embedder_timeout_seconds: float | None = None,
+        references: bool = False,
     ) -> Pool:
         """The candidates of both arms for all probes; see `protocols.Store.recall`. None: the store's settings.
 
@@ -235,6 +236,7 @@ class HybridStore:
             around=around,
             strategy=strategy,
             embedder_timeout_seconds=embedder_timeout_seconds,
+            references=references,
         )
         return self.recall_many([request])[0]
 

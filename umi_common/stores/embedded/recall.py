@@ -22,14 +22,19 @@ from umi_common.stores.dense.int8 import Scan
 from umi_common.stores.embedded.candidates import NO_ROWS, StoreHits, pool_of
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
-from umi_common.stores.ledger.codec import microseconds
+from umi_common.stores.ledger.codec import decode, microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import query_vectors
+from umi_common.stores.references.find import RowLinks, find_references
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 
 SCANNED_TOGETHER = 4_000_000
 """Largest number of scores, 4 bytes each, that one scan for several searches may give; else each search scans alone."""
+REFERRING_OF_EACH_ARM = 4
+"""Best chunks of each arm whose references are looked for; ranking gives weight to those of the best few."""
+REFERENCES_ROWS_MAX = 200_000
+"""Rows above which no references are looked for: reading all names at the first search would take seconds."""
 PAUSES_SECONDS = (0.05, 0.1)
 """Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
 
@@ -48,7 +53,7 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
         numbers = {"calibration": _numbers(snapshot)}
         corpus = [numbers | background for background in backgrounds]
         each = zip(queries, scans, requests, traces, corpus, strict=True)
-        return [_searched(snapshot, *asked) for asked in each]
+        return [_searched(core, snapshot, *asked) for asked in each]
 
 
 def _scans_and_backgrounds(
@@ -84,6 +89,7 @@ def _as_one(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice
 
 
 def _searched(
+    core: Core,
     snapshot: StoreSnapshot,
     queries: Vectors | None,
     scan: Scan | None,
@@ -100,7 +106,47 @@ def _searched(
         raise SearchUnavailable(trace.reasons())
     trace.facts |= {"chunks": snapshot.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
     named = _named(snapshot, request, allowed)
-    return pool_of(snapshot, StoreHits(queries, lexical, dense, named), request, allowed, trace, corpus)
+    links = None if lexical is None else _references(core, snapshot, request, lexical, dense, allowed, trace)
+    return pool_of(snapshot, StoreHits(queries, lexical, dense, named, links), request, allowed, trace, corpus)
+
+
+def _references(
+    core: Core,
+    snapshot: StoreSnapshot,
+    request: RecallRequest,
+    lexical: Sequence[LexicalHits],
+    dense: Sequence[dense_index.DenseHits] | None,
+    allowed: Mask | None,
+    trace: RecallTrace,
+) -> RowLinks | None:
+    """The references of the best chunks that both arms found for the first probe; None: not asked for, or none."""
+    if not request.references or len(snapshot.rows) > REFERENCES_ROWS_MAX:
+        return None
+    best = [ranking[0].rows[:REFERRING_OF_EACH_ARM] for ranking in (lexical, dense or ()) if ranking]
+    begun = time.perf_counter()
+    links = find_references(
+        snapshot.lexical,
+        snapshot.row_data.names(),
+        request.probes[0].text,
+        np.unique(np.concatenate(best)),
+        lambda rows: _terms(core, snapshot, rows),
+        snapshot.rows.alive if allowed is None else allowed,
+        request.lexical,
+    )
+    trace.facts["references_ms"] = (time.perf_counter() - begun) * 1e3
+    return links
+
+
+def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
+    """The terms of each row's indexed text; none where the chunk was removed after the snapshot."""
+    seqs = snapshot.rows.seq[rows].tolist()
+    found, missing = snapshot.row_data.terms.known(seqs)
+    if missing:  # not by `Core.chunks`, which takes a compute slot: the caller holds one
+        texts = {seq: decode(entry).indexed_text for seq, entry in core.ledger.entries(missing).items()}
+        read = {seq: tuple(snapshot.lexical.analyzer.terms(text)) for seq, text in texts.items()}
+        snapshot.row_data.terms.keep(read)
+        found |= read
+    return [found.get(seq, ()) for seq in seqs]
 
 
 def _named(snapshot: StoreSnapshot, request: RecallRequest, allowed: Mask | None) -> Ints:

@@ -21,7 +21,7 @@ from umi_common.filters import Filter
 from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense.int8 import QuantisedRows
-from umi_common.stores.embedded.kept import KeptChunks
+from umi_common.stores.embedded.kept import Kept
 from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.codec import Head, decode_metadata
 from umi_common.stores.ledger.history import Mark
@@ -29,10 +29,11 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.arm import LexicalArm
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.references.names import LETTERS_READ, Names
 from umi_common.stores.rows.id_order import IdOrder
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import Mask, Rows, RowTable
-from umi_common.types import Metadata, TimeRange
+from umi_common.types import Chunk, Metadata, TimeRange
 
 CHUNKS_KEPT = 2_048
 """Chunks in the cache of those read last."""
@@ -81,11 +82,14 @@ class RowData:
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
         self.calibration = Calibration()
         self.id_order = IdOrder()
-        self.chunks = KeptChunks(CHUNKS_KEPT)
+        self.chunks: Kept[Chunk] = Kept(CHUNKS_KEPT)
+        self.terms: Kept[tuple[str, ...]] = Kept(CHUNKS_KEPT)
         self.lexical = LexicalArm(directory, analyzer)
         self._ledger = ledger
         self._columns: MetadataColumns | None = None
         self._columns_lock = threading.Lock()
+        self._names: Names | None = None
+        self._names_lock = threading.Lock()
         with ledger.snapshot() as connection:
             mark = ledger.mark(connection)
             heads = ledger.heads(connection)
@@ -141,10 +145,12 @@ class RowData:
         if len(rows):
             self._keep_vectors(change.vectors, afresh=not len(self._vectors.view))
         self.lexical.change(dead, rows, change.texts, self._table.snapshot().source[rows].tolist())
-        with self._columns_lock:
+        with self._names_lock, self._columns_lock:  # until published: otherwise a first reading could miss these rows
+            if self._names is not None:
+                self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):
                 self._columns.add(rows.tolist(), [decode_metadata(text) for text in change.metadata])
-            self._publish(change.mark)  # under the lock: otherwise `fill_columns` could miss these rows
+            self._publish(change.mark)
         return self.snapshot
 
     def _publish(self, mark: Mark) -> None:
@@ -218,6 +224,24 @@ class RowData:
     def _read_metadata(self) -> dict[int, Metadata]:
         with self._ledger.reading() as connection:
             return {seq: decode_metadata(text) for seq, _, text in self._ledger.texts(connection)}
+
+    def names(self) -> Names:
+        """The names of all chunks, read from the ledger at the first call."""
+        names = self._names
+        if names is None:
+            with self._names_lock:
+                if self._names is None:
+                    self._names = self._read_names()
+                names = self._names
+        return names
+
+    def _read_names(self) -> Names:
+        seqs = self._rows.seq.tolist()
+        begins = self._ledger.steady(lambda: self._ledger.beginnings(LETTERS_READ))
+        names = Names(self.lexical.analyzer)
+        known = [(row, begins[seq]) for row, seq in enumerate(seqs) if seq in begins]
+        names.add([row for row, _ in known], [text for _, text in known])
+        return names
 
     def save(self, snapshot: StoreSnapshot, *, always: bool) -> None:
         """Save the lexical index: always, or only if a crash would cost a long rebuild."""

@@ -427,6 +427,13 @@ class Ledger:
                 entry = checked(Entry(*fields))
                 yield seq, entry.indexed_text, entry.metadata
 
+    def beginnings(self, letters: int) -> dict[int, str]:
+        """seq -> the first letters of the indexed text of each chunk."""
+        with self.reading() as connection:
+            self._entry_columns(connection)
+            indexed = "coalesce(search_text, text)" if self._has_search_text else "text"
+            return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (letters,)))
+
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
         """(n, dim) vectors of chunks whose number is above `after`, by rising number; (0, 0) if there are none.
 

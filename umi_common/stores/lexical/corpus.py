@@ -23,6 +23,8 @@ Frontier = tuple[Ints, Ints]
 largest gain, whatever k1 and b."""
 SMALL_SEGMENT = 8_192
 """Size (postings plus documents) up to which the last segment is merged with every addition: well under 1 ms each."""
+NO_CODE = np.iinfo(np.int32).max
+"""Stands for a term that the index never held."""
 RARE = 64
 """Documents of a term up to which its frontier is not cached."""
 MERGE_RATIO = 4
@@ -157,6 +159,38 @@ class Corpus:
             pairs.append((np.repeat(segment.terms.astype(np.int64), segment.frequencies) * width + source)[keep])
         held = distinct(np.concatenate(pairs))
         return np.bincount(held // max(width, 1), minlength=len(self.codes))
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """Living rows that hold each term."""
+        codes = [self.codes.get(term, NO_CODE) for term in terms]
+        counts = [0] * len(codes)
+        for part in self.parts:
+            for at, place in enumerate(part.segment.places(codes)):
+                if place >= 0:
+                    counts[at] += part.df(place)
+        return counts
+
+    def postings_of(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
+        """(P,) places in `terms`, rising, and (P,) living rows that hold the term there, for terms that at most `most`
+        of them hold.
+        """
+        codes = [self.codes.get(term, NO_CODE) for term in terms]
+        places = [np.array(part.segment.places(codes), np.int64) for part in self.parts]
+        sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, places, strict=True)])
+        dead = sum(part.dead for part in self.parts)
+        few = np.flatnonzero(sizes.sum(axis=0) <= most + dead) if self.parts else np.zeros(0, np.int64)
+        held, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for part, place, size in zip(self.parts, places, sizes, strict=True):
+            there = few[size[few] > 0]
+            of_term, found = part.segment.all_postings(place[there])
+            living = self.alive[found]
+            held.append(there[of_term][living])
+            rows.append(found[living])
+        term, row = np.concatenate(held), np.concatenate(rows)
+        order = np.lexsort((row, term))
+        term, row = term[order], row[order]
+        kept = np.bincount(term, minlength=len(codes))[term] <= most
+        return term[kept], row[kept]
 
     def term_counts(self, rows: Ints) -> dict[int, dict[int | None, int]]:
         """Term code -> frequency, for each of some rows; a pass over the postings of their segments."""

@@ -58,6 +58,8 @@ class Snapshot:
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
         self._scorers: dict[LexicalConfig, SourceScorer] = {}
+        self.references: dict[int, Floats] = {}
+        """By row: a cache of `stores.references`."""
 
     def scorer(self, config: LexicalConfig) -> SourceScorer:
         """The scorer of sources under a configuration; that of rows is its `scorer`."""
@@ -196,7 +198,7 @@ class LexicalIndex:
         snapshot = self._snapshot
         limits = _limits(snapshot.corpus, k, allowed, weights, id_of, ranks_of)
         scorer = snapshot.scorer(config).scorer
-        return [top_k(scorer, scorer.query(self._terms(query, config)), limits) for query in queries]
+        return [top_k(scorer, scorer.query(self.weighted_terms(query, config)), limits) for query in queries]
 
     def score(
         self,
@@ -225,7 +227,7 @@ class LexicalIndex:
         lexical, source = np.zeros(shape), np.zeros(shape)
         bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
-            query = scorer.query(self._terms(text, config)) if searched is None else searched[v].query
+            query = scorer.query(self.weighted_terms(text, config)) if searched is None else searched[v].query
             known = None if searched is None else searched[v].all_scores
             lexical[v, order] = scorer.score(query, live) if known is None else known.take(live)
             source[v, order], source_bound[v] = sources.score(query, owners)
@@ -234,8 +236,36 @@ class LexicalIndex:
         length[order] = snapshot.corpus.lengths[live]
         return LexicalScores(lexical, bound, coverage, source, source_bound, length)
 
-    def _terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
+    def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
+        """The distinct terms of a query, each with its weight."""
         return self.analyzer.weighted_terms(query, config.function_word_weight)
+
+    @property
+    def references(self) -> dict[int, Floats]:
+        """A cache for `stores.references`, empty after every write."""
+        return self._snapshot.references
+
+    def held(self, terms: Mapping[str, float], rows: Ints, config: LexicalConfig) -> tuple[Floats, Mask]:
+        """(T,) given weight times idf, >= 0, of the T terms that the index knows, and (T, n) which of n living rows,
+        rising, hold them.
+        """
+        scorer = self._snapshot.scorer(config).scorer
+        known = scorer.query(terms).terms
+        weights = np.array([terms[term.text] * max(term.idf, 0.0) for term in known])
+        return weights, scorer.lookup(known, rows) > 0 if known else np.zeros((0, len(rows)), np.bool_)
+
+    def living(self, rows: Sequence[int]) -> list[int]:
+        """Those of some rows, of this or a later content, that are alive."""
+        alive = self._snapshot.corpus.alive
+        return [row for row in rows if row < len(alive) and alive[row]]
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """Living rows that hold each term."""
+        return self._snapshot.corpus.frequencies(terms)
+
+    def rows_of_rare(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
+        """(P,) places in `terms`, rising, and (P,) living rows that hold the term, of terms in at most `most` rows."""
+        return self._snapshot.corpus.postings_of(terms, most)
 
     def lengths(self, count: int) -> Ints:
         """(count,) terms in each of the first rows; 0 where nothing was indexed."""

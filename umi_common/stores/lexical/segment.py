@@ -82,6 +82,18 @@ class Segment:
         held, tf = self.stored(place)
         return np.add(held, self.block, dtype=np.int32), tf
 
+    def sizes(self, places: Ints) -> Ints:
+        """(n,) postings of the terms at n places; 0 at place -1."""
+        stops, starts = self.starts.take(places + 1), self.starts.take(places, mode="clip")  # -1: starts[0] both times
+        return (stops - starts).astype(np.int64)
+
+    def all_postings(self, places: Ints) -> tuple[Ints, Ints]:
+        """(P,) which of n places, and (P,) rows of the terms there, one term after the other."""
+        first, sizes = self.starts[places].astype(np.int64), self.sizes(places)
+        of_place = np.repeat(np.arange(len(places)), sizes)
+        at = np.arange(len(of_place)) + np.repeat(first - running(sizes)[:-1], sizes)
+        return of_place, self.offsets[at].astype(np.int64) + self.block
+
     def span(self, place: int) -> slice:
         """Slice of the postings of terms[place]."""
         return slice(self.starts.item(place), self.starts.item(place + 1))

@@ -1,0 +1,110 @@
+"""References: a passage that names another, or shares a rare word with it, leads to what the question still asks."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from pytest import approx
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.config import AnalyzerConfig
+from umi_common.pool import Links
+from umi_common.ranking.references import with_references
+from umi_common.sim import HashEmbedder
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.references.names import Names, heading
+
+QUESTION = "Where was the author of the play Brand born?"
+PLAY = Chunk("play", "Brand. The play Brand has an author, Zorbian Quell, who wrote it in spring.")
+AUTHOR = Chunk("author", "Zorbian Quell. Born in Skien, he left home at fifteen.", metadata={"public": True})
+OTHERS = [Chunk(f"x{at}", f"Note {at}: writers, towns, boats and harbours of the north.") for at in range(40)]
+OFF = UmiConfig(references={"enabled": False})
+
+
+def store_of(*chunks: Chunk) -> HybridStore:
+    store = HybridStore.open(embedder=HashEmbedder())
+    store.add(list(chunks))
+    return store
+
+
+def test_a_question_of_two_steps_finds_the_passage_that_the_first_one_names():
+    with store_of(PLAY, AUTHOR, *OTHERS) as store, DualRetriever(store) as umi:
+        assert set(umi.search(QUESTION).ids[:2]) == {"play", "author"}
+        result = umi.search(QUESTION)
+        assert "references" in result.hits[0].stages
+
+
+def test_a_rare_word_of_both_texts_leads_on_where_neither_has_a_heading():
+    first = Chunk("letter", "the parcel went to quolwick by the evening boat, said the clerk")
+    second = Chunk("ledger", "quolwick paid four crowns for lamps and rope")
+    question = "how many crowns were paid where the parcel went by the evening boat"
+    with store_of(first, second, *OTHERS) as store:
+        ranks = [DualRetriever(store, config=config).search(question) for config in (UmiConfig(), OFF)]
+    on, off = ({hit.chunk.id: hit.score for hit in result.hits} for result in ranks)
+    assert on["ledger"] > off["ledger"]
+
+
+def test_a_question_that_one_passage_answers_is_ranked_as_without_references():
+    with store_of(PLAY, AUTHOR, *OTHERS) as store:
+        on, off = (
+            DualRetriever(store, config=config).search("author of the play Brand") for config in (UmiConfig(), OFF)
+        )
+    assert {hit.chunk.id: hit.score for hit in on.hits} == approx(
+        {hit.chunk.id: hit.score for hit in off.hits}, abs=1e-6
+    )
+
+
+def test_a_reference_never_leads_past_the_filter():
+    with store_of(PLAY, AUTHOR, *OTHERS) as store, DualRetriever(store) as umi:
+        assert "author" not in umi.search(QUESTION, where={"public": {"$exists": False}}).ids
+
+
+def test_references_depend_on_the_chunks_and_not_on_the_history_of_writes():
+    chunks = [PLAY, AUTHOR, *OTHERS]
+    with store_of(*chunks) as fresh, HybridStore.open(embedder=HashEmbedder()) as grown:
+        shuffled = random.Random(5).sample(chunks, len(chunks))
+        grown.add([Chunk("gone", "Zorbian Quell. Another man of that name, born in Bergen."), *shuffled[:20]])
+        with DualRetriever(grown) as umi:
+            umi.search(QUESTION)  # names are read now and kept up to date by the writes below
+            grown.add(shuffled[20:])
+            grown.delete(["gone"])
+            later = umi.search(QUESTION)
+        with DualRetriever(fresh) as umi:
+            assert [(hit.chunk.id, hit.score) for hit in later.hits] == [
+                (hit.chunk.id, hit.score) for hit in umi.search(QUESTION).hits
+            ]
+
+
+def test_the_gain_is_the_formula():
+    scores = np.array([1.0, 0.5, 0.2])
+    links = Links(np.array([0, 1]), np.array([2, 2]), np.array([0.4, 1.0]))
+    gain = 0.4 * 1.0**5 + 1.0 * 0.5**5
+    expected = np.array([1.0, 0.5, 0.2 + 0.7 * gain])
+    assert with_references(scores, links, 0.7) == approx(expected / expected.max())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Demon Dice. Demon Dice is a game.", "Demon Dice"),
+        ("# Refund policy\nMoney comes back.", "Refund policy"),
+        ("M. Ward. A singer.", "M. Ward"),
+        ("Brand (play). A play.", "Brand"),
+        ("Gina: Thanks. See you.", None),
+        ("yes. no.", None),
+        ("Did it rain? It did. So.", None),
+        ("This is a whole sentence that is much too long to be the name of anything at all. Next.", None),
+    ],
+)
+def test_a_heading_is_a_short_beginning_in_capitals(text, name):
+    assert heading(text) == name
+
+
+def test_the_longest_name_is_mentioned():
+    names = Names(Analyzer(AnalyzerConfig()))
+    names.add([0, 1], ["New York. A city.", "New York City Ballet. A company."])
+    terms = Analyzer(AnalyzerConfig()).terms("She danced at the New York City Ballet in New York.")
+    assert {names.rows(name)[0] for name in names.mentioned(terms)} == {0, 1}
+    assert len(names.mentioned(terms)) == 2
