@@ -149,8 +149,8 @@ def with_ids(documents: Sequence[Document], ids: Sequence[str | None]) -> list[D
     return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
 
 
-def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
-    """The chunks of a Chroma vector store with their vectors (n, dim), page by page.
+def checked_chroma(vectorstore: Any) -> Any:
+    """The collection of a Chroma vector store.
 
     Raises:
         ConfigError: If it is no Chroma store.
@@ -161,8 +161,26 @@ def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk]
             f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; "
             "for any other, give its documents to from_documents"
         )
+    return collection
+
+
+def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
+    """The chunk of a record of a Chroma collection; without a position where its metadata names none.
+
+    Raises:
+        InvalidChunk: If it cannot be one.
+    """
+    return to_chunks([Document(id=id, page_content=text, metadata=dict(metadata))], keys)[1][0]
+
+
+def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
+    """The chunks of a Chroma vector store with their vectors (n, dim), page by page.
+
+    Raises:
+        ConfigError: If it is no Chroma store.
+    """
     seen: Counter[str] = Counter()
-    for page in collection_pages(collection):
+    for page in collection_pages(checked_chroma(vectorstore)):
         rows = zip(page.ids, page.texts, page.metadatas, strict=True)
         documents = [Document(id=id, page_content=text, metadata=metadata) for id, text, metadata in rows]
         yield to_chunks(documents, keys, seen)[1], page.vectors

@@ -24,6 +24,7 @@ from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import checked_limit
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
@@ -33,7 +34,9 @@ from umi_langchain._convert import (
     SearchText,
     as_documents,
     as_turns,
+    checked_chroma,
     chunk_pages,
+    document_chunk_of_record,
     document_origin,
     to_chunks,
     to_scored_documents,
@@ -54,6 +57,8 @@ MAKERS_OPTIONS = (
     "read_only",
 )
 """Of `UmiRetriever.from_documents`, beside its fields and the stages of `UmiConfig`."""
+KEY_NAMES = ("source", "position", "time")
+"""Fields of `PlaceKeys`."""
 
 
 class UmiRetriever(BaseRetriever):
@@ -182,19 +187,35 @@ class UmiRetriever(BaseRetriever):
         llm: Any = None,
         persist_directory: str | None = None,
         k: int = 10,
+        *,
+        copy: bool = False,
         **options: Any,
     ) -> Self:
-        """Copy a `langchain_chroma.Chroma` with the vectors it has; nothing is embedded but queries.
+        """Search a `langchain_chroma.Chroma`, which stays the truth: later writes to it are found; see `ChromaStore`.
+
+        Three stored texts are embedded, to see that the vectors are the embedding's; nothing else is but queries.
 
         Args:
-            vectorstore: Read once, not changed; what is added to it later is not seen.
+            vectorstore: Not changed, unless by the retriever's own store.
             embedding: What its vectors were made with; None: the vector store's own.
-            llm, persist_directory, k, options: As in `from_documents`.
+            persist_directory: Where umi keeps its index of the texts, or the copy; None: in memory.
+            copy: Copy it into a store of umi's own; later writes to it are not seen.
+            llm, k, options: As in `from_documents`.
 
         Raises:
             ConfigError: If it is no Chroma store; `from_documents` takes the documents of any other.
+            ReindexRequired: If its vectors were made by another model.
         """
         embedding = vectorstore.embeddings if embedding is None else embedding
+        if not copy:
+            checked_chroma(vectorstore)
+            settings, fields = stages_and_fields(options)
+            keys = PlaceKeys(**{name: fields[f"{name}_key"] for name in KEY_NAMES if f"{name}_key" in fields})
+            read = partial(document_chunk_of_record, keys)
+            store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
+            retriever = cls.from_store(store, llm=llm, k=k, **options)
+            retriever._owns_store = True
+            return retriever
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
             for chunks, vectors in chunk_pages(vectorstore, keys):

@@ -7,7 +7,7 @@ relationships, templates, excluded keys and nested metadata come back; datetimes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -49,7 +49,7 @@ SOURCE_KEY = "source"
 def to_chunks(
     nodes: Iterable[BaseNode],
     keys: PlaceKeys,
-    seen: Counter[str | None],
+    seen: Counter[str | None] | None = None,
     skipped: list[SkippedChunk] | None = None,
 ) -> list[Chunk]:
     """A chunk per node, with the node's id. What LlamaIndex would embed is searched: text and metadata, by the node's
@@ -61,7 +61,7 @@ def to_chunks(
     Args:
         nodes: Text nodes in reading order.
         keys: Where source, position and time stand in the metadata.
-        seen: How many nodes of each source came before; brought up to date.
+        seen: How many nodes of each source came before, brought up to date; None: take no place for a position.
         skipped: Gets the nodes that cannot be stored, which are left out; None: they raise.
 
     Raises:
@@ -72,6 +72,8 @@ def to_chunks(
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         source = None if source is None else str(source)
         start = getattr(node, START, None)
+        if seen is not None and start is None:
+            start = seen[source]
         try:
             chunk = to_chunk(
                 node.get_content(MetadataMode.NONE),
@@ -79,7 +81,7 @@ def to_chunks(
                 id=node.node_id,
                 keys=keys,
                 source=source,
-                position=seen[source] if start is None else start,
+                position=start,
                 search_text=node.get_content(MetadataMode.EMBED),
             )
         except InvalidChunk as error:
@@ -87,7 +89,8 @@ def to_chunks(
                 raise InvalidChunk(f"node {place}: {error}") from error
             skipped.append(SkippedChunk(place, node.node_id, source, str(error)))
             continue
-        seen[source] += 1
+        if seen is not None:
+            seen[source] += 1
         chunks.append(chunk)
     return chunks
 
@@ -157,6 +160,15 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
             f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "
             "SimpleVectorStore; for any other, give its nodes to from_nodes"
         )
+
+
+def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
+    """The chunk of a record of a Chroma collection; without a position where neither node nor metadata names one.
+
+    Raises:
+        InvalidChunk: If it cannot be one.
+    """
+    return to_chunks([_node(id, text, dict(metadata))], keys)[0]
 
 
 def to_scored_node(hit: Hit) -> NodeWithScore:

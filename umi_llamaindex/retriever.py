@@ -26,11 +26,19 @@ from umi_common.framework_records import PlaceKeys, Window, add_mirrored, narrow
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
 from umi_llamaindex._arms import as_arm
-from umi_llamaindex._convert import add_embedded, index_pages, node_origin, to_chunks, to_scored_node
+from umi_llamaindex._convert import (
+    add_embedded,
+    index_pages,
+    node_chunk_of_record,
+    node_origin,
+    to_chunks,
+    to_scored_node,
+)
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.events import send_events
@@ -161,20 +169,34 @@ class UmiRetriever(BaseRetriever):
         source_key: str | None = None,
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
+        copy: bool = False,
         **options: Any,
     ) -> Self:
-        """Copy an index with the vectors it has; nothing is embedded but queries.
+        """Search an index over Chroma, which stays the truth: later writes to it are found; see `ChromaStore`.
+
+        Three stored texts are embedded, to see that the vectors are the model's; nothing else is but queries.
 
         Args:
-            index: Over Chroma or over LlamaIndex's simple vector store; read once, not changed.
+            index: Over Chroma; over LlamaIndex's simple vector store it is copied.
             embed_model: What its vectors were made with; None: the index's own.
-            llm, persist_dir, similarity_top_k, source_key, position_key, time_key, options: As in `from_nodes`.
+            persist_dir: Where umi keeps its index of the texts, or the copy; None: in memory.
+            copy: Copy an index over Chroma, too, into a store of umi's own; later writes to it are not seen.
+            llm, similarity_top_k, source_key, position_key, time_key, options: As in `from_nodes`.
 
         Raises:
             ConfigError: If its vector store is another.
+            ReindexRequired: If its vectors were made by another model.
         """
         model = index._embed_model if embed_model is None else embed_model
         keys = PlaceKeys(source_key, position_key, time_key)
+        collection = getattr(index.vector_store, "_collection", None)
+        if collection is not None and not copy:
+            config = UmiConfig(**{name: value for name, value in options.items() if name in UmiConfig.model_fields})
+            read = partial(node_chunk_of_record, keys)
+            store = ChromaStore(collection, embed_model_of(model), persist_dir, config, read=read)
+            retriever = cls.from_store(store, llm=llm, similarity_top_k=similarity_top_k, **options)
+            retriever._owns_store = True
+            return retriever
 
         def fill(store: HybridStore) -> None:
             for chunks, vectors in index_pages(index, keys):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from stores import KINDS, Kind
+from stores import KINDS, SERVERS, Kind
 
 from umi_common.protocols import Embedder, Store
 from umi_common.sim import HashEmbedder
@@ -43,3 +44,13 @@ def new_store(kind: Kind, request: pytest.FixtureRequest, tmp_path: Path) -> Ite
 def store(new_store: Callable[..., Store]) -> Store:
     """An empty store."""
     return new_store()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers() -> Iterator[None]:
+    """Stops the Chroma server that a store of this session has started, and removes its folder."""
+    yield
+    for server in SERVERS:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+    SERVERS.clear()

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import chromadb
 import numpy as np
 
 from umi_common.protocols import Embedder, Store
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.qdrant import QdrantStore
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scale"))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("scale", "chroma")]
 
 OWN_PARTS = Path(__file__).parents[2] / "docs" / "own-parts.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", OWN_PARTS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -85,6 +88,31 @@ def qdrant_engine(embedder: Embedder, folder: Path) -> Store:
     return QdrantStore(EdgeClient(folder / "shard"), "contract", embedder)
 
 
+def chroma_embedded(embedder: Embedder, folder: Path) -> Store:
+    """ChromaStore over a PersistentClient, its index in memory."""
+    client = chromadb.PersistentClient(str(folder / "chroma"))
+    return ChromaStore(client.create_collection("contract"), embedder=embedder)
+
+
+def chroma_server(embedder: Embedder, folder: Path) -> Store:
+    """ChromaStore over an HttpClient, its index in a directory."""
+    return ChromaStore(_server().collection(), embedder=embedder, directory=folder / "beside")
+
+
+SERVERS: list[Any] = []
+"""The one that is running, if any; `conftest.py` stops it at the end of the session."""
+
+
+def _server() -> Any:
+    from chroma_server import ChromaServer
+
+    if not SERVERS:
+        server = ChromaServer(Path(tempfile.mkdtemp(prefix="chroma-")))
+        SERVERS.append(server)
+        server.start()
+    return SERVERS[0]
+
+
 GAPS = {
     "test_positions_differ_by_one_exactly_where_chunks_stand_side_by_side": (
         "what a gap between positions hides is looked up around the best chunks only"
@@ -102,6 +130,8 @@ KINDS = [
     Kind("python-lists", python_lists),
     Kind("hybrid-memory", in_memory),
     Kind("hybrid-disk", on_disk),
+    Kind("chroma-embedded", chroma_embedded),
+    Kind("chroma-server", chroma_server),
     # The engine's idf is a float32.
     Kind("qdrant-local", qdrant_local, bm25=1e-6, history=1e-6, exempt=GAPS | MUTE),
     Kind("qdrant-engine", qdrant_engine, bm25=1e-6, history=1e-6, exempt=GAPS | REMOVED | MUTE),

@@ -191,12 +191,12 @@ def test_the_callers_store_stays_open(documents):
         assert len(store) == 0
 
 
-def test_a_chroma_store_is_taken_over_without_embedding_anything(tmp_path, documents, embeddings):
+def test_a_chroma_store_is_copied_without_embedding_anything(tmp_path, documents, embeddings):
     chroma = Chroma(embedding_function=embeddings, persist_directory=str(tmp_path / "chroma"))
     bare = [Document(page_content="bare text without metadata", id="bare")]
     chroma.add_documents(documents[:60] + bare)
     assert embeddings.documents == 61
-    retriever = UmiRetriever.from_vectorstore(chroma, k=5)
+    retriever = UmiRetriever.from_vectorstore(chroma, k=5, copy=True)
     direct = UmiRetriever.from_documents(documents[:60] + bare, embeddings, k=5)
     assert embeddings.documents == 61 + 61
     assert retriever.umi.store.ids() == sorted(ids(documents[:60] + bare))

@@ -161,10 +161,10 @@ def chroma_index(path, nodes, embed_model) -> VectorStoreIndex:
     return VectorStoreIndex.from_vector_store(ChromaVectorStore(chroma_collection=collection), embed_model=embed_model)
 
 
-def test_a_chroma_index_is_taken_over_without_embedding_anything(tmp_path, nodes, embed_model):
+def test_a_chroma_index_is_copied_without_embedding_anything(tmp_path, nodes, embed_model):
     index = chroma_index(tmp_path / "chroma", nodes[:60], embed_model)
     assert embed_model.documents == 60
-    retriever = UmiRetriever.from_index(index, similarity_top_k=5)
+    retriever = UmiRetriever.from_index(index, similarity_top_k=5, copy=True)
     found = retriever.retrieve(QUESTION)
     assert embed_model.documents == 60 and embed_model.queries == 1
     by_id = {node.node_id: node for node in nodes[:60]}
@@ -173,6 +173,21 @@ def test_a_chroma_index_is_taken_over_without_embedding_anything(tmp_path, nodes
     assert [chunk.source for chunk in chunks] == [by_id[chunk.id].ref_doc_id for chunk in chunks]
     assert [chunk.position for chunk in chunks] == [by_id[chunk.id].metadata["place"] for chunk in chunks]
     retriever.close()
+
+
+def test_a_chroma_index_is_searched_live(tmp_path, nodes, embed_model):
+    index = chroma_index(tmp_path / "chroma", nodes[:60], embed_model)
+    retriever = UmiRetriever.from_index(index, similarity_top_k=5)
+    assert embed_model.documents <= 60 + 4  # a sample of the stored texts
+    by_id = {node.node_id: node for node in nodes[:60]}
+    found = retriever.retrieve(QUESTION)
+    assert [item.node for item in found] == [by_id[id] for id in ids(found)]
+    index.insert_nodes([TextNode(id_="new", text="A zebra crosses the street.", metadata={"about": "animals " * 40})])
+    assert ids(retriever.retrieve("zebra"))[0] == "new"
+    index.delete_nodes(["new"])
+    assert "new" not in ids(retriever.retrieve("zebra"))
+    retriever.close()
+    UmiRetriever.from_index(index).close()
 
 
 def test_an_index_in_memory_is_taken_over_too(nodes, embed_model):

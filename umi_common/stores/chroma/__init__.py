@@ -1,4 +1,16 @@
 """A user's Chroma collection.
 
-chroma_import   take over a collection with its vectors
+In: a collection, and searches as probes. Out: a `Pool`, and chunks read from the collection.
+
+    store           ChromaStore: the store over a collection
+    recall          one search
+    side_index      terms, places and times, kept beside the collection
+    following       keeps them in step with the collection
+    records         a chunk as a record and back
+    collection      the calls to Chroma
+    chroma_import   copy a collection into another store
 """
+
+from umi_common.stores.chroma.store import ChromaStore
+
+__all__ = ["ChromaStore"]

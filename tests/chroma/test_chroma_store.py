@@ -1,0 +1,310 @@
+"""ChromaStore over a user's own collection: what others write is found, and what fails is said."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime, timezone
+
+import chromadb
+import pytest
+from chroma_server import ChromaServer
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from umi_common import DualRetriever
+from umi_common.errors import ConfigError, InputError, ReindexRequired, SearchUnavailable, StoreClosed, StoreUnavailable
+from umi_common.filters import parse_filter
+from umi_common.protocols import Probe
+from umi_common.sim import HashEmbedder
+from umi_common.stores.chroma import ChromaStore
+from umi_common.types import Chunk
+from umi_langchain import UmiRetriever
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+DIM = 32
+MODEL = HashEmbedder(DIM)
+TEXTS = {
+    "t0": "Priya started in accounting at Acme.",
+    "t1": "The roofers want nine thousand.",
+    "t2": "Luna is a grey cat.",
+    "t3": "The boiler leaks again.",
+}
+
+
+class HashEmbeddings(Embeddings):
+    """LangChain's view of the same model."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return MODEL.embed_documents(texts).tolist()
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+class Reversed(HashEmbedder):
+    """Another model of the same dimension."""
+
+    def embed_documents(self, texts):
+        return super().embed_documents([text[::-1] for text in texts])
+
+
+@pytest.fixture
+def client(tmp_path):
+    return chromadb.PersistentClient(str(tmp_path / "chroma"))
+
+
+@pytest.fixture
+def collection(client):
+    made = client.create_collection("notes")
+    write(made, TEXTS)
+    return made
+
+
+def write(collection, texts, metadatas=None):
+    vectors = MODEL.embed_documents(list(texts.values()))
+    collection.upsert(ids=list(texts), documents=list(texts.values()), embeddings=vectors, metadatas=metadatas)
+
+
+def found(store, query, **options):
+    with DualRetriever(store) as umi:
+        return umi.search(query, now=NOW, **options).ids
+
+
+def by_words(store, query, **options):
+    pool = store.recall([Probe(query)], depth=5, now=NOW, **options)
+    return {id for id, rank in zip(pool.ids, pool.lexical_rank[0], strict=True) if rank}
+
+
+@pytest.fixture
+def chroma(tmp_path):
+    vectorstore = Chroma(embedding_function=HashEmbeddings(), persist_directory=str(tmp_path / "langchain"))
+    vectorstore.add_texts(list(TEXTS.values()), ids=list(TEXTS))
+    return vectorstore
+
+
+def test_a_text_that_langchain_adds_is_found_by_the_next_search(chroma):
+    retriever = UmiRetriever.from_vectorstore(chroma, k=2)
+    assert retriever.invoke("roofers")[0].id == "t1"
+    chroma.add_texts(["The plumber comes on Friday."], ids=["new"])
+    assert retriever.invoke("plumber")[0].id == "new"
+    chroma.delete(["new"])
+    assert "new" not in {document.id for document in retriever.invoke("plumber")}
+    retriever.close()
+    assert chroma.get(["t1"])["ids"] == ["t1"]
+
+
+def test_a_text_that_langchain_replaces_is_found_within_the_stated_bound(chroma):
+    store = ChromaStore(chroma, MODEL, sync_seconds=0.05)
+    assert by_words(store, "roofers") == {"t1"}
+    chroma.update_document("t1", Document(page_content="Snow fell.", metadata={"season": "winter"}))
+    time.sleep(store.status().bound_seconds)
+    assert by_words(store, "snow") == {"t1"} and not by_words(store, "roofers")
+    store.close()
+
+
+def test_a_langchain_store_that_is_reset_is_followed(chroma):
+    store = ChromaStore(chroma, MODEL)
+    assert len(store) == len(TEXTS)
+    chroma.reset_collection()
+    chroma.add_texts(["Only this one."], ids=["only"])
+    assert found(store, "this") == ["only"]
+    store.close()
+
+
+def test_writes_through_umi_are_in_the_collection_and_found_at_once(collection):
+    with ChromaStore(collection, MODEL) as store:
+        store.add([Chunk("new", "The plumber comes on Friday.", metadata={"by": "ann"}, source="chat", position=7)])
+        assert collection.get(["new"])["documents"] == ["The plumber comes on Friday."]
+        assert collection.get(["new"], where={"by": "ann"})["ids"] == ["new"]
+        assert found(store, "plumber")[0] == "new"
+        assert store.get(["new"])[0].position == 7
+        store.add([Chunk("new", "The painter comes.")])
+        assert "by" not in (collection.get(["new"])["metadatas"][0] or {})
+        assert store.delete(["new"]) == 1
+        assert collection.get(["new"])["ids"] == []
+
+
+def test_what_another_client_writes_is_found(tmp_path):
+    with ChromaServer(tmp_path / "server") as server:
+        mine = server.collection()
+        write(mine, TEXTS)
+        with ChromaStore(mine, MODEL, sync_seconds=0.05) as store:
+            assert found(store, "cat")[0] == "t2"
+            theirs = server.client().get_collection(mine.name)
+            write(theirs, {"t9": "A yellow submarine."})
+            assert found(store, "submarine")[0] == "t9"
+            write(theirs, {"t2": "Luna is a black dog."})
+            store.sync()
+            assert by_words(store, "dog") == {"t2"} and not by_words(store, "cat")
+
+
+def test_words_answer_while_the_server_is_down_and_say_so(tmp_path):
+    with ChromaServer(tmp_path / "server") as server:
+        mine = server.collection()
+        write(mine, TEXTS)
+        store = ChromaStore(mine, MODEL)
+        umi = DualRetriever(store)
+        assert not umi.search("roofers").degraded
+        server.stop()
+        result = umi.search("roofers")
+        assert result.ids == ["t1"] and [loss.part for loss in result.degraded] == ["chroma"]
+        with pytest.raises(SearchUnavailable, match="Chroma failed"):
+            umi.search("roofers", strategy="vector")
+        with pytest.raises(StoreUnavailable, match="Chroma failed at count"):
+            store.add([Chunk("new", "one")])
+        server.start()
+        assert not umi.search("roofers").degraded
+        umi.close()
+        store.close()
+
+
+def test_a_collection_that_was_deleted_is_an_error_that_says_so(client, collection):
+    store = ChromaStore(collection, MODEL)
+    client.delete_collection("notes")
+    with pytest.raises(StoreUnavailable, match="it was deleted"):
+        len(store)
+    store.close()
+
+
+def test_a_collection_that_is_renamed_goes_on(collection):
+    with ChromaStore(collection, MODEL) as store:
+        collection.modify(name="renamed")
+        assert found(store, "cat")[0] == "t2"
+        assert store.status().collection == "renamed"
+
+
+@pytest.mark.parametrize(
+    "where", [{"n": {"$gte": 2_950}}, {"n": {"$gt": 400}, "kind": {"$ne": "b"}}, {"name": {"$gt": "n2"}}]
+)
+def test_a_filter_is_exact_in_both_arms_whether_chroma_can_say_it_or_not(client, where):
+    size = 3_000
+    made = client.create_collection("many")
+    texts = {f"c{n:04}": f"boat number {n}" for n in range(size)}
+    metadatas = [{"n": n, "kind": "ab"[n % 2], "name": f"n{n}"} for n in range(size)]
+    write(made, texts, metadatas)
+    with ChromaStore(made, MODEL) as store:
+        tree = parse_filter(where)
+        may = {id for id, metadata in zip(texts, metadatas, strict=True) if passes(where, metadata)}
+        pool = store.recall([Probe("boat number")], depth=40, now=NOW, where=tree)
+        assert set(pool.ids) <= may
+        assert pool.lexical_rank.max() == pool.dense_rank.max() == min(40, len(may))
+
+
+def passes(where, metadata):
+    from umi_common.filters import matches
+
+    return matches(parse_filter(where), metadata)
+
+
+def test_a_record_that_no_longer_passes_the_filter_is_not_shown(collection):
+    write(collection, TEXTS, [{"user": "ann"}] * len(TEXTS))
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        assert "t2" in found(store, "cat", where={"user": "ann"})
+        collection.update(ids=["t2"], metadatas=[{"user": "bob"}])
+        assert "t2" not in found(store, "cat", where={"user": "ann"})
+
+
+def test_vectors_of_another_model_are_refused_with_the_fix(collection):
+    with pytest.raises(ReindexRequired, match=r"not made by embedder.*ChromaStore\(collection, embedder=\.\.\.\)"):
+        ChromaStore(collection, Reversed(DIM))
+    with pytest.raises(ReindexRequired, match="32 dimensions"):
+        ChromaStore(collection, HashEmbedder(DIM + 1))
+
+
+def test_records_without_a_text_are_skipped_and_listed_until_they_have_one(collection):
+    collection.add(ids=["null"], embeddings=MODEL.embed_documents(["a"]), documents=None)
+    collection.add(ids=["blank"], embeddings=MODEL.embed_documents(["a"]), documents=["   "])
+    with ChromaStore(collection, MODEL, sync_seconds=0.01) as store:
+        assert store.status().skipped == ("blank", "null")
+        assert len(store) == len(TEXTS) and store.get(["null"]) == [None]
+        write(collection, {"null": "A text at last."})
+        time.sleep(0.05)
+        assert found(store, "text")[0] == "null"
+        assert store.status().skipped == ("blank",)
+
+
+def test_the_status_says_how_far_behind(collection):
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        assert store.status().behind == 0
+        write(collection, {"a": "one more", "b": "and another"})
+        assert store.status().behind == 2
+        len(store)
+        assert (store.status().behind, store.status().chunks) == (0, len(TEXTS) + 2)
+
+
+def test_an_index_in_a_directory_is_opened_again_and_brought_up(collection, tmp_path):
+    with ChromaStore(collection, MODEL, tmp_path / "beside") as store:
+        store.add([Chunk("x", "one", source="s", position=2), Chunk("y", "two", source="s", position=1)])
+        before = store.recall([Probe("roofers want one")], depth=5, now=NOW, around=1)
+    collection.delete(["t0"])
+    write(collection, {"t8": "The plumber comes."})
+    with ChromaStore(collection, MODEL, tmp_path / "beside") as store:
+        assert found(store, "plumber")[0] == "t8" and store.get(["t0"]) == [None]
+        collection.delete(["t8"])
+        write(collection, {"t0": TEXTS["t0"]})
+        assert store.status().behind == 0  # one went and one came
+        store.sync()
+        after = store.recall([Probe("roofers want one")], depth=5, now=NOW, around=1)
+    assert after.ids == before.ids
+    assert after.lexical.tolist() == before.lexical.tolist() and after.dense.tolist() == before.dense.tolist()
+
+
+@pytest.mark.parametrize("harm", [b"", b"nonsense", None])
+def test_a_damaged_index_is_made_anew(collection, tmp_path, harm):
+    ChromaStore(collection, MODEL, tmp_path / "beside").close()
+    file = tmp_path / "beside" / "rows.npz"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if harm is None else harm)
+    with ChromaStore(collection, MODEL, tmp_path / "beside") as store:
+        assert found(store, "cat")[0] == "t2"
+
+
+def test_an_index_of_another_collection_is_not_used(client, collection, tmp_path):
+    ChromaStore(collection, MODEL, tmp_path / "beside").close()
+    other = client.create_collection("other")
+    write(other, {"o": "Something else."})
+    with ChromaStore(other, MODEL, tmp_path / "beside") as store:
+        assert store.ids() == ["o"]
+
+
+def test_what_is_no_collection_is_refused():
+    with pytest.raises(ConfigError, match="expected a Chroma collection"):
+        ChromaStore(object(), MODEL)
+    with pytest.raises(InputError, match="sync_seconds"):
+        ChromaStore(object(), MODEL, sync_seconds=0)
+
+
+def test_a_collection_of_an_asynchronous_client_is_refused(tmp_path):
+    with ChromaServer(tmp_path / "server") as server:
+        server.client().create_collection("notes")
+
+        async def collection():
+            return await (await chromadb.AsyncHttpClient("127.0.0.1", server.port)).get_collection("notes")
+
+        with pytest.raises(ConfigError, match="HttpClient"):
+            ChromaStore(asyncio.run(collection()), MODEL)
+
+
+def test_a_closed_store_says_so(collection):
+    store = ChromaStore(collection, MODEL)
+    store.close()
+    for call in (lambda: len(store), lambda: store.get(["t0"]), lambda: store.recall([Probe("x")], depth=1, now=NOW)):
+        with pytest.raises(StoreClosed):
+            call()
+
+
+def test_more_records_than_chroma_takes_in_one_call_are_written(client):
+    most = client.get_max_batch_size()
+    made = client.create_collection("many")
+    with ChromaStore(made, MODEL) as store:
+        store.add([Chunk(f"c{n}", f"text {n}") for n in range(most + 10)])
+        assert len(store) == made.count() == most + 10
+
+
+def test_records_stand_in_the_order_in_which_they_came_where_they_name_a_source_alone(chroma):
+    chroma.add_texts([f"part {n}" for n in range(4)], [{"source": "book"}] * 4, ids=[f"p{n}" for n in range(4)])
+    with ChromaStore(chroma, MODEL) as store:
+        assert [chunk.id for chunk in store.neighbours(["p1"], reach=1)["p1"]] == ["p0", "p1", "p2"]
+        assert [chunk.position for chunk in store.get(["p0", "p3"])] == [0, 3]

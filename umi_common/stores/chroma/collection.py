@@ -1,0 +1,138 @@
+"""The calls to a user's Chroma collection: in batches, with Chroma's errors mapped to umi's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from umi_common.errors import ConfigError, StoreUnavailable
+from umi_common.pool import Vectors
+
+RECORDS_AT_ONCE = 1_000
+"""Records read or written in one call; fewer where the client allows fewer."""
+IDS_AT_ONCE = 5_000
+"""Ids listed in one call."""
+
+
+class Record(NamedTuple):
+    """A record of the collection as it was read."""
+
+    id: str
+    text: str | None
+    metadata: dict[str, Any]
+
+
+class ChromaCollection:
+    """A collection that stays the caller's.
+
+    Args:
+        collection: Of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The vector store is
+            asked for its collection at each call, so that one which it makes anew is followed.
+
+    Raises:
+        ConfigError: If it is no collection, or that of an asynchronous client.
+    """
+
+    def __init__(self, collection: Any) -> None:
+        self._given = collection
+        inner = self._inner
+        if not all(callable(getattr(inner, name, None)) for name in ("count", "get", "query", "upsert", "delete")):
+            raise ConfigError(
+                f"collection is {type(collection).__name__}; expected a Chroma collection, or the vector store of "
+                "LangChain or LlamaIndex around one"
+            )
+        if inspect.iscoroutinefunction(inner.count):
+            raise ConfigError(
+                "the collection is that of an AsyncHttpClient; pass that of an HttpClient: asearch() asks it from a "
+                "thread and never blocks the loop"
+            )
+        self.batch = RECORDS_AT_ONCE
+        largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
+        if largest is not None:
+            self.batch = min(self.batch, self._checked("get_max_batch_size", largest))
+
+    @property
+    def _inner(self) -> Any:
+        return getattr(self._given, "_collection", self._given)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self._inner.name)
+
+    @property
+    def id(self) -> str:
+        """Chroma's id of it; one that is deleted and made again has another."""
+        return str(self._inner.id)
+
+    def _checked(self, method: str, function: Any, **arguments: Any) -> Any:
+        try:
+            return function(**arguments)
+        except Exception as error:
+            gone = type(error).__name__ in ("NotFoundError", "InvalidCollectionException")
+            fix = "it was deleted; make it again and open another ChromaStore over it" if gone else "see the cause"
+            raise StoreUnavailable(
+                f"Chroma failed at {method} on {self.name!r} ({type(error).__name__}); {fix}"
+            ) from error
+
+    def call(self, method: str, **arguments: Any) -> Any:
+        """The result of a method of the collection.
+
+        Raises:
+            StoreUnavailable: If it fails, whatever the reason; Chroma's own error is the cause.
+        """
+        return self._checked(method, getattr(self._inner, method), **arguments)
+
+    def count(self) -> int:
+        """Records."""
+        return int(self.call("count"))
+
+    def ids(self) -> Iterator[str]:
+        """Of all records, listed in pages, in Chroma's order."""
+        offset = 0
+        while True:
+            page = self.call("get", include=[], limit=IDS_AT_ONCE, offset=offset)["ids"]
+            yield from page
+            offset += len(page)
+            if len(page) < IDS_AT_ONCE:
+                return
+
+    def records(self, ids: Sequence[str]) -> dict[str, Record]:
+        """Records by id; unknown ids are left out."""
+        found = {}
+        for some in self._batches(ids):
+            got = self.call("get", ids=some, include=["documents", "metadatas"])
+            metadatas = got["metadatas"] or [None] * len(got["ids"])
+            for id, text, metadata in zip(got["ids"], got["documents"], metadatas, strict=True):
+                found[id] = Record(id, text, dict(metadata or {}))
+        return found
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vectors]:
+        """(dim,) vectors by id, as stored; unknown ids are left out."""
+        found: dict[str, Vectors] = {}
+        for some in self._batches(ids):
+            got = self.call("get", ids=some, include=["embeddings"])
+            found.update(zip(got["ids"], np.asarray(got["embeddings"], dtype=np.float32), strict=True))
+        return found
+
+    def nearest(self, queries: Vectors, count: int, where: dict[str, Any] | None) -> list[list[str]]:
+        """For each of V queries at most `count` ids, by Chroma's own distance, nearest first."""
+        arguments = {} if where is None else {"where": where}
+        got = self.call("query", query_embeddings=queries, n_results=count, include=[], **arguments)
+        return [list(ids) for ids in got["ids"]]
+
+    def upsert(self, ids: Sequence[str], texts: Sequence[str], metadatas: Sequence[Any], vectors: Vectors) -> None:
+        """Insert or replace one batch; keys of a record's old metadata stay unless given as None."""
+        self.call("upsert", ids=list(ids), documents=list(texts), metadatas=list(metadatas), embeddings=vectors)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove records."""
+        for some in self._batches(ids):
+            self.call("delete", ids=some)
+
+    def _batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
+        for start in range(0, len(ids), self.batch):
+            yield list(ids[start : start + self.batch])

@@ -1,0 +1,101 @@
+"""Keeps a side index in step with its collection, whoever writes to it.
+
+At each search the number of records is compared: if it differs, all ids are listed, new records are read and removed
+ones are dropped. A record that was replaced changes no number: every `seconds` the next `RECORDS_COMPARED` records are
+read and compared, and further ones as long as some have changed; if one is gone, all ids are listed. So whatever was
+written is found after at most ceil(records / RECORDS_COMPARED) times `seconds`, if searches go on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from umi_common.stores.chroma.collection import ChromaCollection
+from umi_common.stores.chroma.side_index import SideIndex
+
+RECORDS_COMPARED = 1_000
+"""Records compared in one go: about 20 ms."""
+
+
+class Follower:
+    """Thread-safe.
+
+    Args:
+        collection: The collection.
+        side: Its index; changed only under `lock`.
+        seconds: Between two comparisons of records.
+    """
+
+    def __init__(self, collection: ChromaCollection, side: SideIndex, seconds: float) -> None:
+        self.lock = threading.RLock()
+        self.seconds = seconds
+        self._collection, self._side = collection, side
+        self._compared_at = time.monotonic()
+        self._rest: list[str] = []
+        self.rounds = 0
+        """How often all records were compared."""
+
+    def follow(self) -> None:
+        """Catch up as far as the number of records, or the age of the last comparison, asks for it.
+
+        Raises:
+            StoreUnavailable: If Chroma fails.
+        """
+        if self._collection.count() != len(self._side):
+            with self.lock:
+                if self._collection.count() != len(self._side):
+                    self.list_ids()
+        if time.monotonic() - self._compared_at >= self.seconds and self.lock.acquire(blocking=False):
+            try:
+                self.compare()
+            finally:
+                self.lock.release()
+
+    def sync(self) -> None:
+        """Compare everything: ids and records."""
+        with self.lock:
+            self.list_ids()
+            self._rest = []
+            while self.compare():
+                pass
+
+    def list_ids(self) -> None:
+        """Read the records that are new and drop those that are gone."""
+        there = dict.fromkeys(self._collection.ids())
+        new = [id for id in there if not self._side.knows(id)]
+        gone = [id for id in (*self._side.ids(), *self._side.skipped) if id not in there]
+        for start in range(0, len(new), RECORDS_COMPARED):
+            self._take(new[start : start + RECORDS_COMPARED], gone)
+            gone = []
+        if gone:
+            self._side.update([], gone)
+
+    def compare(self) -> bool:
+        """Compare the next records; whether some are left in this round."""
+        if not self._rest:
+            self._rest = [*self._side.ids(), *self._side.skipped]
+        changed = True
+        while changed and self._rest:
+            some, self._rest = self._rest[:RECORDS_COMPARED], self._rest[RECORDS_COMPARED:]
+            changed = self._take(some, ())
+        self.rounds += not self._rest
+        self._compared_at = time.monotonic()
+        return bool(self._rest)
+
+    def _take(self, ids: Sequence[str], gone: Sequence[str]) -> bool:
+        """Read some records and take over what differs; whether something did."""
+        read = self._collection.records(ids)
+        missing = [id for id in ids if id not in read and self._side.knows(id)]
+        changed = self._side.changed(read[id] for id in ids if id in read)
+        if changed or missing or gone:
+            self._side.update(changed, [*missing, *gone])
+        if missing:  # others may have come in their place, so that the number is the same
+            self.list_ids()
+        return bool(changed or missing)
+
+    @property
+    def seconds_behind(self) -> float:
+        """Since records were last compared."""
+        return time.monotonic() - self._compared_at

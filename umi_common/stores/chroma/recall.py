@@ -1,0 +1,274 @@
+"""One search over a side index and its collection: both arms for all probes, one pool."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from umi_common.errors import SearchUnavailable, StoreUnavailable
+from umi_common.filters import to_chroma
+from umi_common.filters.tree import comparisons
+from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, weighted
+from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.stores.batch_checks import unit_vectors
+from umi_common.stores.chroma.collection import ChromaCollection
+from umi_common.stores.chroma.side_index import Moment, SideIndex
+from umi_common.stores.dense.cosines import cosines
+from umi_common.stores.distinct import distinct
+from umi_common.stores.growing import Growing
+from umi_common.stores.ledger.codec import microseconds
+from umi_common.stores.lexical.top_k import LexicalHits
+from umi_common.stores.rows.rows import Mask
+from umi_common.stores.values import RecallTrace
+
+FEW = 1_000
+"""Allowed rows up to which all their vectors are read and compared, which is exact and faster than searching."""
+WIDER = 4
+"""Where filters leave an arm short, Chroma is asked again for so many times as many."""
+DECAYED_MAX = 2_000
+"""Most rows asked of Chroma because decay may change their order."""
+VECTORS_CACHED = 20_000
+"""Rows whose vectors stay in memory, besides those of the last search."""
+UNKNOWN = -1
+
+
+class CollectionVectors:
+    """Unit vectors by row, read from the collection when they are first needed. Thread-safe."""
+
+    def __init__(self, collection: ChromaCollection, side: SideIndex, dim: int) -> None:
+        self._collection, self._side, self.dim = collection, side, dim
+        self._lock = threading.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._cached = (Growing(np.float32, self.dim), np.full(len(self._side.moment.rows) + 1, UNKNOWN, np.int64))
+        """Vectors, and by row its place among them."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, dim)."""
+        return len(self._side.moment.rows), self.dim
+
+    def __getitem__(self, rows: Ints) -> Vectors:
+        """(len(rows), dim); zeros for a record that is gone.
+
+        Raises:
+            StoreUnavailable: If Chroma fails.
+        """
+        vectors, places = self._cached
+        own = places.take(rows, mode="clip")
+        if len(rows) and (own.min() == UNKNOWN or rows.max() >= len(places)):
+            with self._lock:
+                vectors, places = self._with(distinct(rows))
+            own = places.take(rows)
+        return vectors.view.take(own, axis=0)
+
+    def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
+        """The cache after reading those of the rows that are not in it."""
+        if len(self._cached[0].view) > VECTORS_CACHED:
+            self._clear()
+        vectors, places = self._cached
+        if rows[-1] >= len(places):
+            more = np.full(int(rows[-1]) + 1 + len(places) // 8, UNKNOWN, np.int64)
+            more[: len(places)] = places
+            places = more
+        missing = rows[places[rows] == UNKNOWN]
+        ids = [self._side.moment.rows.ids[row] for row in missing.tolist()]
+        read = self._collection.vectors(ids)
+        zeros = np.zeros(self.dim, dtype=np.float32)
+        new = unit_vectors(np.array([read.get(id, zeros) for id in ids], dtype=np.float32).reshape(len(ids), self.dim))
+        first = len(vectors.view)
+        vectors.extend(new)
+        places[missing] = np.arange(first, first + len(missing))  # last: a reader finds what it looks up
+        self._cached = vectors, places
+        return self._cached
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A collection and what umi keeps beside it."""
+
+    collection: ChromaCollection
+    side: SideIndex
+    vectors: CollectionVectors
+
+
+def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
+    """The candidates of one search; `queries` are (V, dim) unit rows, None: words alone.
+
+    Raises:
+        SearchUnavailable: If no arm that is asked for can answer.
+    """
+    begun = time.perf_counter()
+    moment = store.side.moment
+    rows, now = moment.rows, microseconds(request.now)
+    allowed = _allowed(store, moment, request)
+    weights = rows.decay(now, request.decay)
+    lexical = _lexical(store, moment, request, allowed, weights) if request.strategy != "vector" else None
+    found = [hits.rows for hits in lexical or ()]
+    if queries is not None:
+        try:
+            found += _nearest(store, moment, queries, request, allowed, weights)
+            pool_rows = _pool_rows(store, moment, found, request, allowed)
+            vectors = store.vectors[pool_rows]
+        except StoreUnavailable as error:
+            trace.lost("chroma", error, "searched by words alone")
+            queries = None
+    if queries is None:
+        if request.strategy == "vector":
+            raise SearchUnavailable(trace.reasons())
+        pool_rows = _pool_rows(store, moment, [hits.rows for hits in lexical or ()], request, allowed)
+    trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
+    arms: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows]}
+    own = None if weights is None else weights[pool_rows]
+    if lexical is not None:
+        texts = [probe.text for probe in request.probes]
+        scored = moment.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
+        arms |= {
+            "lexical": scored.lexical,
+            "lexical_rank": ranked(weighted(scored.lexical, own), scored.lexical > 0, request.depth),
+            "lexical_bound": scored.bound,
+            "coverage": scored.coverage,
+            "source_lexical": scored.source,
+            "source_bound": scored.source_bound,
+        }
+    if queries is not None:
+        dense = cosines(vectors, queries).astype(np.float64)
+        has: Bools = np.outer(queries.any(axis=1), vectors.any(axis=1))
+        arms |= {"dense": dense, "dense_rank": ranked(weighted(dense, own), has, request.depth)}
+        arms |= {"vectors": vectors, "query_vectors": queries} | _statistics(store, moment, queries, trace)
+    names = moment.sources
+    return Pool.of(
+        [rows.ids[row] for row in pool_rows.tolist()],
+        **arms,
+        source=source_codes(None if code < 0 else names[code] for code in rows.source[pool_rows].tolist()),
+        position=rows.place[pool_rows],
+        age_hours=rows.age_hours(now, pool_rows),
+        degraded=tuple(trace.degraded),
+        facts=trace.facts,
+    )
+
+
+def _allowed(store: Searched, moment: Moment, request: RecallRequest) -> Mask:
+    """(n,) the rows that pass filter and time range."""
+    rows = moment.rows
+    allowed = rows.alive if request.window is None else rows.alive & rows.within(request.window)
+    if request.where is not None:
+        allowed = allowed & store.side.columns(store.collection.records).mask(request.where, len(rows))
+    return allowed
+
+
+def _lexical(
+    store: Searched, moment: Moment, request: RecallRequest, allowed: Mask, weights: Floats | None
+) -> list[LexicalHits]:
+    rows, order = moment.rows, store.side.id_order
+    return moment.lexical.search(
+        [probe.text for probe in request.probes],
+        k=request.depth,
+        config=request.lexical,
+        allowed=allowed,
+        weights=weights,
+        id_of=rows.ids.__getitem__,
+        ranks_of=lambda compared: order.ranks_for(compared, rows.ids, len(rows)),
+    )
+
+
+def _nearest(
+    store: Searched,
+    moment: Moment,
+    queries: Vectors,
+    request: RecallRequest,
+    allowed: Mask,
+    weights: Floats | None,
+) -> list[Ints]:
+    """For each query with a vector the rows that may be among its best by decayed cosine, exactly rescored.
+
+    Chroma is asked for more until `depth` allowed rows with a vector are found, or it has no more.
+    """
+    asked = queries[queries.any(axis=1)]
+    many = int(np.count_nonzero(allowed))
+    if not len(asked) or not many:
+        return []
+    if many <= max(FEW, request.depth):
+        every = np.flatnonzero(allowed)
+        return _best(store, asked, [every] * len(asked), request.depth, weights)[0]
+    where = None
+    if request.where is not None and not {leaf.key for leaf in comparisons(request.where)} & store.side.derived:
+        clause = to_chroma(request.where)
+        where = None if clause is None else clause.where
+    count, total = request.depth, len(store.side)
+    while True:
+        listed = store.collection.nearest(asked, min(count, total), where)
+        rows = [_known(store, ids, allowed) for ids in listed]
+        best, least, lowest = _best(store, asked, rows, request.depth, weights)
+        exhausted = count >= total or all(len(ids) < count for ids in listed)
+        full = all(len(each) >= request.depth for each in best)
+        ordered = weights is None or count >= DECAYED_MAX or bool((least >= lowest).all())
+        if exhausted or (full and ordered):
+            return best
+        count *= WIDER
+
+
+def _known(store: Searched, ids: Sequence[str], allowed: Mask) -> Ints:
+    """Rows of the ids that are known and allowed."""
+    rows = [row for id in ids if (row := store.side.row_of(id)) is not None and row < len(allowed)]
+    found = np.array(rows, dtype=np.int64)
+    return found[allowed.take(found)]
+
+
+def _best(
+    store: Searched, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
+) -> tuple[list[Ints], Floats, Floats]:
+    """For each query its best rows with a vector by decayed cosine; their least; and the least cosine of all rows."""
+    together = distinct(np.concatenate(rows))
+    vectors = store.vectors[together]
+    scores = cosines(vectors, queries).astype(np.float64)
+    present = np.asarray(vectors.any(axis=1))
+    ids, id_ranks = store.side.moment.rows.ids, np.zeros(len(together), dtype=np.int64)
+    id_ranks[sorted(range(len(together)), key=lambda place: ids[together[place]])] = np.arange(len(together))
+    best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
+    for v, own in enumerate(rows):
+        places = together.searchsorted(own)
+        places = places[present[places]]
+        decayed = weighted(scores[v, places], None if weights is None else weights[together[places]])
+        order = np.lexsort((id_ranks[places], -decayed))[:depth]
+        if len(order):
+            least[v], lowest[v] = decayed[order[-1]], scores[v, places].min()
+        best.append(together[places[order]])
+    return best, least, lowest
+
+
+def _pool_rows(store: Searched, moment: Moment, found: Sequence[Ints], request: RecallRequest, allowed: Mask) -> Ints:
+    """All found, the probes' own ids, and beside the best of each ranking its allowed neighbours; sorted by id."""
+    rows = moment.rows
+    joins = np.zeros(len(rows), dtype=np.bool_)
+    for each in (*found, _known(store, request.named(), allowed)):
+        joins[each] = True
+    if request.around and joins.any():
+        best = np.concatenate([each[: request.depth // NEIGHBOURS_OF] for each in found]).astype(np.int64)
+        beside = rows.beside(best, request.around)
+        joins[beside[allowed.take(beside)]] = True
+    return store.side.id_order.in_order(rows.ids, len(rows), np.flatnonzero(joins))
+
+
+def _statistics(store: Searched, moment: Moment, queries: Vectors, trace: RecallTrace) -> dict[str, Any]:
+    """The fields of a pool about the collection; none if Chroma fails."""
+    rows, lexical, vectors = moment.rows, moment.lexical, store.vectors
+    whole: Any = vectors  # both read some rows of it alone
+    try:
+        usual = store.side.calibration.background(rows, whole, queries)
+        numbers = store.side.calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), moment.sources)
+    except StoreUnavailable as error:
+        trace.lost("chroma", error, "ranked without statistics of the collection")
+        return {}
+    return {
+        "dense_mean": usual.mean,
+        "dense_deviation": usual.deviation,
+        "dense_count": usual.chunks,
+        "calibration": numbers,
+    }

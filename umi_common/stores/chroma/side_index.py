@@ -1,0 +1,253 @@
+"""Everything that umi keeps beside a Chroma collection: terms, places, times, and the records as last read.
+
+Rows are numbered in the order in which records were met. A changed record gets a new row. Readers take a `Moment`,
+which does not change; one writer at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from umi_common.errors import IndexUnavailable, InvalidChunk
+from umi_common.pool import NO_SOURCE, Ints
+from umi_common.stores.chroma.collection import Record
+from umi_common.stores.chroma.records import KEY, ReadRecord, chunk_of_record, is_text, record_digest
+from umi_common.stores.corpus_stats import Calibration
+from umi_common.stores.ledger.codec import Head, microseconds
+from umi_common.stores.ledger.history import Mark
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.rows.id_order import IdOrder
+from umi_common.stores.rows.metadata import MetadataColumns
+from umi_common.stores.rows.rows import MISSING, Rows, RowTable
+from umi_common.types import Chunk
+
+FILE = "rows.npz"
+FORMAT = 1
+CHUNKS_CACHED = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The side index after a write."""
+
+    rows: Rows
+    lexical: LexicalIndex
+    sources: Sequence[str]
+    """Names by code."""
+
+
+class SideIndex:
+    """Rows, postings and metadata columns of a collection."""
+
+    def __init__(self, analyzer: Analyzer, read: ReadRecord) -> None:
+        self.analyzer = analyzer
+        self.calibration = Calibration()
+        self.id_order = IdOrder()
+        self.skipped: set[str] = set()
+        """Ids of records without a text, or with metadata that cannot be read."""
+        self.derived: set[str] = set()
+        """Metadata keys whose values in chunks are not those in Chroma, so that Chroma cannot filter by them."""
+        self._read = read
+        self._table = RowTable()
+        self._lexical = LexicalIndex(analyzer)
+        self._digests: list[int] = []
+        self._records: list[Record | None] = []
+        self._columns: MetadataColumns | None = None
+        self._chunks: dict[str, tuple[Record, Chunk]] = {}
+        """By id, for records that are read again unchanged."""
+        self._in_source: Counter[str] = Counter()
+        self._publish()
+
+    def _publish(self) -> None:
+        self.moment = Moment(self._table.snapshot(), self._lexical.view(), self._table.sources)
+
+    def __len__(self) -> int:
+        """Records, the skipped ones included."""
+        return self.moment.rows.living + len(self.skipped)
+
+    def row_of(self, id: str) -> int | None:
+        """The row of a record that is there now."""
+        return self._table.row_of(id)
+
+    def knows(self, id: str) -> bool:
+        """Whether the record was met, with or without a text."""
+        return self._table.row_of(id) is not None or id in self.skipped
+
+    def ids(self) -> list[str]:
+        """Of all records with a text, in the order of their rows."""
+        rows = self.moment.rows
+        return [rows.ids[row] for row in np.flatnonzero(rows.alive).tolist()]
+
+    def changed(self, records: Iterable[Record]) -> list[Record]:
+        """Those of the records that are new, or not as they were last read."""
+        found = []
+        for record in records:
+            row = self._table.row_of(record.id)
+            known = record.id in self.skipped if row is None else self._digests[row] == record_digest(record)
+            if not known or (row is None and is_text(record)):
+                found.append(record)
+        return found
+
+    def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
+        """Take over records, each new or in place of that with its id, and the removal of others."""
+        chunks, kept = [], []
+        for record in records:
+            self.skipped.discard(record.id)
+            try:
+                if not is_text(record):
+                    raise InvalidChunk("no text")
+                chunks.append(chunk_of_record(record, self._read))
+                kept.append(record)
+            except InvalidChunk:
+                self.skipped.add(record.id)
+        gone = {*removed} | {record.id for record in records}
+        self.skipped -= {*removed}
+        heads = [self._head(*each) for each in zip(range(len(self._records), 10**18), chunks, kept, strict=False)]
+        dead = np.array([row for id in gone if (row := self._table.row_of(id)) is not None], dtype=np.int64)
+        rows = self._table.append(heads)
+        self._table.remove(dead)
+        self._digests += map(record_digest, kept)
+        self._records += kept
+        for row in dead.tolist():
+            self._records[row] = None
+        snapshot = self._table.snapshot()
+        texts = [chunk.indexed_text for chunk in chunks]
+        self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
+        self._note_derived(chunks, kept)
+        if self._columns is not None and len(rows):
+            self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
+        self._publish()
+
+    def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
+        position = chunk.position
+        if chunk.source is not None:
+            if position is None and KEY not in record.metadata:
+                kept = self._kept_position(chunk)
+                position = self._in_source[chunk.source] if kept is None else kept
+            self._in_source[chunk.source] += 1
+        time = None if chunk.event_time is None else microseconds(chunk.event_time)
+        return Head(row, chunk.id, chunk.source, position, time)
+
+    def _kept_position(self, chunk: Chunk) -> int | None:
+        """A record that names a source and no position has been given the next one of its source."""
+        row = self._table.row_of(chunk.id)
+        rows = self.moment.rows
+        if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
+            return None
+        return int(rows.position[row]) if self._table.sources[int(rows.source[row])] == chunk.source else None
+
+    def _note_derived(self, chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
+        for chunk, record in zip(chunks, records, strict=True):
+            stated = record.metadata
+            self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
+            self.derived |= stated.keys() - chunk.metadata.keys() - {KEY}
+
+    def chunk(self, record: Record) -> Chunk:
+        """The chunk of a record, with the position that umi gave it."""
+        known = self._chunks.get(record.id)
+        if known is not None and known[0] == record:
+            return known[1]
+        chunk = chunk_of_record(record, self._read)
+        if chunk.source is not None and chunk.position is None and KEY not in record.metadata:
+            chunk = replace(chunk, position=self._kept_position(chunk))
+        if len(self._chunks) >= CHUNKS_CACHED:
+            self._chunks = {}
+        self._chunks[record.id] = record, chunk
+        return chunk
+
+    def last_read(self, id: str) -> Record | None:
+        """The record as it was last read; None: it is not known, or was read in an earlier process."""
+        row = self._table.row_of(id)
+        return None if row is None else self._records[row]
+
+    def columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
+        """The metadata columns; the first call fetches records that were read in an earlier process."""
+        if self._columns is None:
+            rows = self.moment.rows
+            alive = np.flatnonzero(rows.alive).tolist()
+            missing = [rows.ids[row] for row in alive if self._records[row] is None]
+            fetched = fetch(missing) if missing else {}
+            columns = MetadataColumns()
+            metadatas: list[Any] = [{}] * len(rows)
+            for row in alive:
+                record = self._records[row] or fetched.get(rows.ids[row])
+                if record is not None and is_text(record):
+                    self._records[row] = record
+                    metadatas[row] = chunk_of_record(record, self._read).metadata
+            columns.add(range(len(rows)), metadatas)
+            self._columns = columns
+        return self._columns
+
+    def save(self, directory: Path, made_of: dict[str, str]) -> None:
+        """Write the index to the directory, in place of an older one.
+
+        Args:
+            made_of: What it belongs to: collection, embedder.
+
+        Raises:
+            OSError: If the disk refuses.
+        """
+        rows = self.moment.rows
+        ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
+        digests = np.array(self._digests, dtype=np.int64)
+        mark = Mark(len(rows), 0, FORMAT, len(self), f"{int(digests[rows.alive].sum(dtype=np.int64)) & (2**63 - 1):x}")
+        about = {"made_of": made_of, "mark": mark, "skipped": sorted(self.skipped), "derived": sorted(self.derived)}
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lexical.save(directory, mark, rows.seq, self._table.sources)
+        unfinished = directory / "rows.new.npz"
+        arrays: dict[str, Any] = {
+            "source": rows.source,
+            "position": rows.position,
+            "time": rows.time,
+            "digests": digests,
+        }
+        np.savez(unfinished, about=_as_bytes(about), ids=_as_bytes(ids), **arrays)
+        unfinished.replace(directory / FILE)
+
+    def load(self, directory: Path, made_of: dict[str, str]) -> bool:
+        """Take over a saved index; False: there is none of this collection, embedder and analyzer.
+
+        Raises:
+            IndexUnavailable: If it cannot be read.
+        """
+        try:
+            with (directory / FILE).open("rb") as file, np.load(file, allow_pickle=False) as saved:
+                about, ids = _of_bytes(saved["about"]), _of_bytes(saved["ids"])
+                columns = [saved[name].tolist() for name in ("source", "position", "time")]
+                digests: Ints = saved["digests"]
+            mark = Mark(*about["mark"])
+            found = LexicalIndex.load(directory, self.analyzer, lambda other: other == mark)
+            if found is None or about["made_of"] != made_of:
+                return False
+            self._lexical, lexical = found
+            self._table = RowTable(lexical.sources)
+            names = [None if code < 0 else lexical.sources[code] for code in columns[0]]
+            stated = [[None if value == MISSING else value for value in column] for column in columns[1:]]
+            self._table.append([Head(*each) for each in zip(range(len(ids)), ids, names, *stated, strict=True)])
+            self._table.remove(np.flatnonzero([id == "" for id in ids]))
+            self._in_source = Counter(name for name in names if name is not None)
+            self.skipped, self.derived = set(about["skipped"]), set(about["derived"])
+        except FileNotFoundError:
+            return False
+        except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError, IndexError) as error:
+            raise IndexUnavailable(f"{directory} cannot be read ({type(error).__name__})") from error
+        self._digests, self._records = digests.tolist(), [None] * len(ids)
+        self._publish()
+        return True
+
+
+def _as_bytes(value: Any) -> Any:
+    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
+
+
+def _of_bytes(array: Any) -> Any:
+    return json.loads(array.tobytes())

@@ -1,0 +1,435 @@
+"""The store over a user's Chroma collection, which stays the truth for texts, metadata and vectors."""
+
+from __future__ import annotations
+
+import logging
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from umi_common.config import UmiConfig
+from umi_common.embedders import as_embedder
+from umi_common.errors import (
+    IndexUnavailable,
+    InputError,
+    PartlyWritten,
+    ReindexRequired,
+    SearchUnavailable,
+    StoreClosed,
+    StoreUnavailable,
+)
+from umi_common.filters import Filter, matches, parse_filter
+from umi_common.framework_records import PlaceKeys
+from umi_common.pool import Pool, Vectors
+from umi_common.protocols import Embedder, Probe, RecallRequest
+from umi_common.stores.batch_checks import checked_page, embedded, unit_vectors
+from umi_common.stores.chroma.collection import ChromaCollection, Record
+from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
+from umi_common.stores.chroma.recall import CollectionVectors, Searched, recall_pool
+from umi_common.stores.chroma.records import ReadRecord, chunk_of_record, is_text, metadata_of_record, reader
+from umi_common.stores.chroma.side_index import SideIndex
+from umi_common.stores.dense.cosines import cosines
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
+from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
+from umi_common.stores.values import RecallTrace
+from umi_common.types import Chunk
+
+log = logging.getLogger(__name__)
+
+Where = Filter | Mapping[str, Any] | None
+SAMPLES = 3
+"""Stored texts embedded when a store is opened, to see whether the collection's vectors are the embedder's."""
+COSINE_MIN = 0.9
+"""Least cosine of a text's stored vector and its new one under the same model; services round."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChromaStatus:
+    """A store over a collection at a glance."""
+
+    collection: str
+    chunks: int
+    """Indexed."""
+    skipped: tuple[str, ...]
+    """Ids of records without a text or with unreadable metadata."""
+    behind: int
+    """Records by which the collection's number differs from the indexed and skipped ones."""
+    compared_seconds: float
+    """Since records were last compared."""
+    bound_seconds: float
+    """After so long at most a replaced record is found, if searches go on."""
+    dimension: int
+    embedder: str
+    analyzer: str
+    """Fingerprint."""
+
+
+class ChromaStore:
+    """The chunks of a Chroma collection, searched by BM25 and by cosine. Thread-safe.
+
+    umi keeps terms, places and times beside the collection, in memory or in a directory, and follows whoever writes to
+    it: see docs/chroma.md. The collection and its client stay the caller's; close() does not close them.
+
+    Args:
+        collection: Of a `PersistentClient`, `HttpClient` or any client with that interface, or the vector store of
+            LangChain or LlamaIndex around one.
+        embedder: The one that made the collection's vectors, as for `HybridStore.open`; None: the embedded default.
+        directory: Where umi keeps its index from one process to the next; None: in memory.
+        config: None: the defaults.
+        keys: Metadata keys of source, position and time; None: "source", "position", "timestamp".
+        read: Makes a chunk of id, text and metadata, in place of `keys`; raises InvalidChunk.
+        sync_seconds: Between two comparisons of records, > 0.
+
+    Raises:
+        ConfigError: If `collection` is none, or that of an asynchronous client.
+        ReindexRequired: If the collection's vectors were made by another embedder.
+        StoreUnavailable: From every method, if Chroma fails.
+        StoreClosed: From every method after close().
+    """
+
+    def __init__(
+        self,
+        collection: Any,
+        embedder: Any = None,
+        directory: str | os.PathLike[str] | None = None,
+        config: UmiConfig | None = None,
+        *,
+        keys: PlaceKeys | None = None,
+        read: ReadRecord | None = None,
+        sync_seconds: float = 2.0,
+    ) -> None:
+        if not sync_seconds > 0:
+            raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
+        self._collection = ChromaCollection(collection)
+        self._embedder = as_embedder(embedder)
+        self._directory = None if directory is None else Path(directory)
+        self._config = UmiConfig() if config is None else config
+        self._query_embedder = QueryEmbedder(self._embedder, self._config.embedder)
+        self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
+        self._sync_seconds = sync_seconds
+        self._analyzer = Analyzer(self._config.analyzer)
+        self._closed = self._away = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Index the collection as it is now, from the directory where that fits."""
+        side = SideIndex(self._analyzer, self._read)
+        self._made_of = {
+            "collection": self._collection.id,
+            "embedder": self._embedder.name,
+            "analyzer": self._analyzer.fingerprint,
+        }
+        saved = False
+        if self._directory is not None:
+            try:
+                saved = side.load(self._directory, self._made_of)
+            except IndexUnavailable as error:
+                log.warning("%s; the index is made anew from the collection", error)
+                side = SideIndex(self._analyzer, self._read)
+        if not saved:
+            self._check_model()
+        self._searched = Searched(self._collection, side, CollectionVectors(self._collection, side, self._embedder.dim))
+        self._follower = Follower(self._collection, side, self._sync_seconds)
+        self._follower.list_ids()
+        if not saved:
+            self.save()
+
+    def _check_model(self) -> None:
+        got = self._collection.call("get", limit=SAMPLES, include=["documents", "metadatas", "embeddings"])
+        records = map(Record, got["ids"], got["documents"], [metadata or {} for metadata in got["metadatas"]])
+        pairs = [pair for pair in zip(records, got["embeddings"], strict=True) if is_text(pair[0])]
+        if not pairs:
+            return
+        chunks = [chunk_of_record(record, self._read) for record, _ in pairs]
+        texts = [chunk.indexed_text for chunk in chunks]
+        ours = embedded([chunk.id for chunk in chunks], texts, self._embedder, dim=None)
+        theirs = unit_vectors(np.array([vector for _, vector in pairs], dtype=np.float32))
+        known = theirs.any(axis=1)
+        if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal()[known], default=1.0) < COSINE_MIN:
+            raise ReindexRequired(
+                f"the vectors of collection {self._collection.name!r} ({theirs.shape[1]} dimensions) were not made by "
+                f"embedder {self._embedder.name!r} ({ours.shape[1]}); pass the one that made them: "
+                "ChromaStore(collection, embedder=...)"
+            )
+
+    def _ready(self) -> Searched:
+        """The index, brought up to the collection."""
+        self._follow()
+        return self._searched
+
+    def _follow(self) -> None:
+        if self._closed:
+            raise StoreClosed("the store is closed; make another over the same collection")
+        try:
+            if self._made_of["collection"] != self._collection.id:  # its vector store has made it anew
+                with self._follower.lock:
+                    if self._made_of["collection"] != self._collection.id:
+                        self._begin()
+            self._follower.follow()
+        except StoreUnavailable:
+            self._away = True
+            raise
+        self._away = False
+
+    def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
+        """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
+
+        If Chroma fails, words answer from the index alone, and `pool.degraded` says so.
+
+        Raises:
+            SearchUnavailable: If Chroma or the embedder fails and only the dense arm is asked.
+            InvalidVector: If a probe's vector has not the collection's dimension.
+        """
+        return self.recall_many([RecallRequest.with_settings(self._config, probes, **options)])[0]
+
+    def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
+        """`recall` for each of several searches, with one embedding call for all."""
+        traces = [RecallTrace() for _ in requests]
+        failure: StoreUnavailable | None = None
+        try:
+            self._follow()
+        except StoreUnavailable as error:
+            failure = error
+        queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
+        pools = []
+        for request, own, trace in zip(requests, queries, traces, strict=True):
+            if failure is not None:
+                trace.lost("chroma", failure, "searched by words alone, in the texts as they were last read")
+            try:
+                pools.append(recall_pool(self._searched, None if failure else own, request, trace))
+            except StoreUnavailable as error:
+                raise SearchUnavailable(str(error)) from error
+            self._away = failure is not None or any(loss.part == "chroma" for loss in trace.degraded)
+        return pools
+
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Chunks aligned with ids, read from the collection; None where it has no such record with a text.
+
+        While Chroma fails, the records as they were last read in this process.
+        """
+        if self._closed:
+            raise StoreClosed("the store is closed; make another over the same collection")
+        side = self._searched.side
+        try:
+            records = self._collection.records(list(dict.fromkeys(ids)))
+        except StoreUnavailable:
+            if not self._away:  # else the search that failed has said so
+                raise
+            last = {id: side.last_read(id) for id in ids}
+            records = {id: record for id, record in last.items() if record is not None}
+        found = {id: side.chunk(record) for id, record in records.items() if is_text(record) and id not in side.skipped}
+        return [found.get(id) for id in ids]
+
+    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
+        """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
+
+        Only those that pass `where`.
+        """
+        side = self._ready().side
+        tree, rows = parse_filter(where), side.moment.rows
+        near: dict[str, list[str]] = {}
+        for id in ids:
+            row = side.row_of(id)
+            if row is not None and row < len(rows):
+                slot = int(rows.slot[row])
+                around = [row] if slot < 0 else rows.succession[max(0, slot - reach) : slot + reach + 1].tolist()
+                near[id] = [rows.ids[other] for other in around if rows.source[other] == rows.source[row]]
+        every = list(dict.fromkeys(id for beside in near.values() for id in beside))
+        chunks = dict(zip(every, self.get(every), strict=True))
+        return {
+            id: [chunk for other in beside if (chunk := chunks[other]) is not None and matches(tree, chunk.metadata)]
+            for id, beside in near.items()
+        }
+
+    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
+        """A page of the chunks that pass `where`, by rising id, from beyond `after`; see `protocols.Store.scan`."""
+        start, tree = checked_page(after, limit), parse_filter(where)
+        ids = sorted(self._ready().side.ids())
+        at, page = bisect_right(ids, start) if start else 0, list[Chunk]()
+        while len(page) < limit and at < len(ids):
+            some = ids[at : at + max(limit - len(page), 100)]
+            at += len(some)
+            page += [chunk for chunk in self.get(some) if chunk is not None and matches(tree, chunk.metadata)]
+        return page[:limit]
+
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """(n, dim) aligned with ids, scaled to length 1; zeros where there is none."""
+        self._ready()
+        stored = self._collection.vectors(list(dict.fromkeys(ids)))
+        found = np.zeros((len(ids), self._embedder.dim), dtype=np.float32)
+        for place, id in enumerate(ids):
+            if id in stored:
+                found[place] = stored[id]
+        return unit_vectors(found)
+
+    def ids(self) -> list[str]:
+        """Of all chunks, rising."""
+        return sorted(self._ready().side.ids())
+
+    def add(
+        self,
+        chunks: Iterable[Chunk | Mapping[str, Any]],
+        *,
+        vectors: Any = None,
+        on_invalid: OnInvalid = "raise",
+        show_progress: bool = False,
+    ) -> AddReport:
+        """Insert chunks into the collection, or replace the records with their ids.
+
+        The whole batch is checked and embedded before the first record is sent. A chunk that is stored already, the
+        same in every field, is left alone and costs no embedding.
+
+        Args:
+            chunks: Chunks, or dicts with the fields of a chunk. No id twice.
+            on_invalid: "raise", or "skip": invalid items are left out and listed in the report; see `HybridStore.add`.
+            vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
+            show_progress: A progress bar while texts are embedded.
+
+        Raises:
+            InvalidChunk, DuplicateId, InvalidVector, EmbedderError: Nothing is written.
+            PartlyWritten: Chroma failed on the way. The same call again completes the batch.
+        """
+        self._follow()
+        dim = self._embedder.dim
+        batch, given, skipped = valid_batch(chunks, vectors, dim, on_invalid)
+        stored = self.get([chunk.id for chunk in batch])
+        same = [own == chunk for own, chunk in zip(stored, batch, strict=True)]
+        if given is not None:
+            own = self.vectors([chunk.id for chunk in batch])
+            same = [equal and np.array_equal(*pair) for equal, *pair in zip(same, own, given, strict=True)]
+        todo = [place for place, equal in enumerate(same) if not equal]
+        new = [batch[place] for place in todo]
+        if given is None:
+            ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
+            made = embedded(ids, texts, self._embedder, dim=dim, show_progress=show_progress)
+        else:
+            made = given[todo]
+        for start in range(0, len(new), self._collection.batch):
+            some = slice(start, start + self._collection.batch)
+            try:
+                self._write(new[some], made[some])
+            except StoreUnavailable as error:
+                raise PartlyWritten(
+                    f"{start} of {len(new)} chunks are stored for sure, then Chroma failed; call add() again with the "
+                    "same batch: stored chunks are left alone"
+                ) from error
+        return AddReport(len(new), len(batch) - len(new), skipped)
+
+    def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        ids = [chunk.id for chunk in chunks]
+        with self._follower.lock:
+            before = self._collection.records(ids)
+            metadatas: list[dict[str, Any] | None] = []
+            for chunk in chunks:
+                stated = metadata_of_record(chunk, self._read)
+                old = before[chunk.id].metadata if chunk.id in before else {}
+                metadatas.append((dict.fromkeys(old) | stated) or None)  # None removes a key
+            self._collection.upsert(ids, [chunk.text for chunk in chunks], metadatas, vectors)
+            self._searched.side.update(list(self._collection.records(ids).values()))
+
+    def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
+        """Remove records by id, by filter, or those of the ids that pass the filter; how many went.
+
+        Raises:
+            InputError: If neither is given.
+            FilterError: If the filter has no meaning.
+        """
+        tree = parse_filter(where)
+        if ids is None and tree is None:
+            raise InputError("delete() needs ids= or where=; to empty a collection, delete it")
+        if isinstance(ids, str):
+            raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
+        searched = self._ready()
+        with self._follower.lock:
+            named = searched.side.ids() if ids is None else list(dict.fromkeys(ids))
+            stored = zip(named, self.get(named), strict=True)
+            gone = [id for id, chunk in stored if chunk is not None and matches(tree, chunk.metadata)]
+            try:
+                self._collection.delete(gone)
+            finally:
+                left = self._collection.records(gone)
+                searched.side.update([], [id for id in gone if id not in left])
+        return len(gone)
+
+    def sync(self) -> None:
+        """Compare the index with the whole collection now, and bring it up to it."""
+        self._follow()
+        self._follower.sync()
+
+    def status(self) -> ChromaStatus:
+        """The store at a glance; does not bring the index up to the collection."""
+        side = self._searched.side
+        return ChromaStatus(
+            collection=self._collection.name,
+            chunks=side.moment.rows.living,
+            skipped=tuple(sorted(side.skipped)),
+            behind=abs(self._collection.count() - len(side)),
+            compared_seconds=self._follower.seconds_behind,
+            bound_seconds=-(-len(side) // RECORDS_COMPARED) * self._sync_seconds,
+            dimension=self._embedder.dim,
+            embedder=self._embedder.name,
+            analyzer=self._analyzer.fingerprint,
+        )
+
+    def save(self) -> None:
+        """Write the index to the directory, if there is one; if the disk refuses, warn and go on."""
+        if self._directory is None:
+            return
+        with self._follower.lock:
+            try:
+                self._searched.side.save(self._directory, self._made_of)
+            except OSError as error:
+                log.warning("the index was not saved (%s); the next opening makes it from the collection", error)
+
+    def __len__(self) -> int:
+        return self._ready().side.moment.rows.living
+
+    @property
+    def path(self) -> Path | None:
+        """The directory of the index; None: in memory."""
+        return self._directory
+
+    @property
+    def embedder(self) -> Embedder:
+        """Makes vectors of texts."""
+        return self._embedder
+
+    @property
+    def config(self) -> UmiConfig:
+        """The settings in force."""
+        return self._config
+
+    @property
+    def terms_of(self) -> Callable[[str], list[str]]:
+        """Text to terms, as the lexical arm has them."""
+        return self._analyzer.terms
+
+    def reconfigure(self, config: UmiConfig) -> None:
+        """Swap the settings for the calls that start from now on.
+
+        Raises:
+            ReindexRequired: If the analyzer differs; nothing is changed then.
+        """
+        self._config.check_live_change(config)
+        self._config = config
+
+    def close(self) -> None:
+        """Save the index and refuse further calls."""
+        if not self._closed:
+            self.save()
+        self._closed = True
+
+    def __enter__(self) -> ChromaStore:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"ChromaStore({self._collection.name!r})"
