@@ -59,7 +59,7 @@ class LexicalConfig(Frozen):
     """Only L and Plus (rank_bm25: 0.5 for L, 1.0 for Plus)."""
     epsilon: float = Field(default=0.25, ge=0.0, le=1.0)
     """Only Okapi: floor of a negative idf as a share of the mean idf."""
-    function_word_weight: Share = 0.25
+    function_word_weight: Share = 0.5
     """Weight of a query's function words ("what", "is", "the"); every other word has 1. 1: no difference is made."""
 
 

@@ -21,7 +21,6 @@ REFUSED = {
     "list.jsonl": b"[1]\n",
     "deep.jsonl": b"[" * 200_000,
     "digits.jsonl": b'{"text": "a", "n": ' + b"9" * 5_000 + b"}",
-    "nan.jsonl": b'{"text": "a", "n": NaN}',
     "surrogate.jsonl": b'{"text": "\\ud800"}',
 }
 EMPTY = {"empty.txt": b"", "blank.md": b" \n \n", "tag.html": b"<a " * 10_000, "comment.html": b"<!--" * 10_000}
@@ -29,6 +28,7 @@ READ = {
     "latin.txt": "Größe".encode("latin-1"),
     "cut-utf16.txt": "Größe".encode("utf-16")[:-1],
     "line.txt": b"valve " * 100_000,
+    "nan.jsonl": b'{"text": "a", "n": NaN}',
     "word.txt": b"x" * 500_000,
     "lines.txt": b" \n" * 100_000 + b"x",
     "hashes.md": b"# " + b"#" * 100_000 + b"x",

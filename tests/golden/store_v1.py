@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from umi_common.config import LexicalConfig
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.directory import LOCK
@@ -46,7 +47,8 @@ def chunks() -> list[Chunk]:
 
 def answers(store: HybridStore) -> dict[str, Any]:
     """What a search sees: ids and the raw scores of both arms, by query."""
-    pools = {query: store.recall([Probe(query)], depth=10, now=NOW, around=1) for query in QUERIES}
+    lexical = LexicalConfig(function_word_weight=1.0)  # the weight of function words is no property of the store
+    pools = {query: store.recall([Probe(query)], depth=10, now=NOW, around=1, lexical=lexical) for query in QUERIES}
     return {
         query: {"ids": list(pool.ids), "lexical": pool.lexical[0].tolist(), "dense": pool.dense[0].tolist()}
         for query, pool in pools.items()

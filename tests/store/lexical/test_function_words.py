@@ -33,11 +33,11 @@ def scores(index: LexicalIndex, query: str, config: LexicalConfig = LexicalConfi
     return index.score([query], range(len(index)), config=config).lexical[0].tolist()
 
 
-def test_a_function_word_of_the_query_counts_a_quarter_by_hand():
+def test_a_function_word_of_the_query_counts_half_by_hand():
     index = index_of("the boat", "boat race", "the race")  # every text has 2 terms, so K = k1 = 1.2
     worth = log(1 + (3 - 2 + 0.5) / (2 + 0.5)) / (1 + 1.2)  # each word is in two of three texts
-    assert scores(index, "the boat") == approx([1.25 * worth, worth, 0.25 * worth])
-    assert index.score(["the boat"], [0], config=LexicalConfig()).bound[0] == approx(1.25 * worth)
+    assert scores(index, "the boat") == approx([1.5 * worth, worth, 0.5 * worth])
+    assert index.score(["the boat"], [0], config=LexicalConfig()).bound[0] == approx(1.5 * worth)
 
 
 def test_at_weight_1_the_query_is_scored_as_if_there_were_no_function_words():
