@@ -181,7 +181,7 @@ def test_a_chunk_from_elsewhere_shows_its_source_and_time():
 def test_an_empty_document_does_not_abort_the_copy_of_a_vector_store_and_is_named(embeddings, caplog):
     chroma = Chroma("with_a_blank_page", embedding_function=embeddings)
     chroma.add_documents([Document(id=id, page_content=text) for id, text in (("a", "One."), ("blank", " "))])
-    retriever = UmiRetriever.from_vectorstore(chroma)
+    retriever = UmiRetriever.from_vectorstore(chroma, copy=True)
     assert [document.id for document in retriever.invoke("one")] == ["a"]
     (record,) = [record for record in caplog.records if record.name == "umi"]
     assert record.getMessage() == "1 rows of the collection without text are left out: blank"

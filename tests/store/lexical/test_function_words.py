@@ -98,7 +98,7 @@ def test_an_unknown_function_word_lowers_the_coverage_less_than_another_unknown_
     known, function_word, other = index.score(["boat", "the boat", "canoe boat"], [0], config=config).coverage
     idf, unknown = log(1 + (2 - 1 + 0.5) / (1 + 0.5)), log(1 + (2 + 0.5) / 0.5)
     assert known == 1.0
-    assert function_word == approx(idf / (idf + 0.25 * unknown))
+    assert function_word == approx(idf / (idf + 0.5 * unknown))
     assert other == approx(idf / (idf + unknown))
 
 

@@ -19,6 +19,7 @@ from umi_common.protocols import RecallRequest
 from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.dense import index as dense_index
 from umi_common.stores.dense.int8 import Scan
+from umi_common.stores.distinct import distinct
 from umi_common.stores.embedded.candidates import NO_ROWS, StoreHits, pool_of
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
@@ -124,15 +125,19 @@ def _references(
         return None
     best = [ranking[0].rows[:REFERRING_OF_EACH_ARM] for ranking in (lexical, dense or ()) if ranking]
     begun = time.perf_counter()
-    links = find_references(
-        snapshot.lexical,
-        snapshot.row_data.names(),
-        request.probes[0].text,
-        np.unique(np.concatenate(best)),
-        lambda rows: _terms(core, snapshot, rows),
-        snapshot.rows.alive if allowed is None else allowed,
-        request.lexical,
-    )
+    try:
+        links = find_references(
+            snapshot.lexical,
+            snapshot.row_data.names(),
+            request.probes[0].text,
+            distinct(np.concatenate(best, dtype=np.int64)),
+            lambda rows: _terms(core, snapshot, rows),
+            snapshot.rows.alive if allowed is None else allowed,
+            request.lexical,
+        )
+    except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
+        trace.lost("references", error, "searched without references between chunks")
+        return None
     trace.facts["references_ms"] = (time.perf_counter() - begun) * 1e3
     return links
 

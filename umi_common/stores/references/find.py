@@ -22,6 +22,7 @@ import numpy as np
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints
+from umi_common.stores.distinct import distinct
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references.names import CHUNKS_OF_A_NAME, Name, Names
 from umi_common.stores.rows.rows import Mask
@@ -88,8 +89,8 @@ def find_references(
     target = target.astype(np.int64)
     found = allowed[target]
     at, target, by_name, by_rare = at[found], target[found], by_name[found], by_rare[found]
-    rows, place = np.unique(target, return_inverse=True)
-    missing = ~held[:, at] & index.held(asked, rows, config)[1][:, place]
+    rows = distinct(target)
+    missing = ~held[:, at] & index.held(asked, rows, config)[1][:, rows.searchsorted(target)]
     need = weights @ missing / total
     weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
     weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
