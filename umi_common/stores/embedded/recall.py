@@ -32,7 +32,7 @@ from umi_common.stores.values import RecallTrace
 
 SCANNED_TOGETHER = 4_000_000
 """Largest number of scores, 4 bytes each, that one scan for several searches may give; else each search scans alone."""
-REFERRING_OF_EACH_ARM = 4
+REFERRING_OF_EACH_ARM = 3
 """Best chunks of each arm whose references are looked for; ranking gives weight to those of the best few."""
 REFERENCES_ROWS_MAX = 200_000
 """Rows above which no references are looked for: reading all names at the first search would take seconds."""
@@ -147,8 +147,11 @@ def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Seq
     seqs = snapshot.rows.seq[rows].tolist()
     found, missing = snapshot.row_data.terms.known(seqs)
     if missing:  # not by `Core.chunks`, which takes a compute slot: the caller holds one
-        texts = {seq: decode(entry).indexed_text for seq, entry in core.ledger.entries(missing).items()}
-        read = {seq: tuple(snapshot.lexical.analyzer.terms(text)) for seq, text in texts.items()}
+        chunks, unread = snapshot.row_data.chunks.known(missing)
+        fresh = {seq: decode(entry) for seq, entry in core.ledger.entries(unread).items()} if unread else {}
+        snapshot.row_data.chunks.keep(fresh)  # the best candidates are fetched as hits next
+        chunks |= fresh
+        read = {seq: tuple(snapshot.lexical.analyzer.terms(chunk.indexed_text)) for seq, chunk in chunks.items()}
         snapshot.row_data.terms.keep(read)
         found |= read
     return [found.get(seq, ()) for seq in seqs]
