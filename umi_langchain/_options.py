@@ -31,6 +31,8 @@ class CallOptions(TypedDict, total=False):
     """Earlier turns of the conversation, oldest first; only the LLM sees them."""
     strategy: Strategy
     """Both arms ("hybrid") or one alone ("text", "vector")."""
+    min_relevance: float | None
+    """0..1; documents of a lower relevance are left out; goes before the retriever's own, and 0 leaves none out."""
 
 
 def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

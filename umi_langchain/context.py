@@ -20,6 +20,7 @@ def create_umi_context(
     policy: AssemblyPolicy | None = None,
     counter: Any = None,
     k: int = HITS,
+    min_relevance: float | None = None,
 ) -> Runnable[str, str]:
     """A runnable from a question to a context that never exceeds its budget, sources included.
 
@@ -31,13 +32,15 @@ def create_umi_context(
         policy: Order, format, neighbours; None: `AssemblyPolicy()`.
         counter: A model or encoding name, a tokenizer, a function; None: the default chain.
         k: Hits that compete for the budget, 1..100.
+        min_relevance: 0..1; hits of a lower relevance are left out; None: the retriever's own. Nothing left gives "".
     """
     packing = {"budget": budget, "policy": policy, "counter": counter}
+    asked = {"k": k, "min_relevance": min_relevance}
 
     def context(query: str) -> str:
-        return retriever.umi.get_context(query, **packing, **retriever.core_options({"k": k})).text
+        return retriever.umi.get_context(query, **packing, **retriever.core_options(asked)).text
 
     async def acontext(query: str) -> str:
-        return (await retriever.umi.aget_context(query, **packing, **retriever.core_options({"k": k}))).text
+        return (await retriever.umi.aget_context(query, **packing, **retriever.core_options(asked))).text
 
     return RunnableLambda(context, acontext, name="umi_context")

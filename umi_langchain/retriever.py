@@ -23,7 +23,7 @@ from umi_common.framework_records import PlaceKeys, add_mirrored, narrowed, unkn
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import checked_limit
+from umi_common.search.request import checked_limit, checked_relevance
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -65,7 +65,8 @@ class UmiRetriever(BaseRetriever):
     """Hybrid search with reasons, as a `Runnable[str, list[Document]]`.
 
     Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
-    `deep_search` and `now` can also be given per call: `retriever.invoke(query, k=3, filter={"user": "ann"})`.
+    `deep_search`, `now` and `min_relevance` can also be given per call:
+    `retriever.invoke(query, k=3, filter={"user": "ann"})`.
     Documents come best first, as copies with their id and, unless they bring their own, `metadata["relevance_score"]`.
     """
 
@@ -83,6 +84,8 @@ class UmiRetriever(BaseRetriever):
     """Whether the LLM, where there is one, may be asked for variations of the query."""
     now: datetime | None = None
     """What "last week" refers to; None: the clock."""
+    min_relevance: float | None = None
+    """0..1; documents of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`."""
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
@@ -100,6 +103,7 @@ class UmiRetriever(BaseRetriever):
             known = (*type(self).model_fields, *MAKERS_OPTIONS, *UmiConfig.model_fields)
             fault = unknown_options(unknown, known, "persist_directory")
             raise ConfigError(fault or f"{unknown[0]} is an option of from_documents and the like")
+        checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
         checked_limit(self.k, "k")
         parse_filter(self.filter or None)
@@ -356,6 +360,7 @@ class UmiRetriever(BaseRetriever):
             "now": asked.get("now", self.now),
             "history": as_turns(asked.get("history", ())),
             "strategy": asked.get("strategy", "hybrid"),
+            "min_relevance": asked.get("min_relevance", self.min_relevance),
         }
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

@@ -19,7 +19,7 @@ from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.request import checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk, Hit, SearchResult
+from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, as_documents, to_chunks, to_document, with_ids
 from umi_langchain._rerank import reranker_of
 from umi_langchain.retriever import UmiRetriever
@@ -190,6 +190,30 @@ class UmiVectorStore(VectorStore):
             last = page[-1].id
         return [(to_document(chunk, self._keys), 0.0) for chunk in found[:k]]
 
+    def similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, *, score_threshold: float | None = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """Best first, with `hit.relevance`: 0..1, falling, and comparable over queries.
+
+        Args:
+            query: As in `similarity_search`.
+            k: At most so many documents, 1..100.
+            score_threshold: 0..1; documents of a lower relevance are left out; another name of `min_relevance`.
+            **options: As in `similarity_search`.
+
+        Raises:
+            SearchUnavailable: If the vectors did not answer.
+            ConfigError: If the threshold is out of range.
+        """
+        return self._similarity_search_with_relevance_scores(query, k, **_with_threshold(score_threshold, options))
+
+    async def asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, *, score_threshold: float | None = None, **options: Any
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_relevance_scores` for an event loop."""
+        options = _with_threshold(score_threshold, options)
+        return await self._asimilarity_search_with_relevance_scores(query, k, **options)
+
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
@@ -271,24 +295,22 @@ class UmiVectorStore(VectorStore):
         return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]
 
     def _relevant(self, result: SearchResult) -> list[tuple[Document, float]]:
-        """Documents with their cosine to the query, cut to 0..1: a threshold means the same for every query.
+        """Documents with their relevance, 0..1, falling: a threshold means the same for every query.
 
         Raises:
-            SearchUnavailable: If the dense arm did not answer, so that there are no cosines.
+            SearchUnavailable: If the dense arm did not answer; by words alone a threshold would cut elsewhere.
         """
-        if result.mode == "text":
+        if result.mode == "text" or result.answerable is None:
             lost = "; ".join(f"{loss.part}: {loss.reason}" for loss in result.degraded) or "the strategy is 'text'"
             raise SearchUnavailable(
                 f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); mend that, or "
                 "search without them: similarity_search, similarity_search_with_score"
             )
-        return [(to_document(hit.chunk, self._keys), _cosine(hit)) for hit in result]
+        return [(to_document(hit.chunk, self._keys), hit.relevance) for hit in result if hit.relevance is not None]
 
 
-def _cosine(hit: Hit) -> float:
-    """Of the hit and the query, cut to 0..1; 0 where the dense arm does not know the chunk."""
-    cosines = [signal.score for signal in hit.signals if signal.arm == "dense" and signal.variation == 0]
-    return min(1.0, max(0.0, cosines[0])) if cosines else 0.0
+def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:
+    return options if score_threshold is None else {**options, "min_relevance": score_threshold}
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:

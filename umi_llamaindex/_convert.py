@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from llama_index.core import VectorStoreIndex
@@ -25,12 +25,14 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from umi_common.embedders import unit_rows
-from umi_common.errors import ConfigError, InvalidChunk, InvalidVector
+from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
 from umi_common.framework_records import PlaceKeys, collection_pages, plain_metadata, to_chunk, to_metadata
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
 
+NodeScore = Literal["score", "relevance"]
+"""Which field of a hit a node's score is."""
 NODE_CONTENT = "_node_content"
 NODE_ID = "_node_id"
 REF_DOC_ID = "ref_doc_id"
@@ -171,9 +173,14 @@ def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[
     return to_chunks([_node(id, text, dict(metadata))], keys)[0]
 
 
-def to_scored_node(hit: Hit) -> NodeWithScore:
-    """A new node with the hit's score."""
-    return NodeWithScore(node=to_node(hit.chunk), score=hit.score)
+def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
+    """A new node with the hit's score, or with its relevance. Raises SearchUnavailable if that is not known."""
+    if score == "relevance" and hit.relevance is None:
+        raise SearchUnavailable(
+            "score='relevance': the relevance is not known, because the store answered by words alone and gives no "
+            "bound of their scores (Pool.lexical_bound); retrieve with score='score'"
+        )
+    return NodeWithScore(node=to_node(hit.chunk), score=hit.score if score == "score" else hit.relevance)
 
 
 def to_node(chunk: Chunk) -> BaseNode:

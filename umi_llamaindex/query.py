@@ -38,6 +38,8 @@ class UmiQuery(QueryBundle):
     """Earlier turns of the conversation, oldest first; only the LLM sees them."""
     strategy: Strategy | None = None
     """Both arms ("hybrid") or one alone ("text", "vector")."""
+    min_relevance: float | None = None
+    """0..1; nodes of a lower relevance are left out; goes before the retriever's own, and 0 leaves none out."""
 
 
 def query_text(bundle: QueryBundle) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, get_args
 
 import llama_index.core.instrumentation as instrument
 from llama_index.core import Settings, VectorStoreIndex
@@ -26,12 +26,14 @@ from umi_common.framework_records import PlaceKeys, Window, add_mirrored, narrow
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
+from umi_common.search.request import checked_relevance
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
 from umi_llamaindex._arms import as_arm
 from umi_llamaindex._convert import (
+    NodeScore,
     add_embedded,
     index_pages,
     node_chunk_of_record,
@@ -67,6 +69,9 @@ class UmiRetriever(BaseRetriever):
         time_range: Only what happened in [start, end); aware datetimes.
         deep_search: Whether the LLM, where there is one, may be asked for variations of the query.
         now: What "last week" refers to; None: the clock.
+        min_relevance: 0..1; nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
+        score: What a node's score is: "score", whose best is 1 for every query, or "relevance", 0..1, comparable over
+            queries, for a `SimilarityPostprocessor` for example.
         callback_manager: None: `Settings.callback_manager`, as it is at each query.
         object_map, objects, verbose: As in `BaseRetriever`.
     """
@@ -80,11 +85,15 @@ class UmiRetriever(BaseRetriever):
         time_range: Window = None,
         deep_search: bool = True,
         now: datetime | None = None,
+        min_relevance: float | None = None,
+        score: NodeScore = "score",
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
     ) -> None:
+        if score not in get_args(NodeScore):
+            raise ConfigError(f"score {score!r:.80}: expected 'score' or 'relevance'")
         super().__init__(callback_manager, object_map, objects, verbose)
         self._stand_in = self.callback_manager if callback_manager is None else None
         self.umi = umi
@@ -93,6 +102,8 @@ class UmiRetriever(BaseRetriever):
         self._time_range = time_range
         self._deep_search = deep_search
         self._now = now
+        self._min_relevance = checked_relevance(min_relevance)
+        self._score: NodeScore = score
         self._owns_store = False
         self.skipped: tuple[SkippedChunk, ...] = ()
         """The nodes that `from_nodes(on_invalid="skip")` left out, with the reasons."""
@@ -273,16 +284,20 @@ class UmiRetriever(BaseRetriever):
             vector = await asyncio.to_thread(self._query_vector, bundle)
         return await self.umi.asearch(query_text(bundle), query_vector=vector, **self._options(bundle))
 
+    def nodes(self, result: SearchResult) -> list[NodeWithScore]:
+        """The nodes of a result of `search`, as `retrieve` gives them."""
+        return [to_scored_node(hit, self._score) for hit in result]
+
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         result = self.search(query_bundle)
         send_events(dispatcher, result)
-        return [to_scored_node(hit) for hit in result]
+        return self.nodes(result)
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         result = await self.asearch(query_bundle)
         send_events(dispatcher, result)
-        return [to_scored_node(hit) for hit in result]
+        return self.nodes(result)
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
         """The query's options over the retriever's own, under the core's names."""
@@ -295,6 +310,7 @@ class UmiRetriever(BaseRetriever):
             "now": self._now if asked.now is None else asked.now,
             "history": asked.history,
             "strategy": "hybrid" if asked.strategy is None else asked.strategy,
+            "min_relevance": self._min_relevance if asked.min_relevance is None else asked.min_relevance,
         }
 
     def _must_embed(self, bundle: QueryBundle) -> bool:

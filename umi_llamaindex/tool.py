@@ -20,7 +20,6 @@ from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
 from umi_common.types import Hit, SearchResult
-from umi_llamaindex._convert import to_scored_node
 from umi_llamaindex.query import UmiQuery
 from umi_llamaindex.retriever import UmiRetriever
 
@@ -64,7 +63,7 @@ class UmiTool(AsyncBaseTool):
         return UmiQuery(fields["query"], limit=fields["limit"], filters=fields["filter"] or None, time_range=window)
 
     def _output(self, asked: dict[str, Any], result: SearchResult) -> ToolOutput:
-        nodes: list[NodeWithScore] = [to_scored_node(hit) for hit in result]
+        nodes: list[NodeWithScore] = self._retriever.nodes(result)
         content = with_losses(self._write(result) if nodes else NOTHING_FOUND, result.degraded)
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 

@@ -85,14 +85,19 @@ async def test_a_vector_finds_its_nearest(filled):
     assert ids(await plain.asimilarity_search_by_vector(vector.tolist(), k=3)) == nearest
 
 
-def test_relevance_is_the_cosine_and_a_threshold_cuts_by_it(filled):
+async def test_relevance_is_that_of_the_hits_and_falls_and_a_threshold_cuts_by_it(filled):
     scored = filled.similarity_search_with_relevance_scores(QUESTION, k=20)
-    assert all(0 <= relevance <= 1 for _, relevance in scored)
+    assert await filled.asimilarity_search_with_relevance_scores(QUESTION, k=20) == scored
+    hits = filled.umi.search(QUESTION, limit=20)
+    assert [(document.id, relevance) for document, relevance in scored] == [(hit.id, hit.relevance) for hit in hits]
+    assert 1 >= scored[0][1] > scored[-1][1] >= 0
+    assert [relevance for _, relevance in scored] == sorted((relevance for _, relevance in scored), reverse=True)
     cut = sorted(relevance for _, relevance in scored)[10]
     retriever = filled.as_retriever(
         search_type="similarity_score_threshold", search_kwargs={"k": 20, "score_threshold": cut}
     )
     assert ids(retriever.invoke(QUESTION)) == [d.id for d, relevance in scored if relevance >= cut]
+    assert ids(await retriever.ainvoke(QUESTION)) == ids(retriever.invoke(QUESTION))
 
 
 class Compass(Embeddings):

@@ -109,7 +109,7 @@ class SearchRequest:
             history=tuple(history),
             strategy=strategy,
             query_vector=vector,
-            min_relevance=_checked_relevance(min_relevance),
+            min_relevance=checked_relevance(min_relevance),
         )
 
 
@@ -133,7 +133,8 @@ def checked_query(query: object) -> str:
     return query
 
 
-def _checked_relevance(relevance: object) -> float | None:
+def checked_relevance(relevance: object) -> float | None:
+    """`relevance` as a float in 0..1, or None; raises ConfigError."""
     if relevance is None:
         return None
     if isinstance(relevance, bool) or not isinstance(relevance, (int, float)) or not 0 <= relevance <= 1:
