@@ -89,7 +89,9 @@ async def test_relevance_is_that_of_the_hits_and_falls_and_a_threshold_cuts_by_i
     scored = filled.similarity_search_with_relevance_scores(QUESTION, k=20)
     assert await filled.asimilarity_search_with_relevance_scores(QUESTION, k=20) == scored
     hits = filled.umi.search(QUESTION, limit=20)
-    assert [(document.id, relevance) for document, relevance in scored] == [(hit.id, hit.relevance) for hit in hits]
+    assert [(document.id, relevance) for document, relevance in scored] == [
+        (hit.chunk.id, hit.relevance) for hit in hits
+    ]
     assert 1 >= scored[0][1] > scored[-1][1] >= 0
     assert [relevance for _, relevance in scored] == sorted((relevance for _, relevance in scored), reverse=True)
     cut = sorted(relevance for _, relevance in scored)[10]
