@@ -4,7 +4,7 @@ A chunk i refers to a chunk j if its text mentions the name of j, if j mentions 
 term. A reference counts as far as j holds terms of the query that i lacks:
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
-    weight(i, j) = name(i, j) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.15))
+    weight(i, j) = name(i, j) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
     name(i, j)   = min(1, 10 / df of the name's rarest term) / chunks of that name; half of it from j to i
     rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, 2 <= df <= 10; else 0
 
@@ -38,7 +38,9 @@ BACKWARD = 0.5
 ROWS_CACHED = 10_000
 """Rows of one snapshot whose references are cached, some 200 bytes each. A full cache is emptied."""
 NEED_SLOPE = 5.0
-NEED_OF_RARE = 0.15
+LACKING_MIN = 0.1
+"""Share of the weights of the query that a candidate must lack before its references are sought."""
+NEED_OF_RARE = 0.2
 """Need below which a shared rare term is not a reference."""
 
 
@@ -79,7 +81,7 @@ def find_references(
     total = float(weights.sum())
     if len(weights) < 2 or total <= 0:
         return None
-    lacking = weights @ ~held > NEED_OF_RARE * total
+    lacking = weights @ ~held > LACKING_MIN * total
     sources, held = sources[lacking], held[:, lacking]
     if not len(sources):
         return None
