@@ -254,6 +254,10 @@ class LexicalIndex:
         weights = np.array([terms[term.text] * max(term.idf, 0.0) for term in known])
         return weights, scorer.lookup(known, rows) > 0 if known else np.zeros((0, len(rows)), np.bool_)
 
+    def sources(self, rows: Ints) -> Ints:
+        """(n,) source code of each row; NO_SOURCE."""
+        return self._snapshot.corpus.sources[rows]
+
     def living(self, rows: Sequence[int]) -> list[int]:
         """Those of some rows, of this or a later content, that are alive."""
         alive = self._snapshot.corpus.alive

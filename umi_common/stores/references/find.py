@@ -6,7 +6,8 @@ term. A reference counts as far as j holds terms of the query that i lacks:
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
     weight(i, j) = name(i, j) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
     name(i, j)   = min(1, 10 / df of the name's rarest term) / chunks of that name; half of it from j to i
-    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, 2 <= df <= 10; else 0
+    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, 2 <= df <= 10; else 0. Also 0 in one source, where
+                   the stage of neighbours knows more
 
 The weights of one chunk are divided by their sum where it exceeds 1. A term's weight is its idf times its weight in the
 query, which is below 1 for a function word.
@@ -21,7 +22,7 @@ from itertools import chain
 import numpy as np
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import Floats, Ints
+from umi_common.pool import NO_SOURCE, Floats, Ints
 from umi_common.stores.distinct import distinct
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references.names import CHUNKS_OF_A_NAME, Name, Names
@@ -171,7 +172,8 @@ def _by_rare_term(index: LexicalIndex, sources: Ints, terms: Sequence[Sequence[s
     posting = np.arange(sizes.sum()) + np.repeat(starts[shared] - (np.cumsum(sizes) - sizes), sizes)
     source, target = np.repeat(at, sizes), row[posting]
     weight = np.repeat(1.0 / np.maximum(sizes - 1, 1), sizes)
-    other = target != sources[source]
+    of_source, of_target = index.sources(sources[source]), index.sources(target)
+    other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
     return np.stack([source[other], target[other], np.zeros(int(other.sum())), weight[other]])
 
 
