@@ -178,8 +178,8 @@ def test_a_chunk_from_elsewhere_shows_its_source_and_time():
     assert to_document(chunk, KEYS).metadata == {"source": "chat", "timestamp": "2024-05-01T00:00:00+00:00"}
 
 
-def test_an_empty_document_does_not_abort_the_copy_of_a_vector_store_and_is_named(embeddings, caplog):
-    chroma = Chroma("with_a_blank_page", embedding_function=embeddings)
+def test_an_empty_document_does_not_abort_the_copy_of_a_vector_store_and_is_named(embeddings, caplog, tmp_path):
+    chroma = Chroma("with_a_blank_page", embeddings, persist_directory=str(tmp_path / "chroma"))
     chroma.add_documents([Document(id=id, page_content=text) for id, text in (("a", "One."), ("blank", " "))])
     retriever = UmiRetriever.from_vectorstore(chroma, copy=True)
     assert [document.id for document in retriever.invoke("one")] == ["a"]

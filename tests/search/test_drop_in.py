@@ -76,14 +76,14 @@ def test_no_right_answer_that_a_plain_index_finds_is_lost(kind, sources):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_right_answer_that_chroma_finds_is_lost(kind):
+def test_no_right_answer_that_chroma_finds_is_lost(kind, tmp_path):
     import chromadb
 
     made = material(kind, 2, sources=10)
     ids = [chunk.id for chunk in made.chunks]
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(made.chunks)
-        chroma = chromadb.EphemeralClient().get_or_create_collection(kind, metadata={"hnsw:space": "cosine"})
+        chroma = chromadb.PersistentClient(tmp_path).get_or_create_collection(kind, metadata={"hnsw:space": "cosine"})
         chroma.add(ids=ids, embeddings=store.vectors(ids), documents=[chunk.text for chunk in made.chunks])
 
         def ranked(question: str) -> list[str]:

@@ -48,7 +48,7 @@ def _read(folder: Path) -> tuple[list[str], list[str], list[int]]:
 def _ours(language: str, passages: list[str], questions: list[str], answers: list[int]) -> float:
     index = LexicalIndex(Analyzer(AnalyzerConfig(language=STEMMERS[language] or "english")))
     index.update(range(len(passages)), passages, [-1] * len(passages))
-    found = index.search(questions, k=1, config=LexicalConfig(), id_of="{:03d}".format)
+    found = index.search(questions, k=1, config=LexicalConfig(function_word_weight=1.0), id_of="{:03d}".format)
     return float(np.mean([ranking.rows.tolist() == [right] for ranking, right in zip(found, answers, strict=True)]))
 
 
