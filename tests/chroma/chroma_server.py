@@ -27,6 +27,7 @@ class ChromaServer:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
+        self._client: Any = None
 
     def start(self) -> None:
         self._process = subprocess.Popen(
@@ -52,7 +53,18 @@ class ChromaServer:
             self._process = None
 
     def client(self) -> Any:
-        return chromadb.HttpClient("127.0.0.1", self.port, settings=Settings(anonymized_telemetry=False))
+        """One for all tests: each has a socket, which only `close` gives back."""
+        if self._client is None:
+            settings = Settings(anonymized_telemetry=False)
+            self._client = chromadb.HttpClient("127.0.0.1", self.port, settings=settings)
+        return self._client
+
+    def close(self) -> None:
+        """Stop the server and close the client."""
+        self.stop()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
     def collection(self) -> Any:
         """A new one."""
@@ -63,4 +75,4 @@ class ChromaServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
+        self.close()

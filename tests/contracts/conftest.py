@@ -51,6 +51,6 @@ def servers() -> Iterator[None]:
     """Stops the Chroma server that a store of this session has started, and removes its folder."""
     yield
     for server in SERVERS:
-        server.stop()
+        server.close()
         shutil.rmtree(server.folder, ignore_errors=True)
     SERVERS.clear()
