@@ -31,7 +31,9 @@ FIRST_RANK = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """E references between rows of a pool: from a candidate to a chunk that says what of the query it leaves out."""
+    """E references between rows of a pool or of a store: from a candidate to a chunk that holds query terms which it
+    lacks.
+    """
 
     source: Ints
     """(E,) rows."""

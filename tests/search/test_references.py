@@ -106,5 +106,11 @@ def test_the_longest_name_is_mentioned():
     names = Names(Analyzer(AnalyzerConfig()))
     names.add([0, 1], ["New York. A city.", "New York City Ballet. A company."])
     terms = Analyzer(AnalyzerConfig()).terms("She danced at the New York City Ballet in New York.")
-    assert {names.rows(name)[0] for name in names.mentioned(terms)} == {0, 1}
-    assert len(names.mentioned(terms)) == 2
+    assert sorted(names.mentioned(terms, list).values()) == [[0], [1]]
+
+
+def test_a_name_of_removed_chunks_does_not_hide_a_shorter_one():
+    names = Names(Analyzer(AnalyzerConfig()))
+    names.add([0, 1], ["New York. A city.", "New York City Ballet. A company."])
+    terms = Analyzer(AnalyzerConfig()).terms("She danced at the New York City Ballet.")
+    assert list(names.mentioned(terms, lambda rows: [row for row in rows if row == 0]).values()) == [[0]]

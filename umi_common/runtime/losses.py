@@ -17,6 +17,7 @@ ADVICE = {
     "embedder": "Check its key, network and model, and that its dimension is the store's.",
     "lexical": "Call the store's repair().",
     "rewriter": "Check the LLM's key and network, or search without an LLM.",
+    "references": "Call the store's verify(), then repair().",
     "reranker": "Check its key and network; it must give one finite score for each text.",
 }
 _logged: dict[tuple[str, str], object] = {}

@@ -16,7 +16,6 @@ from umi_common.stores.dense.index import DenseHits
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.references.find import RowLinks
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 from umi_common.taken import TakenRows
@@ -33,7 +32,7 @@ class StoreHits:
     dense: Sequence[DenseHits] | None
     named: Ints = field(default_factory=lambda: NO_ROWS)
     """Rows that enter the pool in any case."""
-    links: RowLinks | None = None
+    links: Links | None = None
     """References of the best rows; their targets enter the pool."""
 
 
@@ -107,18 +106,11 @@ def pool_of(
         position=snapshot.rows.place[rows],
         age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
         version=snapshot.rows.seq[rows],
-        links=None if found.links is None else _links(found.links, rows, len(snapshot.rows)),
+        links=None if found.links is None else found.links.of_rows(rows, len(snapshot.rows)),
         degraded=tuple(trace.degraded),
         facts=trace.facts,
         **corpus,
     )
-
-
-def _links(between: RowLinks, rows: Ints, among: int) -> Links:
-    """References by place in the pool."""
-    place = np.empty(among, dtype=np.int64)  # not initialised: only entries written below are read
-    place[rows] = np.arange(len(rows))
-    return Links(place[between.source], place[between.target], between.weight)
 
 
 def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 
 from umi_common.errors import IndexUnavailable, InvalidLimit, SearchUnavailable
 from umi_common.filters import Filter
-from umi_common.pool import Floats, Ints, Pool, Vectors
+from umi_common.pool import Floats, Ints, Links, Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.dense import index as dense_index
@@ -26,7 +26,7 @@ from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import decode, microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import query_vectors
-from umi_common.stores.references.find import RowLinks, find_references
+from umi_common.stores.references.find import find_references
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 
@@ -119,9 +119,12 @@ def _references(
     dense: Sequence[dense_index.DenseHits] | None,
     allowed: Mask | None,
     trace: RecallTrace,
-) -> RowLinks | None:
+) -> Links | None:
     """The references of the best chunks that both arms found for the first probe; None: not asked for, or none."""
-    if not request.references or len(snapshot.rows) > REFERENCES_ROWS_MAX:
+    if not request.references:
+        return None
+    if len(snapshot.rows) > REFERENCES_ROWS_MAX:
+        trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
         return None
     best = [ranking[0].rows[:REFERRING_OF_EACH_ARM] for ranking in (lexical, dense or ()) if ranking]
     begun = time.perf_counter()

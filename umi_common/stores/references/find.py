@@ -16,13 +16,12 @@ query, which is below 1 for a function word.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
 from umi_common.config import LexicalConfig
-from umi_common.pool import NO_SOURCE, Floats, Ints
+from umi_common.pool import NO_SOURCE, Floats, Ints, Links
 from umi_common.stores.distinct import distinct
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references.names import CHUNKS_OF_A_NAME, Name, Names
@@ -45,18 +44,6 @@ NEED_OF_RARE = 0.2
 """Need below which a shared rare term is not a reference."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowLinks:
-    """E references between rows of a store."""
-
-    source: Ints
-    """(E,)"""
-    target: Ints
-    """(E,)"""
-    weight: Floats
-    """(E,) > 0; those of one source add up to at most 1."""
-
-
 def find_references(
     index: LexicalIndex,
     names: Names,
@@ -65,8 +52,8 @@ def find_references(
     terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
     allowed: Mask,
     config: LexicalConfig,
-) -> RowLinks | None:
-    """The references of some candidates; None if they hold all terms of the query, or refer to nothing.
+) -> Links | None:
+    """References between rows of the index; None if the candidates hold all terms of the query, or refer to nothing.
 
     Args:
         index: One snapshot.
@@ -99,7 +86,7 @@ def find_references(
     weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
     weight /= np.maximum(1.0, np.bincount(at, weights=weight, minlength=len(sources)))[at]
     kept = weight > 0
-    return RowLinks(sources[at[kept]], target[kept], weight[kept]) if kept.any() else None
+    return Links(sources[at[kept]], target[kept], weight[kept]) if kept.any() else None
 
 
 def _of_rows(
@@ -111,8 +98,9 @@ def _of_rows(
 ) -> list[Floats]:
     """For each source (3, E): target rows, name(source, target), rare(source, target), whatever the query; cached."""
     cache = index.references
-    new = np.array([row for row in sources.tolist() if row not in cache], dtype=np.int64)
-    found = {row: cache[row] for row in sources.tolist() if row in cache}
+    # One look a row: another search may empty the cache meanwhile.
+    found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
+    new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
     if len(new):
         terms = terms_of(new.tolist())
         between = _joined(_by_name(index, names, new, terms, config), _by_rare_term(index, new, terms))
@@ -131,8 +119,7 @@ def _by_name(
     """(4, E) place of the source, target row, name(source, target), 0."""
     found: list[tuple[int, int, float, float]] = []
     for at, row in enumerate(sources.tolist()):
-        for name in names.mentioned(terms[at]):
-            named = index.living(names.rows(name))
+        for name, named in names.mentioned(terms[at], index.living).items():
             worth = _worth(index, name, len(named))
             found += [(at, other, worth, 0.0) for other in named if other != row]
         own = names.name(row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from umi_common.stores.lexical.analyzer import Analyzer
 
@@ -77,16 +77,19 @@ class Names:
         """The name of a row; None: it has none."""
         return self._names.get(row)
 
-    def mentioned(self, terms: Sequence[str]) -> set[Name]:
-        """The known names that occur in a text with these terms; of overlapping ones the first, then the longest."""
-        found, stop, lengths_of = set(), 0, self._lengths
+    def mentioned(self, terms: Sequence[str], living: Callable[[Sequence[int]], list[int]]) -> dict[Name, list[int]]:
+        """The names that occur in a text with these terms, and their living rows; of overlapping names the first, then
+        the longest. A name without a living row does not count.
+        """
+        found: dict[Name, list[int]] = {}
+        stop, lengths_of = 0, self._lengths
         for at in [at for at, term in enumerate(terms) if term in lengths_of]:
             if at < stop:
                 continue
             for length in lengths_of[terms[at]]:
                 name = tuple(terms[at : at + length])
-                if name in self._rows:
-                    found.add(name)
+                if rows := living(self.rows(name)):
+                    found[name] = rows
                     stop = at + length
                     break
         return found
