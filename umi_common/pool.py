@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.errors import SearchUnavailable
-from umi_common.taken import TakenRows
 from umi_common.types import Degradation
 
 Floats = npt.NDArray[np.float64]
@@ -27,6 +26,9 @@ NO_POSITION = -1
 NOT_RANKED = 0
 """In a rank array: the arm scored the row but does not have it among its own best."""
 FIRST_RANK = 1
+
+ROUNDING = 1e-7
+"""How far from 1 rounding to float32 leaves a length: half a unit in the last place of each coordinate, 6e-8 in all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +83,7 @@ class Pool:
     """(n,) terms in the chunk."""
     age_hours: Floats
     """(n,) at `now`; negative in the future; NaN without a time."""
-    vectors: Vectors | TakenRows
+    vectors: Vectors
     """(n, dim) L2-normalised; a zero row where there is none."""
     query_vectors: Vectors
     """(V, dim) L2-normalised; (V, 0) in mode "text"."""
@@ -112,7 +114,7 @@ class Pool:
         *,
         lexical: Floats | None = None,
         dense: Floats | None = None,
-        vectors: Vectors | TakenRows | None = None,
+        vectors: Vectors | None = None,
         query_vectors: Vectors | None = None,
         weights: Floats | None = None,
         **others: Any,
@@ -155,7 +157,7 @@ class Pool:
         """(V, n) whether query and row both have a vector; all of them where vectors are not known."""
         query, row = (
             np.any(each, axis=1) if each.shape[1] else np.ones(len(each), dtype=np.bool_)
-            for each in (self.query_vectors, np.asarray(self.vectors))
+            for each in (self.query_vectors, self.vectors)
         )
         has: Bools = np.logical_and.outer(query, row)
         return has
@@ -212,7 +214,7 @@ class Pool:
         neutral = {"source": NO_SOURCE, "position": NO_POSITION}
         wider: dict[str, Any] = {
             name: np.concatenate([array, np.full((more, *array.shape[1:]), neutral.get(name, 0), dtype=array.dtype)])
-            for name, array in ((name, np.asarray(getattr(self, name))) for name in self._per_row)
+            for name, array in ((name, getattr(self, name)) for name in self._per_row)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
@@ -276,6 +278,16 @@ def source_codes(sources: Iterable[str | None]) -> Ints:
     """(n,) a code for each distinct source by first appearance, from 0; NO_SOURCE for None."""
     codes: dict[str, int] = {}
     return np.array([NO_SOURCE if name is None else codes.setdefault(name, len(codes)) for name in sources], np.int64)
+
+
+def unit_vectors(vectors: Vectors) -> Vectors:
+    """Rows of length 1; rows of zeros stay, and so do, to the last bit, rows that this function gave."""
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may go on to change theirs
+    other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # a copied store keeps its vectors
+    if len(other):  # divided as float64: a length may lie outside float32 where no coordinate does
+        rows[other] = vectors[other] / norms[other, np.newaxis]
+    return rows
 
 
 def weighted(scores: Floats, weights: Floats | None) -> Floats:

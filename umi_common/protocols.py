@@ -98,7 +98,7 @@ class Probe:
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
     """Whether a chunk passes the filter and its time lies in the window; None: everything does."""
     inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
-    return inside and matches(where, chunk.metadata)
+    return inside and (where is None or matches(where, chunk.metadata))
 
 
 def chunk_age_hours(chunk: Chunk, now: datetime) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from os import PathLike
@@ -25,6 +25,8 @@ Scalar = str | int | float | bool | None
 MetadataValue = Scalar | tuple[Scalar, ...]
 Metadata = Mapping[str, MetadataValue]
 
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MICROSECOND = timedelta(microseconds=1)
 ID_BYTES_MAX = 1024
 """Longest id, in UTF-8 bytes."""
 
@@ -36,6 +38,16 @@ def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRang
     if moment.tzinfo is None:
         raise error(f"{what} {moment.isoformat()} has no time zone; add one, e.g. .replace(tzinfo=timezone.utc)")
     return moment.astimezone(timezone.utc)
+
+
+def microseconds(moment: datetime) -> int:
+    """An aware moment as microseconds since 1970, exact."""
+    return (moment - EPOCH) // MICROSECOND
+
+
+def from_microseconds(since_1970: int) -> datetime:
+    """The moment in UTC of a number of microseconds since 1970."""
+    return EPOCH + since_1970 * MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from umi_common.embedders import CallableEmbedder
-from umi_common.stores.batch_checks import unit_vectors
+from umi_common.pool import unit_vectors
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger import ledger
 from umi_common.stores.ledger.file import PAGE_BYTES

@@ -25,7 +25,6 @@ from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool, Vectors
 from umi_common.ranking.fusion import weights_of_variations
 from umi_common.ranking.normalize import EPSILON
-from umi_common.taken import TakenRows
 
 DEFAULTS = NeighboursConfig()
 HOPS = 2
@@ -166,7 +165,7 @@ def spread(
     following: float = DEFAULTS.following,
     source_share: float = DEFAULTS.source,
     shares: Shares = FULL_SHARES,
-    vectors: Vectors | TakenRows | None = None,
+    vectors: Vectors | None = None,
 ) -> Floats:
     """(n,) scores by the formula at the top of this file.
 
@@ -204,7 +203,7 @@ def spread(
     return _by_best(own * np.sqrt(own) + needs * gained)
 
 
-def _passed_on(sent: Floats, beside: Ints, vectors: Vectors | TakenRows | None) -> Floats:
+def _passed_on(sent: Floats, beside: Ints, vectors: Vectors | None) -> Floats:
     """(n,) sums of the scores sent over at most HOPS positions in one direction, copies left out.
 
     Args:

@@ -3,10 +3,9 @@
 In: a checked `SearchRequest`. Out: a `SearchResult`, or an `AssembledContext`. Each step that needs a store or a model
 is a generator (`runtime.calls.Body`).
 
-    pipeline     the steps of one search and of a context
+    pipeline     the steps of one search and of a context; the period that a query names
     request      the caller's arguments, checked
     recall       candidates for the query, for the LLM's variations and from extra arms: one pool
-    period       the period that the query names, and candidates whose text states a date in it
     rank         a pool to an order: fusion, score stages, MMR
     fetch        the chunks of the best rows, duplicates folded if asked, and hits with their signals
     extra_arms   further ways to find chunks (`Arm` is public)

@@ -12,7 +12,6 @@ In: chunks to keep, and searches as probes. Out: a `Pool` of candidates, and chu
     batch_checks     chunks and vectors of a write, checked and embedded
     valid_batch      chunks and records of a write; invalid items raise or are reported
     query_embedder   the embedder of queries, within a deadline
-    background       mean and deviation of a query's cosines
     corpus_stats     statistics of a corpus that ranking uses
     growing          an array that grows at its end
     distinct         distinct values of an array

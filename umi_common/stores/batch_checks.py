@@ -21,15 +21,13 @@ from umi_common.errors import (
     ReindexRequired,
     UmiError,
 )
-from umi_common.pool import Vectors
+from umi_common.pool import Vectors, unit_vectors
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder
 from umi_common.types import Chunk
 
 CACHED_FROM = 16
 """Texts of one call from which their vectors go through the cache: a turn of a chat is one write, not two."""
-ROUNDING = 1e-7
-"""How far from 1 rounding to float32 leaves a length: half a unit in the last place of each coordinate, 6e-8 in all."""
 
 
 def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
@@ -191,16 +189,6 @@ def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
     """
     if dim not in (None, vectors.shape[1]):
         raise InvalidVector(f"vectors have {vectors.shape[1]} dimensions and the store holds {dim}")
-
-
-def unit_vectors(vectors: Vectors) -> Vectors:
-    """Rows of length 1; rows of zeros stay, and so do, to the last bit, rows that this function gave."""
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may go on to change theirs
-    other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # a copied store keeps its vectors
-    if len(other):  # divided as float64: a length may lie outside float32 where no coordinate does
-        rows[other] = vectors[other] / norms[other, np.newaxis]
-    return rows
 
 
 class progress:

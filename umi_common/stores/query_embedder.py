@@ -22,7 +22,7 @@ from umi_common.embedders.attempts import Attempts, attempts
 from umi_common.embedders.cache import MemoryCache
 from umi_common.embedders.documents import batches_of
 from umi_common.errors import EmbedderError, InvalidVector
-from umi_common.pool import Vectors
+from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call
@@ -30,7 +30,6 @@ from umi_common.runtime.drivers import adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, as_exception, awaited
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
-from umi_common.stores.batch_checks import unit_vectors
 from umi_common.stores.values import RecallTrace
 
 FAILURES = 2

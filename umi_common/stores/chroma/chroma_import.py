@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umi_common.errors import InvalidChunk, ReindexRequired, StoreError
-from umi_common.pool import Vectors
+from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder
-from umi_common.stores.batch_checks import embedded, progress, unit_vectors
+from umi_common.stores.batch_checks import embedded, progress
 from umi_common.stores.dense.cosines import cosines
 from umi_common.types import Chunk
 

@@ -13,18 +13,17 @@ import numpy as np
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import to_chroma
 from umi_common.filters.tree import comparisons
-from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, weighted
+from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, unit_vectors, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
-from umi_common.stores.batch_checks import unit_vectors
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import Moment, SideIndex
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.distinct import distinct
 from umi_common.stores.growing import Growing
-from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
+from umi_common.types import microseconds
 
 FEW = 1_000
 """Allowed rows up to which all their vectors are read and compared, which is exact and faster than searching."""

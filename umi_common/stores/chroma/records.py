@@ -18,8 +18,7 @@ from typing import Any
 from umi_common.filters import chroma_metadata
 from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.stores.chroma.collection import Record
-from umi_common.stores.ledger.codec import EPOCH, MICROSECOND, microseconds
-from umi_common.types import Chunk
+from umi_common.types import Chunk, from_microseconds, microseconds
 
 KEY = "_umi"
 """Metadata key of what Chroma cannot hold."""
@@ -62,7 +61,7 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
         metadata={**chunk.metadata, **_exact(more["metadata"], stated)},
         source=more["source"],
         position=more["position"],
-        event_time=None if time is None else EPOCH + time * MICROSECOND,
+        event_time=None if time is None else from_microseconds(time),
         search_text=more.get("search_text"),
     )
 

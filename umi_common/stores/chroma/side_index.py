@@ -21,14 +21,14 @@ from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.chroma.collection import Record
 from umi_common.stores.chroma.records import KEY, ReadRecord, chunk_of_record, is_text, record_digest
 from umi_common.stores.corpus_stats import Calibration
-from umi_common.stores.ledger.codec import Head, microseconds
+from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.id_order import IdOrder
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
-from umi_common.types import Chunk
+from umi_common.types import Chunk, microseconds
 
 FILE = "rows.npz"
 FORMAT = 1

@@ -25,9 +25,9 @@ from umi_common.errors import (
 )
 from umi_common.filters import Filter, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
-from umi_common.pool import Pool, Vectors
+from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
-from umi_common.stores.batch_checks import checked_page, embedded, unit_vectors
+from umi_common.stores.batch_checks import checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import CollectionVectors, Searched, recall_pool

@@ -14,11 +14,10 @@ from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.dense import index as dense_index
 from umi_common.stores.dense.index import DenseHits
 from umi_common.stores.embedded.row_data import StoreSnapshot
-from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
-from umi_common.taken import TakenRows
+from umi_common.types import microseconds
 
 NO_ROWS = np.zeros(0, dtype=np.int64)
 
@@ -101,7 +100,7 @@ def pool_of(
         list(map(snapshot.rows.ids.__getitem__, rows.tolist())),
         **words,
         **meaning,
-        vectors=TakenRows(snapshot.vectors, rows),
+        vectors=snapshot.vectors.take(rows, axis=0),
         source=_renumbered(snapshot.rows.source[rows]),
         position=snapshot.rows.place[rows],
         age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),

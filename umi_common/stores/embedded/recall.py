@@ -23,12 +23,13 @@ from umi_common.stores.distinct import distinct
 from umi_common.stores.embedded.candidates import NO_ROWS, StoreHits, pool_of
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
-from umi_common.stores.ledger.codec import decode, microseconds
+from umi_common.stores.ledger.codec import decode
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.references.find import find_references
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
+from umi_common.types import microseconds
 
 SCANNED_TOGETHER = 4_000_000
 """Largest number of scores, 4 bytes each, that one scan for several searches may give; else each search scans alone."""

@@ -11,15 +11,15 @@ import numpy as np
 
 from umi_common.pool import NOT_RANKED, Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
-from umi_common.stores.background import cosine_background
+from umi_common.stores.corpus_stats import cosine_background
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.qdrant.bm25 import CandidateScorer, RowScores
 from umi_common.stores.qdrant.neighbours import places_of
 from umi_common.stores.qdrant.points import Candidate
 from umi_common.stores.qdrant.statistics import Statistics
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
+from umi_common.types import microseconds
 
 
 @dataclass(frozen=True)

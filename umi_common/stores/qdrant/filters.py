@@ -22,9 +22,8 @@ from typing import Any
 
 from umi_common.filters import And, Comparison, Filter, Or
 from umi_common.filters.tree import Operator
-from umi_common.stores.ledger.codec import microseconds
 from umi_common.stores.qdrant.connection import models
-from umi_common.types import Metadata, MetadataValue, TimeRange
+from umi_common.types import Metadata, MetadataValue, TimeRange, microseconds
 
 HASH_BYTES = 8
 PREFIX_BYTES = 6

@@ -28,10 +28,9 @@ import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.pool import Floats, Ints, Vectors
-from umi_common.stores.ledger.codec import EPOCH, MICROSECOND, microseconds
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import facts_of, numbers_of, texts_of
-from umi_common.types import Chunk, Metadata, MetadataValue
+from umi_common.types import Chunk, Metadata, MetadataValue, from_microseconds, microseconds
 
 DENSE, LEXICAL = "dense", "lexical"
 NAMESPACE = uuid.UUID("5f0d6a0e-7f0b-5c6e-9a55-0d1c6f2b7e11")
@@ -161,7 +160,7 @@ def to_chunk(payload: dict[str, Any]) -> Chunk:
             metadata=metadata_of(payload),
             source=payload.get("source"),
             position=payload.get("position"),
-            event_time=None if time is None else EPOCH + time * MICROSECOND,
+            event_time=None if time is None else from_microseconds(time),
             search_text=payload.get("search_text"),
         )
         intact = payload["digest"] == digest(chunk)

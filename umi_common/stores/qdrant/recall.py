@@ -24,7 +24,6 @@ from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
-from umi_common.stores.ledger.codec import EPOCH, MICROSECOND, microseconds
 from umi_common.stores.qdrant.bm25 import CandidateScorer, Counts, Peak, peak_requests, peaks_of, weighted_indices
 from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.candidates import CandidateRows
@@ -35,6 +34,7 @@ from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_po
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
 from umi_common.stores.values import RecallTrace
+from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
 """Query variations in one round trip: an LLM's ten at most, the original, and one more. Only a search for many queries
@@ -264,7 +264,7 @@ def _with_neighbours(collection: OpenCollection, rows: CandidateRows, trace: Rec
 
 def _passes(each: Candidate, request: RecallRequest) -> bool:
     """Whether the row passes filter and time range by umi's own check."""
-    if request.window is not None and (each.time is None or EPOCH + each.time * MICROSECOND not in request.window):
+    if request.window is not None and (each.time is None or from_microseconds(each.time) not in request.window):
         return False
     return matches(request.where, each.metadata)
 

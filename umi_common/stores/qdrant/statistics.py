@@ -21,8 +21,7 @@ import numpy as np
 
 from umi_common.pool import Ints, Vectors
 from umi_common.runtime.forks import give_lock
-from umi_common.stores.background import SAMPLE_SIZE
-from umi_common.stores.corpus_stats import Calibration
+from umi_common.stores.corpus_stats import SAMPLE_SIZE, Calibration
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.points import DENSE

@@ -19,8 +19,8 @@ from umi_common.decay import decay_factors, rate_of
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
 from umi_common.stores.distinct import distinct
 from umi_common.stores.growing import Growing
-from umi_common.stores.ledger.codec import Head, microseconds
-from umi_common.types import TimeRange
+from umi_common.stores.ledger.codec import Head
+from umi_common.types import TimeRange, microseconds
 
 Mask = npt.NDArray[np.bool_]
 
