@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from umi_common.stores import background
 from umi_common.stores import corpus_stats as calibration
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.ledger.codec import Head
@@ -40,7 +39,7 @@ def vectors_of(count: int) -> np.ndarray:
 def test_carried_on_from_write_to_write_it_is_what_a_fresh_look_gives(small, steps):
     with pytest.MonkeyPatch.context() as patch:
         if small:
-            patch.setattr(background, "SAMPLE_SIZE", 5)
+            patch.setattr(calibration, "SAMPLE_SIZE", 5)
             patch.setattr(calibration, "SAMPLE_CHUNKS_MAX", 6)
             patch.setattr(calibration, "SOURCE_CHUNKS_MAX", 3)
             patch.setattr(rows, "RESORTED_FROM", 2)

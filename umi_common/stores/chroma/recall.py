@@ -165,15 +165,13 @@ def _allowed(store: Searched, moment: Moment, request: RecallRequest) -> Mask:
 def _lexical(
     store: Searched, moment: Moment, request: RecallRequest, allowed: Mask, weights: Floats | None
 ) -> list[LexicalHits]:
-    rows, order = moment.rows, store.side.id_order
     return moment.lexical.search(
         [probe.text for probe in request.probes],
         k=request.depth,
         config=request.lexical,
         allowed=allowed,
         weights=weights,
-        id_of=rows.ids.__getitem__,
-        ranks_of=lambda compared: order.ranks_for(compared, rows.ids, len(rows)),
+        id_of=moment.rows.ids.__getitem__,
     )
 
 
@@ -252,7 +250,7 @@ def _pool_rows(store: Searched, moment: Moment, found: Sequence[Ints], request: 
         best = np.concatenate([each[: request.depth // NEIGHBOURS_OF] for each in found]).astype(np.int64)
         beside = rows.beside(best, request.around)
         joins[beside[allowed.take(beside)]] = True
-    return store.side.id_order.in_order(rows.ids, len(rows), np.flatnonzero(joins))
+    return rows.by_id(np.flatnonzero(joins))
 
 
 def _statistics(store: Searched, moment: Moment, queries: Vectors, trace: RecallTrace) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.rows.id_order import IdOrder
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, microseconds
@@ -51,7 +50,6 @@ class SideIndex:
     def __init__(self, analyzer: Analyzer, read: ReadRecord) -> None:
         self.analyzer = analyzer
         self.calibration = Calibration()
-        self.id_order = IdOrder()
         self.skipped: set[str] = set()
         """Ids of records without a text, or with metadata that cannot be read."""
         self.derived: set[str] = set()

@@ -46,7 +46,7 @@ def pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest,
         best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
         beside = snapshot.rows.beside(best, request.around)
         joins[beside if allowed is None else beside[allowed[beside]]] = True
-    return snapshot.row_data.id_order.in_order(snapshot.rows.ids, len(snapshot.rows), np.flatnonzero(joins))
+    return snapshot.rows.by_id(np.flatnonzero(joins))
 
 
 def _places(rankings: Sequence[LexicalHits | DenseHits] | None, rows: Ints, among: int) -> list[Ints]:

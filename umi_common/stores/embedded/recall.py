@@ -183,7 +183,6 @@ def _lexical_arm(
     if snapshot.lexical_fault is not None:
         trace.lost("lexical", snapshot.lexical_fault, "searched by meaning alone; repair() brings it back")
         return None
-    ids = snapshot.rows.ids
     try:
         return snapshot.lexical.search(
             [probe.text for probe in request.probes],
@@ -191,8 +190,7 @@ def _lexical_arm(
             config=request.lexical,
             allowed=allowed,
             weights=weights,
-            id_of=ids.__getitem__,
-            ranks_of=lambda compared: snapshot.row_data.id_order.ranks_for(compared, ids, len(snapshot.rows)),
+            id_of=snapshot.rows.ids.__getitem__,
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
         trace.lost("lexical", error, "searched by meaning alone")

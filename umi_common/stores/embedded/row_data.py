@@ -30,7 +30,6 @@ from umi_common.stores.lexical.arm import LexicalArm
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references.names import LETTERS_READ, Names
-from umi_common.stores.rows.id_order import IdOrder
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import Mask, Rows, RowTable
 from umi_common.types import Chunk, Metadata, TimeRange
@@ -81,7 +80,6 @@ class RowData:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
         self.calibration = Calibration()
-        self.id_order = IdOrder()
         self.chunks: Kept[Chunk] = Kept(CHUNKS_KEPT)
         self.terms: Kept[tuple[str, ...]] = Kept(CHUNKS_KEPT)
         self.lexical = LexicalArm(directory, analyzer)

@@ -24,7 +24,7 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.scorer import RowScorer
 from umi_common.stores.lexical.sources import SourceScorer
-from umi_common.stores.lexical.top_k import IdOf, LexicalHits, RanksOf, SearchLimits, top_k
+from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
 
@@ -175,7 +175,6 @@ class LexicalIndex:
         allowed: Mask | None = None,
         weights: Floats | None = None,
         id_of: IdOf = str,
-        ranks_of: RanksOf | None = None,
     ) -> list[LexicalHits]:
         """The best rows of each query, exactly; of a long query the `scorer.QUERY_TERMS_MAX` most telling terms count.
 
@@ -186,8 +185,6 @@ class LexicalIndex:
             allowed: By row, at least as long as the rows so far; False excludes a row. None: all.
             weights: By row, >= 0 and finite; each score is multiplied by its row's weight before ranking. None: 1.
             id_of: The id of a row; ties fall to the smaller id.
-            ranks_of: From how many ids would be compared to (rows or more,) numbers in the order of the ids, or to
-                None where comparing ids is cheaper.
 
         Returns:
             For each query, rows best first, scores > 0, at most k rows; fewer when fewer match.
@@ -196,7 +193,7 @@ class LexicalIndex:
             InputError: If k < 1, or a mask or weights are too short.
         """
         snapshot = self._snapshot
-        limits = _limits(snapshot.corpus, k, allowed, weights, id_of, ranks_of)
+        limits = _limits(snapshot.corpus, k, allowed, weights, id_of)
         scorer = snapshot.scorer(config).scorer
         return [top_k(scorer, scorer.query(self.weighted_terms(query, config)), limits) for query in queries]
 
@@ -296,7 +293,6 @@ def _limits(
     allowed: Mask | None,
     weights: Floats | None,
     id_of: IdOf,
-    ranks_of: RanksOf | None,
 ) -> SearchLimits:
     if k < 1:
         raise InputError(f"k is {k}; expected at least 1")
@@ -306,4 +302,4 @@ def _limits(
     mask = None if allowed is None else allowed[: corpus.rows]
     if corpus.documents < corpus.rows:
         mask = corpus.alive if mask is None else mask & corpus.alive
-    return SearchLimits(k, mask, None if weights is None else weights[: corpus.rows], id_of, ranks_of)
+    return SearchLimits(k, mask, None if weights is None else weights[: corpus.rows], id_of)

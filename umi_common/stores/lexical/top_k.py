@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
 from umi_common.stores.lexical.scorer import Impacts, QueryTerms, RowScorer, Term
 from umi_common.stores.rows.rows import Mask
 
 IdOf = Callable[[int], str]
-RanksOf = Callable[[int], npt.NDArray[np.integer] | None]
 PRUNING_PAYS = 60_000
 """Postings plus rows below which summing all postings is faster."""
 READ_AT_ONCE = 8_192
@@ -55,9 +53,6 @@ class SearchLimits:
     weights: Floats | None
     """By row, >= 0, times the score; None: 1."""
     id_of: IdOf
-    ranks_of: RanksOf | None = None
-    """From how many ids would be compared to a number for each row in the order of the ids, or to None where comparing
-    ids is cheaper than making the numbers. None: ids are always compared."""
 
     @property
     def largest_weight(self) -> float:
@@ -185,38 +180,20 @@ def best(rows: Ints, scores: Floats, limits: SearchLimits) -> tuple[Ints, Floats
     ranked = rows.take(order[:reach])
     if reach > 2 * k:
         first = np.count_nonzero(falling > falling[k - 1])
-        ranked[first:k] = _smallest(ranked[first:], k - first, limits)
+        ranked[first:k] = heapq.nsmallest(k - first, ranked[first:].tolist(), key=limits.id_of)
         reach = k
-    _order_ties(ranked[:reach], falling[:reach], equal[: reach - 1], limits)
+    _order_ties(ranked[:reach], falling[:reach], equal[: reach - 1], limits.id_of)
     return ranked[:k], falling[:k]
 
 
-def _order_ties(ranked: Ints, falling: Floats, equal: Mask, limits: SearchLimits) -> None:
+def _order_ties(ranked: Ints, falling: Floats, equal: Mask, id_of: IdOf) -> None:
     """Put rows ranked by falling scores in the order of their ids where a score equals the next."""
     tied = np.zeros(len(ranked), np.bool_)
     tied[1:] = equal
     tied[:-1] |= equal
-    rows = ranked[tied]
-    ranked[tied] = rows.take(np.lexsort((_id_ranks(rows, limits), -falling[tied])))
-
-
-def _smallest(rows: Ints, room: int, limits: SearchLimits) -> Ints:
-    """Of many rows those with the smallest ids, in any order."""
-    ranks = None if limits.ranks_of is None else limits.ranks_of(len(rows))
-    if ranks is None:
-        return np.array(heapq.nsmallest(room, rows.tolist(), key=limits.id_of), np.int64)
-    return rows[ranks.take(rows).argpartition(room - 1)[:room]]
-
-
-def _id_ranks(rows: Ints, limits: SearchLimits) -> npt.NDArray[np.integer]:
-    """A number for each of a few rows, in the order of their ids."""
-    ranks = None if limits.ranks_of is None else limits.ranks_of(len(rows))
-    if ranks is not None:
-        return ranks.take(rows)
-    names = list(map(limits.id_of, rows.tolist()))
-    numbers = np.empty(len(rows), np.int64)
-    numbers[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    return numbers
+    rows = ranked[tied].tolist()
+    by_score_and_id = sorted(zip((-falling[tied]).tolist(), map(id_of, rows), rows, strict=True))
+    ranked[tied] = [row for _, _, row in by_score_and_id]
 
 
 def _rest(scorer: RowScorer, query: QueryTerms) -> list[float]:

@@ -2,5 +2,4 @@
 
 rows       ids, sources, positions, times of all rows; which are alive
 metadata   metadata by key, for filters
-id_order   the order of all ids as numbers
 """

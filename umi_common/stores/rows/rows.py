@@ -140,6 +140,10 @@ class Rows:
         near: Ints = found[inside & (codes == codes[:, reach, None])]
         return near
 
+    def by_id(self, rows: Ints) -> Ints:
+        """The rows in the order of their ids."""
+        return np.array(sorted(rows.tolist(), key=self.ids.__getitem__), dtype=np.int64)
+
     def age_hours(self, now: int, rows: Ints | slice = slice(None)) -> Floats:
         """Hours from event to `now` (microseconds since 1970); NaN without a time, negative in the future."""
         time = self.time[rows]
