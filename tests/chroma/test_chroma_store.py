@@ -95,10 +95,44 @@ def test_a_text_that_langchain_adds_is_found_by_the_next_search(chroma):
     assert chroma.get(["t1"])["ids"] == ["t1"]
 
 
-def test_a_text_that_langchain_replaces_is_found_within_the_stated_bound(chroma):
-    store = ChromaStore(chroma, MODEL, sync_seconds=0.05)
+def test_a_text_that_the_same_langchain_store_replaces_is_found_by_the_next_search(chroma):
+    with ChromaStore(chroma, MODEL, sync_seconds=1_000) as store:
+        assert by_words(store, "roofers") == {"t1"}
+        chroma.update_document("t1", Document(page_content="Snow fell.", metadata={"season": "winter"}))
+        assert by_words(store, "snow") == {"t1"} and not by_words(store, "roofers")
+        assert by_words(store, "snow", where=parse_filter({"season": "winter"})) == {"t1"}
+
+
+def test_a_text_that_takes_the_place_of_a_deleted_one_is_found_by_the_next_search(chroma):
+    with ChromaStore(chroma, MODEL, sync_seconds=1_000) as store:
+        assert by_words(store, "roofers") == {"t1"}
+        chroma.delete(["t1"])
+        chroma.add_texts(["Snow fell."], ids=["t9"])
+        assert by_words(store, "snow") == {"t9"} and not by_words(store, "roofers")
+
+
+def test_a_vector_that_is_replaced_under_the_same_text_is_used_by_the_next_search(collection):
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        probe = Probe("Luna is a grey cat.")
+        assert store.recall([probe], depth=5, now=NOW).dense[0].max() == pytest.approx(1.0)
+        collection.update("t2", embeddings=-MODEL.embed_documents(["Luna is a grey cat."]))
+        assert store.recall([probe], depth=5, now=NOW).dense[0].min() == pytest.approx(-1.0)
+
+
+def test_two_stores_over_one_collection_both_hear_of_a_write_and_a_closed_one_does_not(collection):
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as one:
+        two = ChromaStore(collection, MODEL, sync_seconds=1_000)
+        write(collection, {"t1": "Snow fell."})
+        assert by_words(one, "snow") == by_words(two, "snow") == {"t1"}
+        two.close()
+        write(collection, {"t1": "Rain fell."})
+        assert by_words(one, "rain") == {"t1"}
+
+
+def test_a_text_that_another_object_replaces_is_found_within_the_stated_bound(client, collection):
+    store = ChromaStore(collection, MODEL, sync_seconds=0.05)
     assert by_words(store, "roofers") == {"t1"}
-    chroma.update_document("t1", Document(page_content="Snow fell.", metadata={"season": "winter"}))
+    write(client.get_collection("notes"), {"t1": "Snow fell."})
     time.sleep(store.status().bound_seconds)
     assert by_words(store, "snow") == {"t1"} and not by_words(store, "roofers")
     store.close()
@@ -276,15 +310,22 @@ def test_what_is_no_collection_is_refused():
         ChromaStore(object(), MODEL, sync_seconds=0)
 
 
-def test_a_collection_of_an_asynchronous_client_is_refused(tmp_path):
+async def test_a_collection_of_an_asynchronous_client_is_searched_while_its_loop_goes_on(tmp_path):
     with ChromaServer(tmp_path / "server") as server:
-        server.client().create_collection("notes")
-
-        async def collection():
-            return await (await chromadb.AsyncHttpClient("127.0.0.1", server.port)).get_collection("notes")
-
-        with pytest.raises(ConfigError, match="HttpClient"):
-            ChromaStore(asyncio.run(collection()), MODEL)
+        client = await chromadb.AsyncHttpClient("127.0.0.1", server.port)
+        collection = await client.create_collection("notes")
+        vectors = MODEL.embed_documents(list(TEXTS.values()))
+        await collection.add(ids=list(TEXTS), documents=list(TEXTS.values()), embeddings=vectors)
+        store = await asyncio.to_thread(ChromaStore, collection, MODEL, sync_seconds=1_000)
+        umi = DualRetriever(store)
+        assert (await umi.asearch("roofers", now=NOW)).ids[0] == "t1"
+        assert umi.search("roofers", now=NOW).ids[0] == "t1"  # a blocking call from inside the loop, too
+        await collection.update("t1", documents="Snow fell.", embeddings=MODEL.embed_documents(["Snow fell."]))
+        assert (await umi.asearch("snow", now=NOW)).ids[0] == "t1"
+        store.add([Chunk("new", "The plumber comes on Friday.")])
+        assert await collection.count() == len(TEXTS) + 1
+        umi.close()
+        store.close()
 
 
 def test_a_closed_store_says_so(collection):

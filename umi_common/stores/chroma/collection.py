@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
 
 import numpy as np
 
@@ -15,6 +19,17 @@ RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
 IDS_AT_ONCE = 5_000
 """Ids listed in one call."""
+
+
+WRITES = ("add", "update", "upsert")
+"""Methods of a collection that write records. `delete` is not among them: it changes the number of records."""
+
+
+class Listener(Protocol):
+    """Is told of writes."""
+
+    def written(self, ids: Sequence[str]) -> None:
+        """Records were written, or the attempt failed. Called in the thread that wrote."""
 
 
 class Record(NamedTuple):
@@ -30,25 +45,22 @@ class ChromaCollection:
 
     Args:
         collection: Of a Chroma client, or the vector store of LangChain or LlamaIndex around one. The vector store is
-            asked for its collection at each call, so that one which it makes anew is followed.
+            asked for its collection at each call, so that one which it makes anew is followed. That of an
+            `AsyncHttpClient` is called on an event loop in a thread of its own, and may be used on others.
 
     Raises:
-        ConfigError: If it is no collection, or that of an asynchronous client.
+        ConfigError: If it is no collection.
     """
 
     def __init__(self, collection: Any) -> None:
-        self._given = collection
-        inner = self._inner
+        inner = getattr(collection, "_collection", collection)
         if not all(callable(getattr(inner, name, None)) for name in ("count", "get", "query", "upsert", "delete")):
             raise ConfigError(
                 f"collection is {type(collection).__name__}; expected a Chroma collection, or the vector store of "
                 "LangChain or LlamaIndex around one"
             )
-        if inspect.iscoroutinefunction(inner.count):
-            raise ConfigError(
-                "the collection is that of an AsyncHttpClient; pass that of an HttpClient: asearch() asks it from a "
-                "thread and never blocks the loop"
-            )
+        self._given = collection
+        self._loop = EventLoopThread() if inspect.iscoroutinefunction(inner.count) else None
         self.batch = RECORDS_AT_ONCE
         largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
         if largest is not None:
@@ -57,6 +69,28 @@ class ChromaCollection:
     @property
     def _inner(self) -> Any:
         return getattr(self._given, "_collection", self._given)
+
+    def close(self) -> None:
+        """End the thread that calls an asynchronous client; the collection stays open."""
+        if self._loop is not None:
+            self._loop.close()
+
+    def observe(self, listener: Listener) -> None:
+        """Tell `listener` of each write by anyone through this collection object, as long as both exist.
+
+        The object's own methods WRITES are wrapped once. Where that is not possible, nobody is told.
+        """
+        inner = self._inner
+        listeners: WeakSet[Listener] | None = getattr(inner, "_umi_listeners", None)
+        if listeners is None:
+            listeners = WeakSet()
+            try:
+                inner._umi_listeners = listeners
+                for name in WRITES:
+                    setattr(inner, name, _telling(getattr(inner, name), listeners))
+            except AttributeError:
+                return
+        listeners.add(listener)
 
     @property
     def name(self) -> str:
@@ -70,7 +104,7 @@ class ChromaCollection:
 
     def _checked(self, method: str, function: Any, **arguments: Any) -> Any:
         try:
-            return function(**arguments)
+            return function(**arguments) if self._loop is None else self._loop.run(function, **arguments)
         except Exception as error:
             gone = type(error).__name__ in ("NotFoundError", "InvalidCollectionException")
             fix = "it was deleted; make it again and open another ChromaStore over it" if gone else "see the cause"
@@ -136,3 +170,48 @@ class ChromaCollection:
     def _batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
         for start in range(0, len(ids), self.batch):
             yield list(ids[start : start + self.batch])
+
+
+class EventLoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="umi-chroma", daemon=True)
+        self._thread.start()
+
+    def run(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        """The result of a coroutine function; blocks."""
+        return asyncio.run_coroutine_threadsafe(function(**arguments), self._loop).result()
+
+    def close(self) -> None:
+        """Stop the loop and wait for its thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+def _telling(write: Callable[..., Any], listeners: WeakSet[Listener]) -> Callable[..., Any]:
+    """`write`, which then tells the listeners the ids that it was given; `ids` is its first argument."""
+
+    def tell(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        ids = named["ids"] if "ids" in named else arguments[0] if arguments else ()
+        for listener in tuple(listeners):
+            listener.written([ids] if isinstance(ids, str) else list(ids))
+
+    @wraps(write)
+    def told(*arguments: Any, **named: Any) -> Any:
+        try:
+            return write(*arguments, **named)
+        finally:
+            tell(arguments, named)
+
+    @wraps(write)
+    async def atold(*arguments: Any, **named: Any) -> Any:
+        try:
+            return await write(*arguments, **named)
+        finally:
+            tell(arguments, named)
+
+    return atold if inspect.iscoroutinefunction(write) else told

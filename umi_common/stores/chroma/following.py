@@ -1,6 +1,7 @@
 """Keeps a side index in step with its collection, whoever writes to it.
 
-At each search the number of records is compared: if it differs, all ids are listed, new records are read and removed
+Writes through the collection object that umi was given are noted, and the next search reads these records. At each
+search the number of records is compared, too: if it differs, all ids are listed, new records are read and removed
 ones are dropped. A record that was replaced changes no number: every `seconds` the next `RECORDS_COMPARED` records are
 read and compared, and further ones as long as some have changed; if one is gone, all ids are listed. So whatever was
 written is found after at most ceil(records / RECORDS_COMPARED) times `seconds`, if searches go on.
@@ -34,15 +35,20 @@ class Follower:
         self._collection, self._side = collection, side
         self._compared_at = time.monotonic()
         self._rest: list[str] = []
+        self._written: set[str] = set()
+        self._noting = threading.Lock()
+        collection.observe(self)
         self.rounds = 0
         """How often all records were compared."""
 
     def follow(self) -> None:
-        """Catch up as far as the number of records, or the age of the last comparison, asks for it.
+        """Catch up as far as writes, the number of records, or the age of the last comparison ask for it.
 
         Raises:
             StoreUnavailable: If Chroma fails.
         """
+        if self._written:
+            self._read_written()
         if self._collection.count() != len(self._side):
             with self.lock:
                 if self._collection.count() != len(self._side):
@@ -52,6 +58,27 @@ class Follower:
                 self.compare()
             finally:
                 self.lock.release()
+
+    def written(self, ids: Sequence[str]) -> None:
+        """Note records that the next `follow` reads, because they were written through the same collection object."""
+        with self._noting:
+            self._written.update(ids)
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Drop the note of records, because the caller reads them now."""
+        with self._noting:
+            self._written.difference_update(ids)
+
+    def _read_written(self) -> None:
+        with self.lock:
+            with self._noting:
+                ids, self._written = sorted(self._written), set()
+            try:
+                for start in range(0, len(ids), RECORDS_COMPARED):
+                    self._take(ids[start : start + RECORDS_COMPARED], (), every=True)
+            except BaseException:
+                self.written(ids)
+                raise
 
     def sync(self) -> None:
         """Compare everything: ids and records."""
@@ -84,11 +111,16 @@ class Follower:
         self._compared_at = time.monotonic()
         return bool(self._rest)
 
-    def _take(self, ids: Sequence[str], gone: Sequence[str]) -> bool:
-        """Read some records and take over what differs; whether something did."""
+    def _take(self, ids: Sequence[str], gone: Sequence[str], *, every: bool = False) -> bool:
+        """Read some records and take over what differs, or all of them: another vector does not show in a record.
+
+        Returns:
+            Whether something was taken over.
+        """
         read = self._collection.records(ids)
         missing = [id for id in ids if id not in read and self._side.knows(id)]
-        changed = self._side.changed(read[id] for id in ids if id in read)
+        there = [read[id] for id in ids if id in read]
+        changed = there if every else self._side.changed(there)
         if changed or missing or gone:
             self._side.update(changed, [*missing, *gone])
         if missing:  # others may have come in their place, so that the number is the same

@@ -77,8 +77,8 @@ class ChromaStore:
     it: see docs/chroma.md. The collection and its client stay the caller's; close() does not close them.
 
     Args:
-        collection: Of a `PersistentClient`, `HttpClient` or any client with that interface, or the vector store of
-            LangChain or LlamaIndex around one.
+        collection: Of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or any client with their interface, or the
+            vector store of LangChain or LlamaIndex around one.
         embedder: The one that made the collection's vectors, as for `HybridStore.open`; None: the embedded default.
         directory: Where umi keeps its index from one process to the next; None: in memory.
         config: None: the defaults.
@@ -87,7 +87,7 @@ class ChromaStore:
         sync_seconds: Between two comparisons of records, > 0.
 
     Raises:
-        ConfigError: If `collection` is none, or that of an asynchronous client.
+        ConfigError: If `collection` is none.
         ReindexRequired: If the collection's vectors were made by another embedder.
         StoreUnavailable: From every method, if Chroma fails.
         StoreClosed: From every method after close().
@@ -331,6 +331,7 @@ class ChromaStore:
                 old = before[chunk.id].metadata if chunk.id in before else {}
                 metadatas.append((dict.fromkeys(old) | stated) or None)  # None removes a key
             self._collection.upsert(ids, [chunk.text for chunk in chunks], metadatas, vectors)
+            self._follower.forget(ids)  # before they are read: a write by another thread after that is noted again
             self._searched.side.update(list(self._collection.records(ids).values()))
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
@@ -423,6 +424,7 @@ class ChromaStore:
         """Save the index and refuse further calls."""
         if not self._closed:
             self.save()
+            self._collection.close()
         self._closed = True
 
     def __enter__(self) -> ChromaStore:
