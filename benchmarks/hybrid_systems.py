@@ -6,17 +6,21 @@ import logging
 import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.corpus import row_of
+import numpy as np
+
+from benchmarks.corpus import looked_up, row_of
 from benchmarks.harness import Asking, Build, Prepare, Spec
 from benchmarks.stock_dense import langchain_dense, llamaindex_dense
-from benchmarks.stores import Material, material, open_store
+from benchmarks.stores import BATCH, Material, material, open_chroma, open_store
 from umi_common.retriever import DualRetriever
 
 TOP = 10
 ARM_DEPTH = 20
 """Hits of each arm of the peers; umi takes 200."""
-UMI, LANGCHAIN, LLAMAINDEX = "umi", "LangChain EnsembleRetriever", "LlamaIndex QueryFusionRetriever"
+UMI, UMI_CHROMA = "umi", "umi over Chroma"
+LANGCHAIN, LLAMAINDEX = "LangChain EnsembleRetriever", "LlamaIndex QueryFusionRetriever"
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,39 @@ def llamaindex_hybrid(spec: Spec) -> Callable[[], Hybrid]:
     return build
 
 
+def umi_over_chroma(spec: Spec) -> Callable[[], Hybrid]:
+    """`DualRetriever.search` over a `ChromaStore`, both with their defaults."""
+    from umi_common.stores.chroma import ChromaStore
+
+    made = material(spec)
+    vectors = np.concatenate([made.question_vectors, made.vectors])
+    model = looked_up([*made.questions, *made.texts], vectors, spec.dim)
+    client = open_chroma(Path(spec.home) / "live-chroma")
+    collection = client.create_collection(
+        "chunks", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+    )
+    for start in range(0, spec.size, BATCH):
+        some = slice(start, start + BATCH)
+        ids = [str(row) for row in range(spec.size)[some]]
+        collection.add(ids=ids, documents=made.texts[some], embeddings=made.vectors[some])
+
+    def build() -> Hybrid:
+        retriever = DualRetriever(ChromaStore(collection, model))
+
+        def ask(number: int) -> list[int]:
+            return [int(id) for id in retriever.search(made.questions[number], limit=TOP).ids]
+
+        async def aask(number: int) -> list[int]:
+            return [int(id) for id in (await retriever.asearch(made.questions[number], limit=TOP)).ids]
+
+        return Hybrid(ask, aask)
+
+    return build
+
+
 HYBRIDS: dict[str, Callable[[Spec], Callable[[], Hybrid]]] = {
     UMI: umi_hybrid,
+    UMI_CHROMA: umi_over_chroma,
     LANGCHAIN: langchain_hybrid,
     LLAMAINDEX: llamaindex_hybrid,
 }
