@@ -54,7 +54,7 @@ $(VENV)/.umi: $(VENV)/.uv pyproject.toml uv.lock
 
 $(VENV)/.demo: $(VENV)/.uv pyproject.toml uv.lock
 	@echo "umi: installing into $(VENV) (once)"
-	@test -e $(VENV)/.dev || $(SYNC) --extra langchain --extra llamaindex
+	@test -e $(VENV)/.dev || $(SYNC) --extra demo
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.uv pyproject.toml uv.lock

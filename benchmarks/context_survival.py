@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.part_context import ENCODING, stated_encoding
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.types import Hit
-
-ENCODING = "cl100k_base"
 
 
 def survival(data: Path, *, totals: Sequence[int], limit: int = 100) -> dict[str, Any]:
@@ -22,6 +21,7 @@ def survival(data: Path, *, totals: Sequence[int], limit: int = 100) -> dict[str
     if not (data / "locomo").is_dir():
         print(f"locomo: the evaluation data is not there ({data}); nothing measured")
         return {}
+    stated_encoding()
     found: list[tuple[list[Hit], frozenset[str]]] = []
     for dataset in load_conversations(data / "locomo"):
         embedder = load_vectors(data / "vectors" / "minilm" / "locomo" / f"{dataset.group}.npz", dataset)

@@ -9,15 +9,16 @@ Whether the evidence survives the budget: `python -m benchmarks.context_survival
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Plan, Row, alternated, timing
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.context.tokens.counter import Counter, counter_for
-from umi_common.context.tokens.encodings import encoding_folders, load_encoding
 from umi_common.types import Chunk, Hit
 
 SIZES = (0,)
@@ -74,13 +75,23 @@ def _case(
 def hits(chunks: int, tokens: int, sources: int) -> list[Hit]:
     """Seeded chunks of about so many tokens, spread over sources, at positions that do not touch."""
     chance = random.Random(SEED)
-    encoding = load_encoding(ENCODING, encoding_folders())
+    encoding = stated_encoding()
     found = []
     for i in range(chunks):
         ids = encoding.encode_ordinary(" ".join(chance.choices(WORDS, k=tokens)))[:tokens]
         chunk = Chunk(f"c{i:03}", encoding.decode(ids), source=f"doc-{chance.randrange(sources)}", position=i * 2)
         found.append(Hit(chunk, 1.0 - i / chunks, i + 1))
     return found
+
+
+def stated_encoding() -> Any:
+    """tiktoken's `ENCODING`, from the copy in llama-index-core where tiktoken's own cache is not set."""
+    import llama_index.core
+    import tiktoken
+
+    copies = Path(llama_index.core.__file__).parent / "_static" / "tiktoken_cache"
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(copies))
+    return tiktoken.get_encoding(ENCODING)
 
 
 def fresh_counter() -> Counter:
@@ -95,7 +106,7 @@ def langchain_trim(texts: Sequence[str], total: int) -> Callable[[], list[str]]:
     def trim() -> list[str]:
         from langchain_core.messages import HumanMessage, trim_messages
 
-        count = load_encoding(ENCODING, encoding_folders()).encode_ordinary
+        count = stated_encoding().encode_ordinary
         kept = trim_messages(
             [HumanMessage(text) for text in texts],
             max_tokens=total,
@@ -116,7 +127,7 @@ def llamaindex_helper(total: int) -> Any:
         context_window=total + 1,
         num_output=0,
         chunk_overlap_ratio=0.0,
-        tokenizer=load_encoding(ENCODING, encoding_folders()).encode_ordinary,
+        tokenizer=stated_encoding().encode_ordinary,
     )
     return helper, PromptTemplate("{context_str}")
 
@@ -143,7 +154,7 @@ def llamaindex_truncate(texts: Sequence[str], total: int) -> Callable[[], list[s
 
 def check_umi(context: AssembledContext, found: Sequence[Hit], budget: TokenBudget) -> dict[str, Any]:
     """Check umi's promises by counting the tokens of the finished text again."""
-    count = load_encoding(ENCODING, encoding_folders()).encode_ordinary
+    count = stated_encoding().encode_ordinary
     chunks = {hit.chunk.id: hit.chunk for hit in found}
     tokens = len(count(context.text))
     if tokens != context.stats.tokens or tokens > budget.available:
@@ -163,5 +174,5 @@ def check_peer(kept: Sequence[str], texts: Sequence[str], total: int) -> dict[st
     joined = "\n\n".join(kept)
     whole = sum(text.strip() in joined for text in texts)
     begun = sum(text[:40].strip() in joined for text in texts)
-    tokens = len(load_encoding(ENCODING, encoding_folders()).encode_ordinary(joined))
+    tokens = len(stated_encoding().encode_ordinary(joined))
     return {"tokens": tokens, "of": total, "chunks": begun, "chunks cut": begun - whole}

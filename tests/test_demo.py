@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
+import sys
 
 import pytest
 from rich.console import Console
 
 from umi_common.demo.corpus import module_chunks, standard_library
+from umi_common.demo.live_chroma import show_live_chroma
 from umi_common.demo.run import STDLIB_QUESTIONS, open_standard_library, run
 from umi_common.demo.story import NOW, REWRITES, conversation
+from umi_common.errors import MissingExtra
 from umi_common.retriever import DualRetriever
 from umi_common.sim import ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -70,6 +74,24 @@ def test_the_demo_shows_hits_reasons_context_and_times_and_reopens(library, tmp_
     assert "DIFFERENT" not in shown
     for part in ("asyncio.tasks.wait_for", "BM25", "cosine", "of 800 tokens", " ms", "also searched: works at Acme"):
         assert part in shown
+
+
+def test_over_a_live_chroma_collection_umi_finds_what_chroma_wrote_meanwhile_and_rank_bm25_does_not(library):
+    library.close()
+    screen = io.StringIO()
+    with HybridStore.open(library.path) as store:
+        show_live_chroma(Console(file=screen, width=300), store)
+    shown = screen.getvalue()
+    assert shown.count("Chroma  ") == shown.count("rank_bm25  ") == shown.count("umi over Chroma ") == 3
+    after = shown.partition("written to the collection by Chroma")[2]
+    assert "umi over Chroma news," in after
+    assert not re.search(r"rank_bm25 .*news", after)
+
+
+def test_the_demo_without_one_of_its_packages_names_the_pip_line(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "rank_bm25", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'umi-retrieval\[demo\]'"):
+        run(tmp_path)
 
 
 @pytest.fixture()

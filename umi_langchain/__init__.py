@@ -1,4 +1,4 @@
-"""umi for LangChain; needs langchain-core, langchain-chroma only to read a Chroma store, langchain only for agents."""
+"""umi for LangChain; needs langchain-core, and langchain only for agents."""
 
 from __future__ import annotations
 

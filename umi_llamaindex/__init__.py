@@ -1,4 +1,4 @@
-"""umi for LlamaIndex; needs llama-index-core, and its Chroma package only where a Chroma-backed index is read."""
+"""umi for LlamaIndex; needs llama-index-core."""
 
 from __future__ import annotations
 

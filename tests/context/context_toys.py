@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from importlib.util import find_spec
+from pathlib import Path
 
 from umi_common.types import Chunk, Hit, Signal
+
+_LLAMA_INDEX = find_spec("llama_index")
+CL100K_FOLDER = Path(next(iter(_LLAMA_INDEX.submodule_search_locations)) if _LLAMA_INDEX else ".").joinpath(
+    "core", "_static", "tiktoken_cache"
+)
+"""A folder laid out as tiktoken's cache, with cl100k_base and o200k_base: llama-index-core ships one."""
 
 MAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 

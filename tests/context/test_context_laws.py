@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 
-from context_toys import Words, shown
+import pytest
+from context_toys import CL100K_FOLDER, Words, shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.context.tokens.counter import approximate_tokens, counter_for
+from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
 
@@ -25,8 +26,14 @@ def greedy_of_letters(text: str) -> int:
     return len(set(text))
 
 
-REAL = counter_for("cl100k_base") if not counter_for("cl100k_base").approximate else counter_for(approximate_tokens)
-COUNTERS = st.sampled_from([REAL, Words(), superadditive, greedy_of_letters, approximate_tokens, len])
+def counter_with_cache_in(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
+        return counter_for()
+
+
+TIKTOKEN, EMBEDDED = counter_with_cache_in(CL100K_FOLDER), counter_with_cache_in("")
+COUNTERS = st.sampled_from([TIKTOKEN, EMBEDDED, Words(), superadditive, greedy_of_letters, len])
 HOSTILE = st.sampled_from(
     [
         "<|endoftext|> <|im_start|>system",

@@ -1,10 +1,11 @@
-"""The demo itself: index, ask through both frameworks, show reasons, context, times."""
+"""The demo itself: index, ask through both frameworks and over Chroma, show reasons, context, times."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -12,7 +13,9 @@ from rich.markup import escape
 
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.demo.corpus import standard_library
+from umi_common.demo.live_chroma import show_live_chroma
 from umi_common.demo.story import NOW, QUESTIONS, REWRITES, conversation
+from umi_common.errors import MissingExtra
 from umi_common.explain import to_text
 from umi_common.progress import progress_bar
 from umi_common.retriever import DualRetriever
@@ -28,6 +31,13 @@ STDLIB_QUESTIONS = (
     "the n largest items of a list",
 )
 CONTEXT_TOKENS = 800
+PACKAGES = {
+    "langchain-core": "langchain_core",
+    "llama-index-core": "llama_index",
+    "chromadb": "chromadb",
+    "rank-bm25": "rank_bm25",
+}
+"""Their modules by package."""
 SLICE = 2_000
 """Chunks a write; an interrupted demo keeps what was written and goes on from there."""
 
@@ -42,7 +52,13 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
 
     Returns:
         What umi found for each question about the standard library.
+
+    Raises:
+        MissingExtra: If a package that the demo shows umi with is not installed.
     """
+    for package, module in PACKAGES.items():
+        if find_spec(module) is None:
+            raise MissingExtra(package, "demo")
     console = Console() if console is None else console
     begun = time.perf_counter()
     with open_standard_library(directory, console) as store:
@@ -51,6 +67,8 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
         results = _ask_through_frameworks(console, store, umi, questions)
         context = umi.get_context(questions[0], budget=TokenBudget(max_total=CONTEXT_TOKENS))
         _show_context(console, questions[0], context)
+        if question is None:
+            show_live_chroma(console, store)
     if question is None:
         _show_conversation(console)
     console.print(

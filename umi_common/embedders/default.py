@@ -78,24 +78,45 @@ class WordLlamaEmbedder:
 
 
 def _load_wordllama() -> tuple[Vectors, Any]:
+    path = _file(WEIGHTS)
+    try:
+        from safetensors.numpy import load_file
+
+        weights = load_file(path)["embedding.weight"]
+    except Exception as error:  # safetensors raises its own, which is an Exception
+        raise _unreadable(error) from error
+    return np.ascontiguousarray(weights, dtype=np.float32), embedded_tokenizer()
+
+
+@lru_cache(maxsize=1)
+def embedded_tokenizer() -> Any:
+    """The embedded model's tokenizer, a `tokenizers.Tokenizer` that neither pads nor truncates; one per process.
+
+    Raises:
+        EmbedderError: If it is not installed or cannot be read.
+    """
+    path = _file(TOKENIZER)
+    try:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise _unreadable(error) from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _file(name: str) -> Path:
     # Importing wordllama resets the root logger, and its load() downloads what the wheel already holds elsewhere.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")
-    home = Path(spec.submodule_search_locations[0])
-    try:
-        from safetensors.numpy import load_file
-        from tokenizers import Tokenizer
+    return Path(spec.submodule_search_locations[0]) / name
 
-        weights = load_file(home / WEIGHTS)["embedding.weight"]
-        tokenizer = Tokenizer.from_file(str(home / TOKENIZER))
-    except Exception as error:  # tokenizers raises bare Exception
-        raise EmbedderError(
-            f"the embedded model cannot be read ({error}); reinstall wordllama or pass embedder="
-        ) from error
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return np.ascontiguousarray(weights, dtype=np.float32), tokenizer
+
+def _unreadable(error: Exception) -> EmbedderError:
+    return EmbedderError(f"the embedded model cannot be read ({error}); reinstall wordllama or pass embedder=")
 
 
 def unit_rows(vectors: Any) -> Vectors:

@@ -1,4 +1,4 @@
-"""Token counters: the caller's tokenizer, tiktoken where its files are on this machine, else an estimate.
+"""Token counters: the caller's tokenizer, tiktoken where its cache has the file, else the embedded model's tokenizer.
 
 Counting never uses the network, unless asked to, and changes no environment variable.
 """
@@ -6,16 +6,20 @@ Counting never uses the network, unless asked to, and changes no environment var
 from __future__ import annotations
 
 import hashlib
-import re
 import threading
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from umi_common.context.tokens.encodings import EncodingUnavailable, encoding_folders, encoding_name, load_encoding
+from umi_common.context.tokens.encodings import (
+    EncodingUnavailable,
+    cached_encoding,
+    downloaded_encoding,
+    encoding_name,
+)
 from umi_common.context.tokens.tokenizers import counter_name, tokens_by
+from umi_common.embedders.default import embedded_tokenizer
 from umi_common.errors import ConfigError
 from umi_common.runtime.forks import give_lock
 
@@ -23,8 +27,6 @@ DEFAULT_ENCODING = "cl100k_base"
 """Counts at least as many tokens as newer encodings on nearly every text, so a budget holds under them, too."""
 CACHE_SIZE = 16_384
 """Counts that one counter caches; the oldest is evicted first."""
-_RUNS = re.compile(r"[A-Za-z]{1,6}|[0-9]{1,3}|\n+|[ \t]{2,}|[^\sA-Za-z0-9]")
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 class Counter:
@@ -96,69 +98,69 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
             A `TokenCounter` (an object with `.count(text)`), a tiktoken `Encoding`, a Hugging Face tokenizer, a
             LangChain model (`.get_num_tokens`), or a function from a text to its tokens or their number, such as
             LlamaIndex's `Settings.tokenizer`. Special tokens inside a text count as plain text.
-        allow_download: Whether tiktoken's file may be downloaded where it is not on this machine.
+        allow_download: Whether tiktoken may download a file that its cache lacks.
         timeout_seconds: How long the download may take in all.
 
     Returns:
-        A counter. Keep it, or pass a name, to keep its cache from call to call. Where an encoding's file is missing,
-        an estimating counter (`approximate`); a warning says so once per process, encoding and reason.
+        A counter. Keep it, or pass a name, to keep its cache from call to call. Where tiktoken's cache lacks the file,
+        the embedded model's tokenizer counts instead (`approximate`): 1.00 to 1.5 times o200k_base's tokens of English
+        and code, 0.6 to 1.5 times cl100k_base's; `docs/context.md` has the table. A warning says so once per process,
+        encoding and reason, if an encoding was named or a download was allowed.
 
     Raises:
         ConfigError: If the spec is none of these, or tiktoken knows no model of that name.
+        MissingExtra: If a name is given, or a download allowed, and tiktoken is not installed.
     """
     if isinstance(spec, Counter):
         return spec
-    if spec is None or isinstance(spec, str):
-        return _by_name(DEFAULT_ENCODING if spec is None else spec, timeout_seconds if allow_download else None)
-    return Counter(tokens_by(spec), counter_name(spec))
-
-
-def approximate_tokens(text: str) -> int:
-    """About how many tokens a text has: >= 0, 0 for the empty text, never fewer for a longer text.
-
-    tokens = runs of 1..6 Latin letters + runs of 1..3 digits + line breaks + runs of 2 or more blanks
-           + all other visible characters
-           + (UTF-8 bytes - characters) // 4 + 2 * characters outside the Basic Multilingual Plane
-
-    It gives 1.09 to 1.22 times cl100k_base's tokens of English prose and chat and 1.4 times those of code, and
-    undercounts by at most about a tenth in the worst of eleven other languages; `docs/context.md` has the table.
-    """
-    tokens = len(_RUNS.findall(text))
-    if not text.isascii():
-        tokens += (len(text.encode("utf-8", "replace")) - len(text)) // 4 + 2 * len(_ASTRAL.findall(text))
-    return tokens
-
-
-def _by_name(spec: str, download_seconds: float | None) -> Counter:
+    if spec is not None and not isinstance(spec, str):
+        return Counter(tokens_by(spec), counter_name(spec))
+    name = DEFAULT_ENCODING if spec is None else encoding_name(spec)
     try:
-        return _exact(encoding_name(spec), encoding_folders(), download_seconds)
-    except (EncodingUnavailable, ImportError) as error:
-        return _estimate(spec, str(error))
+        return _exact(cached_encoding(name))
+    except EncodingUnavailable as error:
+        reason = str(error)
+    if allow_download:
+        try:
+            return _exact(downloaded_encoding(name, timeout_seconds))
+        except EncodingUnavailable as error:
+            reason = str(error)
+    if spec is not None or allow_download:
+        _warn_once(name, reason)
+    return _embedded(name)
 
 
 @lru_cache(maxsize=16)
-def _exact(name: str, folders: tuple[Path, ...], download_seconds: float | None) -> Counter:
-    encoding = load_encoding(name, folders, download_seconds=download_seconds)
-    return Counter(tokens_by(encoding), f"tiktoken:{name}", exceeds=_has_more_words)
+def _exact(encoding: Any) -> Counter:
+    return Counter(tokens_by(encoding), f"tiktoken:{encoding.name}", exceeds=_has_more_words)
+
+
+@lru_cache(maxsize=16)
+def _embedded(name: str) -> Counter:
+    """A counter with the embedded model's tokenizer, loaded at the first text."""
+
+    def tokens(text: str) -> int:
+        sound = text.encode("utf-8", "replace").decode()  # the tokenizer refuses lone surrogates
+        return len(embedded_tokenizer().encode(sound, add_special_tokens=False))
+
+    return Counter(tokens, f"embedded tokenizer for {name}", approximate=True, exceeds=_has_more_words)
 
 
 @lru_cache(maxsize=64)
-def _estimate(name: str, reason: str) -> Counter:
-    """An estimating counter; warns when it is made, so once per name and reason."""
+def _warn_once(name: str, reason: str) -> None:
     warnings.warn(
-        f"tokens are estimated, not counted: {reason}. Pass a tokenizer as the counter, install llama-index-core "
-        "(it ships two encodings), or call counter_for(name, allow_download=True) once",
+        f"{name}: {reason}; the embedded tokenizer counts in its place. Pass a tokenizer as the counter, or call "
+        "counter_for(name, allow_download=True) once",
         UserWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
-    return Counter(approximate_tokens, f"approximation of {name}", approximate=True)
 
 
 def _has_more_words(text: str, tokens: int) -> bool:
     """Whether `text` surely has more than so many tokens, seen from its blanks.
 
-    tiktoken's patterns never put letters from both sides of a blank into one token. Counting blanks is ten times as
-    fast as splitting. A run of an even number of blanks counts as none, of an odd number as one, so the sum is at most
-    the number of words and one more.
+    Neither tiktoken's patterns nor the embedded tokenizer put letters from both sides of a blank into one token.
+    Counting blanks is ten times as fast as splitting. A run of an even number of blanks counts as none, of an odd
+    number as one, so the sum is at most the number of words and one more.
     """
     return text.count(" ") - 2 * text.count("  ") - 1 > tokens

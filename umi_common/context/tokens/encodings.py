@@ -1,23 +1,20 @@
-"""tiktoken's encodings, built from files on this machine.
+"""tiktoken's encodings, where tiktoken has their files in its cache.
 
-`tiktoken.get_encoding` downloads a missing file without a timeout and deletes a cached file with a wrong checksum. Here
-an encoding is built from a file that is only read: from tiktoken's cache folder, else from the copies inside an
-installed llama-index-core. The SHA-256 of every file is checked.
+`tiktoken.get_encoding` downloads a missing or damaged file without a timeout, and deletes a damaged one. So it is
+called only after the file was found with the SHA-256 that OpenAI publishes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import tempfile
-import time
-from base64 import b64decode
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, MissingExtra
+from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls
 
 if TYPE_CHECKING:
     import tiktoken
@@ -25,41 +22,20 @@ if TYPE_CHECKING:
 URL = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
 CACHE_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 """As tiktoken reads them; an empty value turns its cache off."""
-BUNDLED = Path("core") / "_static" / "tiktoken_cache"
-"""Where llama-index-core keeps its copies, inside the package `llama_index`."""
-
-
-class Published(NamedTuple):
-    """What OpenAI publishes of an encoding."""
-
-    sha256: str
-    """Of the file with the ranks of the tokens."""
-    pattern: str
-    """Splits a text into the words that are encoded one by one."""
-
-
-GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-ENCODINGS = {
-    "r50k_base": Published("306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930", GPT2_PATTERN),
-    "p50k_base": Published("94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069", GPT2_PATTERN),
-    "cl100k_base": Published(
-        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
-        r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
-    ),
-    "o200k_base": Published(
-        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    ),
+SHA256 = {
+    "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+    "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
 }
+"""Of the published files, by encoding."""
 SAME_TOKENS = {"gpt2": "r50k_base", "p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
 """Encodings that differ from another one in their special tokens alone, which are counted as plain text."""
+_downloads = ThreadLimiter()
 
 
 class EncodingUnavailable(Exception):
-    """No file for the encoding on this machine."""
+    """tiktoken's cache has no sound file of the encoding, or it could not be downloaded."""
 
 
 def encoding_name(spec: str) -> str:
@@ -67,9 +43,12 @@ def encoding_name(spec: str) -> str:
 
     Raises:
         ConfigError: If tiktoken knows neither.
-        ImportError: If tiktoken is not installed.
+        MissingExtra: If tiktoken is not installed.
     """
-    import tiktoken
+    try:
+        import tiktoken
+    except ModuleNotFoundError as error:
+        raise MissingExtra("tiktoken", "tiktoken") from error
 
     if spec in tiktoken.list_encoding_names():
         return spec
@@ -82,43 +61,47 @@ def encoding_name(spec: str) -> str:
         ) from error
 
 
-def encoding_folders() -> tuple[Path, ...]:
-    """The folders that may hold encoding files, best first: tiktoken's cache, then llama-index-core's copies."""
-    cache = _cache_folder()
-    # `llama_index` is a namespace package: finding it imports nothing of LlamaIndex.
-    spec = importlib.util.find_spec("llama_index")
-    roots = spec.submodule_search_locations or () if spec is not None else ()
-    return (*(() if cache is None else (cache,)), *(Path(root) / BUNDLED for root in roots))
+def cached_encoding(name: str) -> tiktoken.Encoding:
+    """The encoding of that name; the network is not used.
+
+    Raises:
+        EncodingUnavailable: If tiktoken is not installed, or its cache has no file with the published content.
+    """
+    return _from_cache(SAME_TOKENS.get(name, name), _cache_folder())
 
 
 @lru_cache(maxsize=16)
-def load_encoding(name: str, folders: tuple[Path, ...], *, download_seconds: float | None = None) -> tiktoken.Encoding:
-    """The encoding of that name, without special tokens.
+def _from_cache(name: str, folder: Path | None) -> tiktoken.Encoding:
+    path = None if folder is None else folder / cache_key(URL.format(name=name))
+    if path is None or not _is_sound(path, SHA256.get(name)):
+        raise EncodingUnavailable(f"tiktoken's cache has no file of {name}")
+    try:
+        import tiktoken
+    except ModuleNotFoundError as error:
+        raise EncodingUnavailable("tiktoken is not installed") from error
+    return tiktoken.get_encoding(name)
 
-    Args:
-        name: A key of `ENCODINGS` or `SAME_TOKENS`.
-        folders: Where its file is looked for, in order; files are named as tiktoken names them.
-        download_seconds: None: never use the network. Else how long a download may take in all; the file is kept in
-            tiktoken's cache folder.
+
+def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
+    """The encoding of that name; a file that tiktoken's cache lacks is downloaded by tiktoken.
 
     Raises:
-        EncodingUnavailable: If there is no file with the published content, or the download failed or took too long.
+        EncodingUnavailable: If that fails, or takes longer; it then goes on in its thread, and a later call finds it.
+        MissingExtra: If tiktoken is not installed.
     """
-    import tiktoken
+    base = SAME_TOKENS.get(encoding_name(name), name)
 
-    base = SAME_TOKENS.get(name, name)
-    if base not in ENCODINGS:
-        raise EncodingUnavailable(f"the files of tiktoken's {name} are not known here")
-    url, published = URL.format(name=base), ENCODINGS[base]
-    files = (_sound_file(folder / cache_key(url), published.sha256) for folder in folders)
-    content = next((file for file in files if file is not None), None)
-    if content is None:
-        if download_seconds is None:
-            raise EncodingUnavailable(f"no file of tiktoken's {name} in {[str(folder) for folder in folders]}")
-        content = _downloaded(url, published.sha256, download_seconds)
-    pairs = (line.split() for line in content.splitlines() if line)
-    ranks = {b64decode(token): int(rank) for token, rank in pairs}
-    return tiktoken.Encoding(name, pat_str=published.pattern, mergeable_ranks=ranks, special_tokens={})
+    def load() -> tiktoken.Encoding:
+        import tiktoken
+
+        return tiktoken.get_encoding(base)
+
+    try:
+        return _downloads.call(load, seconds)
+    except (DeadlineExceeded, TooManyCalls) as error:
+        raise EncodingUnavailable(f"the download took longer than {seconds:g} s") from error
+    except (OSError, ValueError) as error:  # requests raises OSError, a wrong checksum ValueError
+        raise EncodingUnavailable(f"the download failed with {type(error).__name__}") from error
 
 
 def cache_key(url: str) -> str:
@@ -133,41 +116,8 @@ def _cache_folder() -> Path | None:
     return Path(tempfile.gettempdir()) / "data-gym-cache"
 
 
-def _sound_file(path: Path, sha256: str) -> bytes | None:
+def _is_sound(path: Path, sha256: str | None) -> bool:
     try:
-        content = path.read_bytes()
+        return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
     except OSError:
-        return None
-    return content if hashlib.sha256(content).hexdigest() == sha256 else None
-
-
-def _downloaded(url: str, sha256: str, seconds: float) -> bytes:
-    import urllib.request  # imports http and ssl
-
-    deadline = time.monotonic() + seconds
-    content = bytearray()
-    try:
-        with urllib.request.urlopen(url, timeout=seconds) as reply:
-            while block := reply.read(1 << 16):
-                content += block
-                if time.monotonic() > deadline:
-                    raise EncodingUnavailable(f"the download took longer than {seconds:g} s")
-    except OSError as error:
-        raise EncodingUnavailable(f"the download failed with {type(error).__name__}") from error
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise EncodingUnavailable("the download does not have the published content")
-    folder = _cache_folder()
-    if folder is not None:
-        _keep(bytes(content), folder / cache_key(url))
-    return bytes(content)
-
-
-def _keep(content: bytes, path: Path) -> None:
-    """Write the file at once, or not at all: without it the next process downloads again."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(path)
-    except OSError:
-        return
+        return False

@@ -1,0 +1,139 @@
+"""`pip install umi-retrieval` alone: what it weighs, and that it works without any extra."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+PACKAGES_MAX = 48
+MEGABYTES_MAX = 160
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed_closure(lines: list[str]) -> set[str]:
+    """The names of the packages that these requirements install, as this environment's metadata say."""
+    found: set[tuple[str, str]] = set()
+    waiting = [(line, "") for line in lines]
+    while waiting:
+        line, extra = waiting.pop()
+        requirement = Requirement(line)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        for each in ("", *requirement.extras):
+            key = (plain(requirement.name), each)
+            if key not in found:
+                found.add(key)
+                waiting += [(more, each) for more in importlib.metadata.requires(requirement.name) or []]
+    return {name for name, _ in found}
+
+
+CORE = installed_closure(PROJECT["dependencies"])
+
+
+def run_with_the_core_alone(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a new process in which every module of any other package is as if it were not installed."""
+    others = {
+        module
+        for module, packages in importlib.metadata.packages_distributions().items()
+        if not {plain(package) for package in packages} & (CORE | {"umi-retrieval"})
+    }
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({sorted(others)!r}))\n"
+    command = [sys.executable, "-W", "error", "-c", hidden + code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[1])
+
+
+def test_the_core_is_at_most_48_packages_and_160_megabytes():
+    assert len(CORE | {"umi-retrieval"}) <= PACKAGES_MAX
+    files = [file for name in CORE for file in importlib.metadata.files(name) or [] if file.suffix != ".pyc"]
+    paths = [Path(str(file.locate())) for file in files]
+    assert sum(path.stat().st_size for path in paths if path.is_file()) <= MEGABYTES_MAX * 10**6
+
+
+def test_the_core_needs_none_of_the_packages_that_extras_bring():
+    assert not CORE & {
+        "chromadb",
+        "langchain-core",
+        "llama-index-core",
+        "tiktoken",
+        "rank-bm25",
+        "pandas",
+        "onnxruntime",
+    }
+
+
+def test_langchain_and_llamaindex_are_their_cores_alone_and_all_has_every_extra_but_ray():
+    assert EXTRAS["langchain"] == ["langchain-core>=1.0,<2"]
+    assert EXTRAS["llamaindex"] == ["llama-index-core>=0.13,<0.15"]
+    (itself,) = (Requirement(line) for line in EXTRAS["all"] if line.startswith("umi-retrieval"))
+    assert set(EXTRAS) - itself.extras == {"all", "bench", "dev", "docs", "scale"}
+
+
+def test_with_the_core_alone_a_store_on_disk_is_searched_and_packed_into_a_context(tmp_path):
+    done = run_with_the_core_alone(
+        "from umi_common import Chunk, DualRetriever, HybridStore, TokenBudget\n"
+        "with HybridStore.open(sys.argv[1]) as store:\n"
+        "    store.add([Chunk('a', 'The roofers want nine thousand.'), Chunk('b', 'Luna is a grey cat.')])\n"
+        "    umi = DualRetriever(store)\n"
+        "    assert umi.search('what do the roofers want?', limit=1).ids == ['a']\n"
+        "    context = umi.get_context('a grey cat', budget=TokenBudget(max_total=40))\n"
+        "    assert 'Luna' in context.text and context.stats.tokens <= 40\n",
+        str(tmp_path / "store"),
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_module_of_umi_common_is_imported_with_the_core_alone():
+    done = run_with_the_core_alone(
+        "import importlib, pkgutil, umi_common\n"
+        "for module in pkgutil.walk_packages(umi_common.__path__, 'umi_common.'):\n"
+        "    if not module.name.rpartition('.')[2].startswith('_'):\n"
+        "        importlib.import_module(module.name)\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("package", "extra"), [("umi_langchain", "langchain"), ("umi_llamaindex", "llamaindex")])
+def test_an_adapter_without_its_framework_names_the_pip_line(package, extra):
+    done = run_with_the_core_alone(f"import {package}")
+    assert f"run: pip install 'umi-retrieval[{extra}]'" in done.stderr.splitlines()[-1]
+
+
+def test_the_command_shows_its_help_and_the_demo_names_its_pip_line(tmp_path):
+    call = "import runpy; sys.argv[0] = 'umi'; runpy.run_module('umi_common.cli', run_name='__main__')"
+    assert "demo" in run_with_the_core_alone(call, "--help").stdout
+    demo = run_with_the_core_alone(call, "demo", "--directory", str(tmp_path / "demo"))
+    assert demo.returncode != 0 and "pip install 'umi-retrieval[demo]'" in " ".join(demo.stderr.split())
+
+
+def test_without_simsimd_numpy_finds_the_same_chunks():
+    done = run_with_the_core_alone(
+        "import numpy as np\n"
+        "from umi_common.stores.dense.cosines import cosines, kernel\n"
+        "from umi_common import Chunk, HybridStore, DualRetriever\n"
+        "def found():\n"
+        "    kernel.cache_clear()\n"
+        "    with HybridStore.open() as store:\n"
+        "        store.add([Chunk(f'c{n:02}', f'word{n} word{n // 2} boat') for n in range(40)])\n"
+        "        return DualRetriever(store).search('word7 boats', limit=10).ids\n"
+        "with_simsimd = found()\n"
+        "assert kernel() is not None\n"
+        "sys.modules['simsimd'] = None\n"
+        "assert found() == with_simsimd and kernel() is None\n"
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,59 @@
+"""The demo's section over Chroma: umi on a live collection, beside the two halves of an EnsembleRetriever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from umi_common.embedders import default_embedder
+from umi_common.retriever import DualRetriever
+from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
+
+MODULES = ("asyncio.tasks", "asyncio.timeouts", "collections", "difflib", "functools", "heapq", "itertools")
+QUESTIONS = ("run a coroutine with a timeout", "cache the results of a function", "words that are spelled alike")
+NEWS = Chunk("news", "A word and its anagram are spelled with the same letters.")
+"""Written to the collection while umi is open on it."""
+SHOWN = 3
+
+
+def show_live_chroma(console: Console, store: HybridStore) -> None:
+    """Copy some modules of the demo's store to a Chroma collection in a temporary folder and ask all three there."""
+    import chromadb
+    from chromadb.config import Settings
+    from rank_bm25 import BM25Okapi
+
+    console.rule("a live Chroma collection: its vectors, rank_bm25 over its texts, umi over both", style="dim")
+    chunks = store.scan(where={"module": {"$in": list(MODULES)}}, limit=1_000)
+    with TemporaryDirectory(prefix="umi-demo-", ignore_cleanup_errors=True) as folder:
+        client = chromadb.PersistentClient(str(Path(folder)), Settings(anonymized_telemetry=False))
+        collection = client.create_collection("standard-library", embedding_function=None)
+        _write(collection, chunks, store.vectors([chunk.id for chunk in chunks]))
+        bm25 = BM25Okapi([chunk.text.lower().split() for chunk in chunks])
+        with ChromaStore(collection, default_embedder()) as live:
+            umi = DualRetriever(live)
+            for question in QUESTIONS:
+                if question == QUESTIONS[-1]:
+                    _write(collection, [NEWS], default_embedder().embed_documents([NEWS.text]))
+                    console.print(f"\n[dim]written to the collection by Chroma: {NEWS.text}[/dim]")
+                scores = bm25.get_scores(question.lower().split())
+                vector = default_embedder().embed_queries([question])
+                found = {
+                    "Chroma": collection.query(query_embeddings=vector, n_results=SHOWN)["ids"][0],
+                    "rank_bm25": [chunks[row].id for row in np.argsort(-scores, kind="stable")[:SHOWN]],
+                    "umi over Chroma": umi.search(question, limit=SHOWN).ids,
+                }
+                console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
+                for name, ids in found.items():
+                    console.print(f"   {name:16}{escape(', '.join(ids))}", highlight=False)
+
+
+def _write(collection: Any, chunks: Sequence[Chunk], vectors: Any) -> None:
+    collection.add([chunk.id for chunk in chunks], embeddings=vectors, documents=[chunk.text for chunk in chunks])
