@@ -190,6 +190,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "concurrency": concurrency,
     "store": store,
     "imports": lambda: plain("imports", "import, seconds", {"seconds": "seconds"}),
+    "sizes": lambda: plain("sizes", "installed", {"packages": "packages", "megabytes": "MB", "largest": "largest, MB"}),
     "texts": lambda: plain(
         "texts",
         "texts and ties",

@@ -111,8 +111,12 @@ def test_every_link_of_the_page_leads_to_a_file_where_code_is_hosted(page):
 def test_the_first_page_is_the_readme_with_links_that_work_in_the_site():
     from hooks import home, on_page_markdown
 
-    assert home("[a](docs/filters.md) `docs/b` ![c](docs/pictures/c.svg)") == (
-        "[a](filters.md) `docs/b` ![c](pictures/c.svg)"
+    code, raw = (
+        "https://github.com/umi-retrieval/umi/blob/main",
+        "https://raw.githubusercontent.com/umi-retrieval/umi/main",
+    )
+    assert home(f"[a]({code}/docs/filters.md) `docs/b` ![c]({raw}/docs/pictures/c.svg) [d]({code}/LICENSE)") == (
+        f"[a](filters.md) `docs/b` ![c](pictures/c.svg) [d]({code}/LICENSE)"
     )
 
     class Page:

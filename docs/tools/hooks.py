@@ -1,7 +1,7 @@
 """What `mkdocs build` does beyond Markdown: the README is the site's first page.
 
-The README's links (`docs/filters.md`) work where code is hosted; on the page that is made of it they lose the folder.
-A page's link back (`../README.md`) becomes one to that page.
+The README's links are absolute, because a package index shows it, too; on the page that is made of it those to `docs/`
+are relative. A page's link back (`../README.md`) becomes one to that page.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from mkdocs.structure.pages import Page
 
 HOME = "index.md"
 README = Path(__file__).parents[2] / "README.md"
-LINK_TO_DOCS = re.compile(r"(\]\(|src=\"|srcset=\")docs/")
+LINK_TO_DOCS = re.compile(
+    r"\]\(https://(?:github\.com/umi-retrieval/umi/blob|raw\.githubusercontent\.com/umi-retrieval/umi)/main/docs/"
+)
 LINK_TO_README = re.compile(r"\]\((?:\.\./)+README\.md(#[\w-]+)?\)")
 
 
 def home(readme: str) -> str:
     """The README as a page of `docs/`."""
-    return LINK_TO_DOCS.sub(r"\1", readme)
+    return LINK_TO_DOCS.sub("](", readme)
 
 
 def on_files(files: Files, config: Any) -> Files:
