@@ -15,31 +15,25 @@ from pathlib import Path
 
 from benchmarks.harness import Plan, Row
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 SIZES = (0,)
 WHAT = "installed"
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = (
-    "langchain",
-    "llamaindex",
-    "chroma",
-    "tiktoken",
-    "files",
-    "agents",
-    "qdrant",
-    "eval",
-    "notebooks",
-    "demo",
-    "scale",
-    "all",
-)
+OURS = ("docs", "dev", "bench")
+"""Extras for working on umi; they are left out."""
 LARGEST = 4
 """Packages that are named in a row."""
 
 
 def measure(size: int, plan: Plan, say: Callable[[str], None]) -> list[Row]:
     """A row for `umi-retrieval` and each `umi-retrieval[extra]`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     rows = []
-    for extra in ("", *EXTRAS):
+    for extra in ("", *(name for name in project["optional-dependencies"] if name not in OURS)):
         megabytes = _installed(f"{ROOT}[{extra}]" if extra else str(ROOT))
         largest = sorted(megabytes, key=lambda name: -megabytes[name])[:LARGEST]
         row: Row = {"what": WHAT, "size": None, "system": f"umi-retrieval{f'[{extra}]' if extra else ''}"}
