@@ -76,8 +76,11 @@ class RecallConfig(Frozen):
 
 
 class EmbedderConfig(Frozen):
-    """How the embedder is called. The embedded model, which never waits, uses `batch_texts` alone."""
+    """Which model embeds, and how it is called. The embedded model, which never waits, uses `batch_texts` alone."""
 
+    model: str | None = None
+    """"minilm", "fastembed:MODEL" or "sentence-transformers:MODEL", read when a store is opened without an embedder.
+    None: the model that made the store if that is "minilm", else the embedded model."""
     concurrency: int = Field(default=64, ge=1, le=1_000)
     """Calls for queries at a time, where one call embeds one query; half as many where a call takes several."""
     batch_texts: int = Field(default=256, ge=1, le=100_000)

@@ -164,5 +164,6 @@ class SystemFailed(UmiError):
 class MissingExtra(UmiError, ImportError):
     """An optional package is not installed; names the pip line."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; run: pip install 'umi-retrieval[{extra}]'")
+    def __init__(self, package: str, extra: str | None = None) -> None:
+        what = package if extra is None else f"'umi-retrieval[{extra}]'"
+        super().__init__(f"{package} is not installed; run: pip install {what}")

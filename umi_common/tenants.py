@@ -83,7 +83,8 @@ class Tenants:
             raise InputError(f"max_open is {max_open}; expected 0 or more stores")
         self._root = Path(root)
         self._read_only = read_only
-        self._open = partial(HybridStore.open, embedder=as_embedder(embedder), config=config, read_only=read_only)
+        model = None if embedder is None else as_embedder(embedder)
+        self._open = partial(HybridStore.open, embedder=model, config=config, read_only=read_only)
         self._max_open = max_open
         self._pid = os.getpid()
         self._closed = False

@@ -112,7 +112,7 @@ class UmiRetriever(BaseRetriever):
     def from_documents(
         cls,
         documents: Iterable[Document] = (),
-        embedding: Embeddings | None = None,
+        embedding: Embeddings | str | None = None,
         llm: Any = None,
         persist_directory: str | None = None,
         k: int = 10,
@@ -130,7 +130,7 @@ class UmiRetriever(BaseRetriever):
 
         Args:
             documents: In reading order. Ids are kept; a document without one gets a hash of its text and metadata.
-            embedding: None: umi's embedded model.
+            embedding: None: umi's embedded model. A name: "minilm"; see `HybridStore.open`.
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
             persist_directory: Where the store lives; what it holds already is not embedded again. None: in memory.
             k: At most so many documents a call, 1..100.
@@ -187,7 +187,7 @@ class UmiRetriever(BaseRetriever):
     def from_vectorstore(
         cls,
         vectorstore: Any,
-        embedding: Embeddings | None = None,
+        embedding: Embeddings | str | None = None,
         llm: Any = None,
         persist_directory: str | None = None,
         k: int = 10,
@@ -250,7 +250,7 @@ class UmiRetriever(BaseRetriever):
     def _filled(
         cls,
         fill: Callable[[HybridStore, PlaceKeys], None],
-        embedding: Embeddings | None,
+        embedding: Embeddings | str | None,
         persist_directory: str | None,
         *,
         read_only: bool = False,

@@ -37,7 +37,7 @@ class UmiVectorStore(VectorStore):
     `as_retriever()` gives LangChain's plain retriever, `retriever()` umi's own with scores and reasons.
 
     Args:
-        embedding: None: umi's embedded model.
+        embedding: None: umi's embedded model. A name: "minilm"; see `HybridStore.open`.
         persist_directory: Where the store lives; None: in memory.
         llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
         store: A store that exists, in place of embedding and persist_directory; it stays the caller's to close.
@@ -52,7 +52,7 @@ class UmiVectorStore(VectorStore):
 
     def __init__(
         self,
-        embedding: Embeddings | None = None,
+        embedding: Embeddings | str | None = None,
         persist_directory: str | None = None,
         *,
         llm: Any = None,
@@ -83,14 +83,14 @@ class UmiVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """What was given as `embedding`."""
-        return self._embedding
+        """What was given as `embedding`; None for a name."""
+        return None if isinstance(self._embedding, str) else self._embedding
 
     @classmethod
     def from_texts(
         cls,
         texts: list[str],
-        embedding: Embeddings | None = None,
+        embedding: Embeddings | str | None = None,
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,

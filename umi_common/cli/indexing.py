@@ -35,6 +35,10 @@ def index(
     paths: PathsArgument,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option("--embedder", help="minilm, fastembed:MODEL or sentence-transformers:MODEL; for a new store."),
+    ] = None,
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Read files outside of PATHS through symbolic links.")
     ] = False,
@@ -58,7 +62,7 @@ def index(
 
     checked_roots(paths)  # before a store is created
     settings = None if config is None else UmiConfig.load(config)
-    with HybridStore.open(store, config=settings) as opened, _interruptible() as asked:
+    with HybridStore.open(store, embedder=embedder, config=settings) as opened, _interruptible() as asked:
         with progress_bar(unit=" files", disable=True if json else None, leave=False) as bar:
 
             def advance(done: int, total: int) -> None:

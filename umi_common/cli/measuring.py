@@ -54,8 +54,9 @@ def evaluate(
     """Measure umi, and each of its arms alone, on a collection of questions with known answers."""
     from umi_common.evaluation import arm, compare, load_folder
 
-    systems: dict[str, Any] = {"umi": UmiConfig.load(config), "lexical arm": arm("lexical"), "dense arm": arm("dense")}
-    comparison = compare(systems, load_folder(folder), resume=resume)
+    settings = UmiConfig.load(config)
+    systems: dict[str, Any] = {"umi": settings, "lexical arm": arm("lexical"), "dense arm": arm("dense")}
+    comparison = compare(systems, load_folder(folder), embedder=settings.embedder.model, resume=resume)
     if plot is not None:
         comparison.plot(plot)
     if json:

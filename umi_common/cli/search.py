@@ -106,7 +106,8 @@ def ask(
 
 @contextmanager
 def _opened_retriever(store: Path, config: Path | None) -> Iterator[DualRetriever]:
-    with opened(store) as source, DualRetriever(source, config=UmiConfig.load(config)) as umi:
+    settings = UmiConfig.load(config)
+    with opened(store, embedder=settings.embedder.model) as source, DualRetriever(source, config=settings) as umi:
         yield umi
 
 

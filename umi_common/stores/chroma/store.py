@@ -107,9 +107,9 @@ class ChromaStore:
         if not sync_seconds > 0:
             raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
         self._collection = ChromaCollection(collection)
-        self._embedder = as_embedder(embedder)
         self._directory = None if directory is None else Path(directory)
         self._config = UmiConfig() if config is None else config
+        self._embedder = as_embedder(embedder, self._config)
         self._query_embedder = QueryEmbedder(self._embedder, self._config.embedder)
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds

@@ -57,12 +57,14 @@ class HybridStore:
 
         Args:
             path: A directory; None: in memory, gone with the process.
-            embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model or a function from texts to
-                vectors; None: the embedded default.
+            embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model, a function from texts to vectors,
+                or a name: "minilm" (the extra `minilm`), "fastembed:MODEL" or "sentence-transformers:MODEL". None:
+                `config.embedder.model`, else the model that made the store if packages carry it, else the default.
             config: None: the defaults, with the analyzer the store was made with.
             read_only: Take no lock, change no file, follow the process that writes.
 
         Raises:
+            MissingExtra: If the package of a named model is not installed.
             NotAStore: If the directory holds something else.
             StoreLocked: If another process has it open for writing; or this process, with another embedder or config.
             ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.config import UmiConfig
-from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, StoreLocked
 from umi_common.protocols import Embedder
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
 from umi_common.stores.ledger.file import FILE
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import checked_config, refuse_other_embedder
+from umi_common.stores.ledger.made_with import checked_config, model_of, refuse_other_embedder
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +91,8 @@ def open_core(
             if shared.core is None or shared.core.closed:
                 shared.core = _opened(directory, embedder, config, read_only=False)
             else:
-                _refuse_other_settings(shared.core, as_embedder(embedder), config)
+                wanted = shared.core.config if config is None else config
+                _refuse_other_settings(shared.core, model_of(shared.core.ledger, embedder, wanted), config)
             return CoreHandle(shared.core, shared, real)
     except BaseException:
         _left(shared)
@@ -157,7 +157,7 @@ def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, 
         ledger = Ledger(None if directory is None else directory / FILE, read_only=read_only)
         undo.callback(ledger.close)
         settings = checked_config(ledger, config)
-        model = as_embedder(embedder)
+        model = model_of(ledger, embedder, settings)
         refuse_other_embedder(ledger, model)
         core = Core(directory, ledger, lock, model, settings)
         undo.pop_all()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.embedders import as_embedder
+from umi_common.embedders.named import PACKAGED
 from umi_common.errors import LedgerDamaged, ReindexRequired
 from umi_common.protocols import Embedder
 from umi_common.stores.ledger.file import FILE
@@ -59,6 +62,16 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
     finally:
         ledger.close()
     return None if name is None or bytes_each is None else (name, bytes_each // 4)
+
+
+def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
+    """The caller's embedder, else the config's, else the store's own where a package carries it, else the default.
+
+    A model that a library would have to load is never loaded because a store names it.
+    """
+    if embedder is None and config.embedder.model is None and (stored := _setting(ledger, EMBEDDER)) in PACKAGED:
+        embedder = stored
+    return as_embedder(embedder, config)
 
 
 def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:

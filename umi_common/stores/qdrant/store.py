@@ -64,7 +64,7 @@ class QdrantStore:
         search_params: Any = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._embedder = as_embedder(embedder)
+        self._embedder = as_embedder(embedder, config)
         self._collection = open_collection(
             Connection(client, collection, consistency=consistency, ordering=ordering),
             self._embedder,

