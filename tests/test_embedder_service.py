@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from datetime import datetime, timezone
@@ -271,6 +272,83 @@ def test_a_text_that_comes_back_under_another_id_is_not_embedded_again(tmp_path)
         store.compact()
         store.add([Chunk(f"third {chunk.id}", chunk.text) for chunk in CHUNKS])
         assert len(model.texts) == len(CHUNKS), "compact() forgets vectors, also of removed chunks"
+
+
+class Quota(RemoteModel):
+    """Takes `allowed` texts, then fails until it is raised."""
+
+    allowed = 300
+
+    def embed_documents(self, texts):
+        if len(self.texts) + len(texts) > self.allowed:
+            raise EmbedderError("the quota is used up")
+        return super().embed_documents(texts)
+
+
+MANY = [Chunk(f"c{n}", f"text number {n}") for n in range(600)]
+
+
+def store_in_qdrant(model):
+    from qdrant_client import QdrantClient
+
+    from umi_common.stores.qdrant import QdrantStore
+
+    return QdrantStore(QdrantClient(":memory:"), "notes", model)
+
+
+def store_in_chroma(model):
+    from chromadb import EphemeralClient, Settings
+
+    from umi_common.stores.chroma import ChromaStore
+
+    client = EphemeralClient(Settings(anonymized_telemetry=False))
+    return ChromaStore(client.get_or_create_collection("cached-vectors", embedding_function=None), model)
+
+
+@pytest.mark.parametrize("made", [store_in_qdrant, store_in_chroma])
+def test_an_add_to_a_server_that_failed_embeds_only_the_rest_when_it_is_repeated(made):
+    model = Quota()
+    model.dim = 64
+    store = made(model)
+    counted = len(model.texts)  # opening asks for the dimension
+    model.allowed += counted
+    with pytest.raises(EmbedderError):
+        store.add(MANY)
+    model.allowed = 10_000
+    assert store.add(MANY).added == len(MANY)
+    assert sorted(model.texts[counted:]) == sorted(chunk.text for chunk in MANY)
+    store.close()
+
+
+def test_a_folder_whose_indexing_failed_embeds_only_the_rest_when_it_is_repeated(tmp_path):
+    from umi_common.files import index
+
+    lines = [json.dumps({"id": chunk.id, "text": chunk.text}) for chunk in MANY]
+    (tmp_path / "notes.jsonl").write_text("\n".join(lines))
+    model = Quota()
+    with HybridStore.open(tmp_path / "store", embedder=model) as store:
+        with pytest.raises(EmbedderError):
+            index(store, [tmp_path / "notes.jsonl"])
+        model.allowed = 10_000
+        index(store, [tmp_path / "notes.jsonl"])
+        assert len(store) == len(MANY)
+        assert sorted(model.texts) == sorted(set(model.texts)), "no text is embedded twice"
+
+
+def test_a_reindex_that_failed_embeds_only_the_rest_when_it_is_repeated(tmp_path):
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(32)) as store:
+        store.add(MANY)
+    model = Quota()
+    with pytest.raises(EmbedderError):
+        HybridStore.reindex(tmp_path, embedder=model)
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(32)) as store:
+        assert len(store) == len(MANY), "the store is as it was"
+    model.allowed = 10_000
+    HybridStore.reindex(tmp_path, embedder=model)
+    assert sorted(model.texts) == sorted(chunk.text for chunk in MANY)
+    with HybridStore.open(tmp_path, embedder=model) as store:
+        store.add([Chunk(f"again {chunk.id}", chunk.text) for chunk in MANY])
+        assert len(model.texts) == len(MANY), "what was embedded for the reindex serves later adds, too"
 
 
 def test_batches_of_documents_keep_to_both_limits_and_go_out_side_by_side():

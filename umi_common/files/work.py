@@ -133,6 +133,8 @@ def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: FilePar
 
 def _write(store: Store, embedder: Embedder, batch: Sequence[_Reading]) -> None:
     new = [chunk for reading in batch for chunk in reading.new]
-    if new:
+    if new and getattr(store, "embedder", None) is embedder:
+        store.add(new)  # which has a cache of vectors
+    elif new:
         vectors = embedded([chunk.id for chunk in new], [chunk.indexed_text for chunk in new], embedder, dim=None)
         store.add(new, vectors=vectors)

@@ -14,6 +14,7 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
+from umi_common.embedders.cache import document_cache
 from umi_common.errors import (
     IndexUnavailable,
     InputError,
@@ -111,6 +112,7 @@ class ChromaStore:
         self._config = UmiConfig() if config is None else config
         self._embedder = as_embedder(embedder, self._config)
         self._query_embedder = QueryEmbedder(self._embedder, self._config.embedder)
+        self._embeddings = document_cache(None, None, self._config.embedder.cached_documents)
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
@@ -307,7 +309,10 @@ class ChromaStore:
         new = [batch[place] for place in todo]
         if given is None:
             ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
-            made = embedded(ids, texts, self._embedder, dim=dim, show_progress=show_progress)
+            settings, cache = self._config.embedder, self._embeddings
+            made = embedded(
+                ids, texts, self._embedder, dim=dim, show_progress=show_progress, config=settings, cache=cache
+            )
         else:
             made = given[todo]
         for start in range(0, len(new), self._collection.batch):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from umi_common.config import UmiConfig
+from umi_common.config import EmbedderConfig, UmiConfig
+from umi_common.embedders import identity_of
+from umi_common.embedders.cache import VectorCache, document_cache
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import embedded, progress
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
@@ -28,7 +30,9 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
         try:
             session = ledger.begin_session()
             if embedder is not None:
-                _embed_again(ledger, embedder, show_progress=show_progress)
+                settings = (UmiConfig() if config is None else config).embedder
+                cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
+                _embed_again(ledger, embedder, settings, cache, show_progress=show_progress)
             if config is not None:
                 ledger.set_meta(analyzer_settings(config.analyzer))
                 lexical_file.drop(directory)
@@ -44,8 +48,10 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
         lock.release()
 
 
-def _embed_again(ledger: Ledger, embedder: Embedder, *, show_progress: bool) -> None:
-    """Replace all vectors in one transaction: if anything fails, the old ones stay."""
+def _embed_again(
+    ledger: Ledger, embedder: Embedder, config: EmbedderConfig, cache: VectorCache, *, show_progress: bool
+) -> None:
+    """Replace all vectors in one transaction: if anything fails, the old ones stay, and the new ones are cached."""
     with ledger.reading() as connection:
         heads = ledger.heads(connection)
     dim: int | None = None
@@ -53,7 +59,8 @@ def _embed_again(ledger: Ledger, embedder: Embedder, *, show_progress: bool) -> 
         after = 0
         while rows := list(ledger.texts(connection, after=after, limit=TEXTS_AT_ONCE)):
             seqs, texts, _ = zip(*rows, strict=True)
-            vectors = embedded([f"row {seq}" for seq in seqs], texts, embedder, dim=dim)
+            names = [f"row {seq}" for seq in seqs]
+            vectors = embedded(names, texts, embedder, dim=dim, config=config, cache=cache)
             dim, after = vectors.shape[1], seqs[-1]
             connection.executemany(
                 "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",

@@ -7,6 +7,7 @@ from typing import Any
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
+from umi_common.embedders.cache import document_cache
 from umi_common.errors import StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
@@ -76,6 +77,7 @@ class QdrantStore:
         )
         self._config = self._collection.config
         self._query_embedder = QueryEmbedder(self._embedder, self._config.embedder)
+        self._embeddings = document_cache(None, None, self._config.embedder.cached_documents)
         self._statistics = CachedStatistics()
         self._pages = reading.Pages()
         self._closed = False
@@ -111,6 +113,8 @@ class QdrantStore:
             vectors,
             on_invalid=on_invalid,
             show_progress=show_progress,
+            config=self._config.embedder,
+            cache=self._embeddings,
             written=self._statistics.changed,
         )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from umi_common.config import EmbedderConfig
+from umi_common.embedders.cache import VectorCache
 from umi_common.errors import InputError, PartlyWritten, StoreUnavailable
 from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
@@ -31,11 +33,14 @@ def add(
     *,
     on_invalid: OnInvalid,
     show_progress: bool,
+    config: EmbedderConfig,
+    cache: VectorCache,
     written: Callable[[int], None],
 ) -> AddReport:
     """See `QdrantStore.add`.
 
     Args:
+        config, cache: As in `embedded`.
         written: Called with the number of chunks of each slice that may have been stored.
     """
     batch, given, skipped = valid_batch(chunks, vectors, collection.dim, on_invalid)
@@ -46,7 +51,9 @@ def add(
         made = given[todo]
     else:
         ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
-        made = embedded(ids, texts, embedder, dim=collection.dim, show_progress=show_progress)
+        made = embedded(
+            ids, texts, embedder, dim=collection.dim, show_progress=show_progress, config=config, cache=cache
+        )
     terms, saturation = collection.analyzer.terms, collection.saturation
     points = [
         to_point(chunk, vector, terms(chunk.indexed_text), saturation) for chunk, vector in zip(new, made, strict=True)
