@@ -55,6 +55,22 @@ def test_forty_questions_wait_for_a_slow_model_once_and_not_one_after_the_other(
         assert [result.ids for result in results] == [DualRetriever(plain).search(q, now=NOW).ids for q in QUESTIONS]
 
 
+def test_a_model_that_computes_here_is_waited_for_as_long_as_its_calls_one_after_the_other_take():
+    class Computing(HashEmbedder):
+        calls_max = 1
+        core = threading.Lock()
+
+        def embed_queries(self, texts):
+            with self.core:
+                time.sleep(SECONDS)
+                return super().embed_queries(texts)
+
+    config = UmiConfig(embedder={"batch_texts": 4}, recall={"embedder_timeout_seconds": 0.5})
+    with HybridStore.open(embedder=Computing(), config=config) as store, DualRetriever(store, config=config) as umi:
+        store.add(CHUNKS)
+        assert {result.mode for result in umi.search_many(QUESTIONS, now=NOW)} == {"hybrid"}, "ten calls take 2 s"
+
+
 def test_no_more_calls_run_at_once_than_the_setting_says():
     model = RemoteModel(seconds=0.01)
     with store_of(model, concurrency=5) as store, DualRetriever(store) as umi:

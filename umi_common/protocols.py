@@ -39,6 +39,8 @@ class Embedder(Protocol):
         symmetric       True: a query is embedded as a document with the same text would be
         in_place        True: it computes in this process within a millisecond, so that a search calls it in its own
                         thread, without time limit, retries and cache
+        calls_max       Most calls for queries at a time, for a model that computes in this process; a search of many
+                        queries that needs more calls than that waits for as many time limits
         one_by_one      True: `embed_queries` makes a request for each text, so that each text is given a call
         named           False: `name` does not identify the model, so that no vector is kept under it in a file
     """

@@ -1,7 +1,10 @@
 """Embedding models behind one protocol (`protocols.Embedder`).
 
+packaged     what models have in common whose files installed packages carry
 default      the embedded model
-adapters     LangChain's and LlamaIndex's models, and functions, as embedders; the name of a wrapped model
+minilm       the sentence encoder of the extra `minilm`
+named        models by name, also those of fastembed and sentence-transformers
+adapters     names, LangChain's and LlamaIndex's models, and functions, as embedders; the name of a wrapped model
 loop_thread  an event loop in a thread, for models that have async functions only
 attempts     calls of a model: admitted, retried, limited in time
 cache        vectors of texts, in memory or in a file

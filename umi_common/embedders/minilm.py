@@ -58,7 +58,7 @@ class MiniLMEmbedder(PackagedModel):
     """Mean over the tokens of the network's last layer, L2-normalised; a text's first 256 tokens count.
 
     A row depends on its own text alone, up to rounding (1e-6). Uses all cores if there is more than one batch of 256
-    tokens. Thread-safe; holds about 200 MB once it is loaded.
+    tokens. Thread-safe; takes about 300 MB once it is loaded.
 
     Raises:
         MissingExtra: If the extra `minilm` is not installed.
@@ -66,6 +66,7 @@ class MiniLMEmbedder(PackagedModel):
 
     name = MINILM_NAME
     dim = MINILM_DIM
+    calls_max = CORES
 
     def __init__(self) -> None:
         super().__init__()

@@ -85,7 +85,8 @@ class QueryEmbedder:
         self._one_by_one: bool = getattr(embedder, "one_by_one", False)
         self._config = config
         self._clock = clock
-        self._calls_max = config.concurrency if self._one_by_one else max(1, config.concurrency // 2)
+        most = config.concurrency if self._one_by_one else max(1, config.concurrency // 2)
+        self._calls_max = min(most, getattr(embedder, "calls_max", most))
         self._queue = CallQueue(self._calls_max, clock)
         self._threads = ThreadLimiter(self._calls_max, waits=True)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
