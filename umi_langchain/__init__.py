@@ -20,11 +20,13 @@ from umi_langchain.vectorstore import UmiVectorStore
 
 if TYPE_CHECKING:
     from umi_langchain.middleware import UmiMemoryMiddleware
+    from umi_langchain.store import UmiStore
 
 __all__ = [
     "UmiCompressor",
     "UmiMemoryMiddleware",
     "UmiRetriever",
+    "UmiStore",
     "UmiVectorStore",
     "as_arm",
     "create_umi_context",
@@ -37,4 +39,8 @@ def __getattr__(name: str) -> Any:
         from umi_langchain.middleware import UmiMemoryMiddleware
 
         return UmiMemoryMiddleware
+    if name == "UmiStore":  # its base class is in langgraph, which only agents need
+        from umi_langchain.store import UmiStore
+
+        return UmiStore
     raise AttributeError(f"module 'umi_langchain' has no attribute {name!r}")

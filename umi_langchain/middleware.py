@@ -55,7 +55,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
 
     Args:
         memory: A store, or a `DualRetriever` over one.
-        across_threads: Recall from all threads of the user, not from this one alone.
+        across_threads: Recall from all threads of the user; False: from this one alone.
         budget: Tokens of what the model is given; None: 1,000 in all.
         policy: How it reads; None: XML, which keeps stored text from passing for instructions.
         preface: Stands before it in the system message.
@@ -67,7 +67,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         self,
         memory: Store | DualRetriever,
         *,
-        across_threads: bool = False,
+        across_threads: bool = True,
         budget: TokenBudget | None = None,
         policy: AssemblyPolicy | None = None,
         preface: str = PREFACE,

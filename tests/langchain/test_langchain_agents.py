@@ -147,12 +147,12 @@ async def test_what_was_said_is_recalled_and_nothing_is_left_in_state():
             assert set(after) == {"messages"}
 
 
-async def test_nothing_crosses_over_between_two_users_and_two_threads():
+async def test_nothing_crosses_over_between_two_users_and_two_threads_kept_apart():
     secrets = {("ann", "t1"): "alpha", ("ann", "t2"): "bravo", ("bob", "t1"): "charlie", ("bob", "t2"): "delta"}
     for use_async in (False, True):
         with HybridStore.open() as store:
             model = model_saying(*["Noted."] * 8)
-            agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
+            agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, across_threads=False)])
             for (user, thread), word in secrets.items():
                 say(agent, user, thread, f"The secret word is {word}.")
             for (user, thread), word in secrets.items():
@@ -161,10 +161,10 @@ async def test_nothing_crosses_over_between_two_users_and_two_threads():
                 assert heard == {word}
 
 
-def test_memory_may_span_the_threads_of_one_user_but_never_users():
+def test_memory_spans_the_threads_of_one_user_but_never_users():
     with HybridStore.open() as store:
         model = model_saying(*["Noted."] * 4)
-        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, across_threads=True)])
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
         say(agent, "ann", "t1", "The secret word is alpha.")
         say(agent, "bob", "t1", "The secret word is charlie.")
         say(agent, "ann", "t2", "What is the secret word?")
@@ -272,7 +272,7 @@ async def test_tool_and_middleware_tell_the_model_what_was_lost():
     note = "Note: some texts may be missing (embedder failed, searched by words alone)."
     assert found.content.endswith(f"\n{note}")
     model = model_saying("Bob did.")
-    agent = create_agent(model, middleware=[UmiMemoryMiddleware(store, across_threads=True)])
+    agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
     say(agent, "ann", "new", "Who met Carl?")
     assert system_text(model.given[0]).endswith(note)
     store.close()

@@ -1,0 +1,372 @@
+"""umi as a LangGraph store: an agent's long-term memory, found by key, by filter and by hybrid search.
+
+An item is one chunk. Its text is the value as JSON, its search text what the indexed fields say. Its id begins with the
+namespace, each label followed by a period, which no label holds, so items below a namespace are one range of ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
+from heapq import nlargest
+from math import isfinite
+from threading import Lock
+from typing import Any, Literal
+from zlib import crc32
+
+from umi_common.errors import ConfigError, FilterError, InvalidChunk, MissingExtra
+from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filter
+from umi_common.protocols import Clock, Store, pages
+from umi_common.retriever import DualRetriever
+from umi_common.search.request import checked_limit
+from umi_common.types import Chunk, Scalar, plain_value
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        get_text_at_path,
+        validate_op_namespace,
+    )
+except ImportError as error:
+    raise MissingExtra("langgraph", "agents") from error
+
+Namespace = tuple[str, ...]
+
+ID_PREFIX = "umi.item/"
+NAMESPACE_KEY = "umi_namespace"
+CREATED_KEY = "umi_created_at"
+TTL_KEY = "umi_ttl_minutes"
+EXPIRES_KEY = "umi_expires_at"
+"""Seconds since 1970; an item without it never expires."""
+UNINDEXED_KEY = "umi_unindexed"
+UNINDEXED_TEXT = "-"
+"""Search text of an item that no query finds; it has no terms."""
+TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes")
+PAGE = 256
+"""Items read at once."""
+LOCKS = 64
+"""Items are spread over so many locks, so that a read that moves an item's expiry never undoes a write."""
+
+
+class UmiStore(BaseStore):
+    """A LangGraph store over a `HybridStore`, for `create_agent(store=...)` and `graph.compile(store=...)`.
+
+    Without a query, `search` lists the items that were written last first. With one, it finds at most 100 (limit and
+    offset together) by words and meaning; an item's score is `hit.relevance`, 0..1, or None where the vectors did not
+    answer. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md). Items that are
+    expired are never returned; they are removed by `sweep_ttl`, or by the first write after each
+    `sweep_interval_minutes`. Keep one `UmiStore` for a store: two do not see each other's running writes.
+
+    Args:
+        memory: A store, or a `DualRetriever` over one; it stays the caller's to close.
+        fields: Paths of the value that a query searches where `put` names none; "$": all of it, as JSON.
+        ttl: LangGraph's `TTLConfig`; None: items live for ever unless `put` gives a `ttl`. `omit_expired` is always on.
+        clock: Gives the present as an aware datetime.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        memory: Store | DualRetriever,
+        *,
+        fields: Sequence[str] = ("$",),
+        ttl: TTLConfig | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if isinstance(fields, str):
+            raise ConfigError(f"fields {fields!r:.80} is one string; expected a list of paths: [{fields!r:.80}]")
+        unknown = sorted(set(ttl or ()) - set(TTL_SETTINGS))
+        if unknown:
+            raise ConfigError(f"ttl has no setting {unknown[0]!r}; expected {', '.join(TTL_SETTINGS)}")
+        self.umi = memory if isinstance(memory, DualRetriever) else DualRetriever(memory)
+        self.ttl_config = ttl
+        self._fields = list(fields)
+        self._clock = _utc_now if clock is None else clock
+        self._locks = [Lock() for _ in range(LOCKS)]
+        self._swept_at = self._clock()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """The answers of several operations, aligned: all reads first, then all writes; the last write of a key counts.
+
+        Raises:
+            InvalidChunk: If a value cannot be stored; names the item. Nothing is written.
+            FilterError, InvalidLimit, QueryTooLong: If a search is wrong.
+        """
+        ops = list(ops)
+        for op in ops:
+            validate_op_namespace(op)
+        answers = [self._answer(op) for op in ops]
+        writes = {_id_of(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        if writes:
+            self._write(writes)
+        return answers
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch` in a thread."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def sweep_ttl(self) -> int:
+        """Remove the items that are expired; returns how many."""
+        return self.umi.store.delete(where=self._expired())
+
+    def close(self) -> None:
+        """End the threads of searches; the store stays open."""
+        self.umi.close()
+
+    def _answer(self, op: Op) -> Result:
+        if isinstance(op, GetOp):
+            return self._get(op)
+        if isinstance(op, SearchOp):
+            return self._found(op) if op.query and op.query.strip() else self._listed(op)
+        return self._namespaces(op) if isinstance(op, ListNamespacesOp) else None
+
+    def _get(self, op: GetOp) -> Item | None:
+        chunk = self.umi.store.get([_id_of(op.namespace, op.key)])[0]
+        if chunk is None or not matches(self._living(), chunk.metadata):
+            return None
+        self._refresh([chunk], op.refresh_ttl)
+        return Item(**_fields_of(chunk))
+
+    def _found(self, op: SearchOp) -> list[SearchItem]:
+        """Best first."""
+        indexed = Not(Comparison(UNINDEXED_KEY, "$eq", True))
+        where = And((*_within(op.namespace_prefix), indexed, self._living(), *_conditions(op.filter)))
+        limit = checked_limit(op.offset + op.limit, "limit + offset of a search with a query")
+        hits = self.umi.search(op.query or "", limit=limit, where=where).hits[op.offset :]
+        self._refresh([hit.chunk for hit in hits], op.refresh_ttl)
+        return [SearchItem(**_fields_of(hit.chunk), score=hit.relevance) for hit in hits]
+
+    def _listed(self, op: SearchOp) -> list[SearchItem]:
+        """Last written first."""
+        where = And((self._living(), *_conditions(op.filter)))
+        passing = (chunk for chunk in self._below(op.namespace_prefix) if matches(where, chunk.metadata))
+        newest = nlargest(op.offset + op.limit, passing, key=lambda chunk: (_updated(chunk), chunk.id))
+        chosen = newest[op.offset :]
+        self._refresh(chosen, op.refresh_ttl)
+        return [SearchItem(**_fields_of(chunk)) for chunk in chosen]
+
+    def _below(self, namespace: Namespace) -> Iterator[Chunk]:
+        """The items of a namespace and of those below it, by rising id."""
+        start = ID_PREFIX + _text_of(namespace)
+        for page in pages(self.umi.store, after=start, size=PAGE):
+            for chunk in page:
+                if not chunk.id.startswith(start):
+                    return
+                yield chunk
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        """Sorted; one read for each namespace, since the next begins after all ids of this one."""
+        conditions = op.match_conditions or ()
+        found: set[Namespace] = set()
+        start = after = ID_PREFIX + _text_of(_shared_prefix(conditions))
+        living = self._living()
+        while page := self.umi.store.scan(where=living, after=after, limit=1):
+            if not page[0].id.startswith(start):
+                break
+            namespace = _namespace_of(page[0])
+            after = (
+                f"{ID_PREFIX}{_text_of(namespace)}/"  # "/" follows ".", with which every id of the namespace goes on
+            )
+            if all(_fits(condition, namespace) for condition in conditions):
+                found.add(namespace[: op.max_depth])
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+    def _write(self, writes: Mapping[str, PutOp]) -> None:
+        store, now = self.umi.store, self._clock()
+        with self._locked(writes):
+            known = dict(zip(writes, store.get(list(writes)), strict=True))
+            chunks = [self._chunk(id, op, known[id], now) for id, op in writes.items() if op.value is not None]
+            if chunks:
+                store.add(chunks)
+            removed = [id for id, op in writes.items() if op.value is None]
+            if removed:
+                store.delete(removed)
+        interval = (self.ttl_config or {}).get("sweep_interval_minutes")
+        if interval is not None and now - self._swept_at >= timedelta(minutes=interval):
+            self._swept_at = now
+            self.sweep_ttl()
+
+    def _chunk(self, id: str, op: PutOp, known: Chunk | None, now: datetime) -> Chunk:
+        value = dict(op.value or {})
+        try:
+            text = json.dumps(value, ensure_ascii=False, default=_plain)
+        except (TypeError, ValueError) as error:
+            raise InvalidChunk(f"item {op.key!r:.80} of {op.namespace}: {error}; expected what JSON can say") from error
+        value = json.loads(text)
+        living = known is not None and matches(self._living(), known.metadata)
+        own: dict[str, Scalar] = {
+            NAMESPACE_KEY: _text_of(op.namespace),
+            CREATED_KEY: str(known.metadata[CREATED_KEY]) if known is not None and living else now.isoformat(),
+        }
+        if op.ttl is not None:
+            own |= {TTL_KEY: float(op.ttl), EXPIRES_KEY: now.timestamp() + 60 * op.ttl}
+        said = [] if op.index is False else self._searched(value, op.index)
+        if not said:
+            own[UNINDEXED_KEY] = True
+        return Chunk(
+            id,
+            text,
+            metadata={**_leaves("value", value), **own},
+            event_time=now,
+            search_text="\n".join(said) or UNINDEXED_TEXT,
+        )
+
+    def _searched(self, value: Mapping[str, Any], fields: Literal[False] | list[str] | None) -> list[str]:
+        """What the fields say, without blank texts."""
+        paths = self._fields if fields is None or fields is False else fields
+        return [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
+
+    def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:
+        """Let the items that were read expire later, if they expire at all."""
+        store = self.umi.store
+        ids = [chunk.id for chunk in read if TTL_KEY in chunk.metadata] if wanted else []
+        if not ids or getattr(store, "read_only", False):
+            return
+        with self._locked(ids):
+            chunks = [chunk for chunk in store.get(ids) if chunk is not None and TTL_KEY in chunk.metadata]
+            later = [_until(chunk, self._clock()) for chunk in chunks]
+            store.add(later, vectors=store.vectors([chunk.id for chunk in later]))
+
+    def _expired(self) -> Comparison:
+        return Comparison(EXPIRES_KEY, "$lte", self._clock().timestamp())
+
+    def _living(self) -> Filter:
+        """Passed by the items that are not expired, and by no other chunk of the store."""
+        return And((Comparison(NAMESPACE_KEY, "$gte", ""), Not(self._expired())))
+
+    def _locked(self, ids: Iterable[str]) -> ExitStack:
+        with ExitStack() as held:
+            for place in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
+                held.enter_context(self._locks[place])
+            return held.pop_all()
+
+
+def _text_of(namespace: Namespace) -> str:
+    return "".join(f"{label}." for label in namespace)
+
+
+def _id_of(namespace: Namespace, key: str) -> str:
+    return f"{ID_PREFIX}{_text_of(namespace)}.{key}"
+
+
+def _namespace_of(chunk: Chunk) -> Namespace:
+    return tuple(str(chunk.metadata[NAMESPACE_KEY]).split(".")[:-1])
+
+
+def _updated(chunk: Chunk) -> datetime:
+    assert chunk.event_time is not None  # `_chunk` sets it
+    return chunk.event_time
+
+
+def _fields_of(chunk: Chunk) -> dict[str, Any]:
+    """The arguments of an `Item`."""
+    return {
+        "value": json.loads(chunk.text),
+        "key": chunk.id[len(f"{ID_PREFIX}{chunk.metadata[NAMESPACE_KEY]}.") :],
+        "namespace": _namespace_of(chunk),
+        "created_at": datetime.fromisoformat(str(chunk.metadata[CREATED_KEY])),
+        "updated_at": _updated(chunk),
+    }
+
+
+def _until(chunk: Chunk, now: datetime) -> Chunk:
+    """The same item, which expires its own minutes after `now`."""
+    minutes = chunk.metadata[TTL_KEY]
+    assert isinstance(minutes, float)  # `_chunk` sets it
+    return Chunk(
+        chunk.id,
+        chunk.text,
+        metadata={**chunk.metadata, EXPIRES_KEY: now.timestamp() + 60 * minutes},
+        event_time=chunk.event_time,
+        search_text=chunk.search_text,
+    )
+
+
+def _within(namespace: Namespace) -> Iterator[Filter]:
+    """The conditions that items of a namespace, and of those below it, pass."""
+    text = _text_of(namespace)
+    if text:
+        yield Comparison(NAMESPACE_KEY, "$gte", text)
+        yield Comparison(NAMESPACE_KEY, "$lt", f"{text[:-1]}/")  # "/" is the character that follows "."
+
+
+def _shared_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
+    """Labels with which every namespace that fits begins."""
+    for condition in conditions:
+        if condition.match_type == "prefix":
+            labels = tuple(condition.path)
+            return labels[: labels.index("*")] if "*" in labels else labels
+    return ()
+
+
+def _fits(condition: MatchCondition, namespace: Namespace) -> bool:
+    """Whether a namespace begins, or ends, with the condition's labels, where "*" stands for any one."""
+    path = tuple(condition.path)
+    if condition.match_type not in ("prefix", "suffix"):
+        raise ConfigError(f"match_type {condition.match_type!r:.40}: expected 'prefix' or 'suffix'")
+    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return len(namespace) >= len(path) and all(a in ("*", b) for a, b in zip(path, part, strict=True))
+
+
+def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterator[Filter]:
+    """The conditions of a LangGraph filter, on the metadata that `_leaves` makes.
+
+    Raises:
+        FilterError: If an operator or value has no meaning.
+    """
+    for key, value in (asked or {}).items():
+        path = _path(name, key)
+        if not isinstance(key, str) or key.startswith("$"):
+            raise FilterError(f"filter key {key!r:.80}: expected a key of the value; operators stand below a key")
+        if isinstance(value, Mapping) and value and not any(str(name).startswith("$") for name in value):
+            yield from _conditions(value, path)
+        else:
+            yield parse_filter({path: {"$eq": value} if isinstance(value, (list, tuple)) else value})  # type: ignore[misc]
+
+
+def _leaves(name: str, value: object) -> dict[str, Any]:
+    """The parts of a value that filters compare, by path: scalars and lists of scalars."""
+    if isinstance(value, dict):
+        found: dict[str, Any] = {}
+        for key, part in value.items():
+            found |= _leaves(_path(name, key), part)
+        return found
+    items = value if isinstance(value, list) else [value]
+    return {name: value} if all(map(_comparable, items)) else {}
+
+
+def _comparable(value: object) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def _path(name: str, key: str) -> str:
+    r"""A path one key longer; periods in the key are written "\.", so that no two paths are equal."""
+    return f"{name}." + str(key).replace("\\", "\\\\").replace(".", "\\.")
+
+
+def _plain(value: object) -> object:
+    """`value` in JSON's own types, where `plain_value` knows it."""
+    plain = plain_value(value)
+    if plain is value:
+        raise TypeError(f"{value!r:.80} is {type(value).__name__}")
+    return plain
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
