@@ -9,6 +9,7 @@ usage.
     search        `umi search`, `explain`, `ask`
     maintenance   `umi status`, `verify`, `repair`, `rebuild`
     migrating     `umi migrate`
+    serving       `umi mcp`
     measuring     `umi demo`, `eval`, `tune`
 """
 

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from umi_common.cli import maintenance, measuring, migrating, search
+from umi_common.cli import maintenance, measuring, migrating, search, serving
 from umi_common.cli.indexing import INTERRUPTED, index
 from umi_common.errors import UmiError
 from umi_common.explain import one_line
@@ -35,6 +35,7 @@ app.command()(maintenance.verify)
 app.command()(maintenance.repair)
 app.command()(maintenance.rebuild)
 app.command()(migrating.migrate)
+app.command()(serving.mcp)
 app.command()(measuring.demo)
 app.command("eval")(measuring.evaluate)
 app.command()(measuring.tune)

@@ -1,0 +1,133 @@
+"""`umi mcp`: a real process, asked by the MCP SDK's own client over stdio."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from umi_common.cli import main
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
+
+ROOT = Path(__file__).parents[1]
+TEXTS = {
+    "a1": ("Ann keeps the spare key under the blue flower pot.", "ann", "2024-05-01T09:00:00+00:00"),
+    "a2": ("Ann's boiler was inspected and the valve leaks.", "ann", "2024-06-01T09:00:00+00:00"),
+    "b1": ("Bob keeps the spare key in the safe, its code is 1234.", "bob", "2024-06-02T09:00:00+00:00"),
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    where = tmp_path / "store"
+    with HybridStore.open(where) as made:
+        made.add(
+            {
+                "id": id,
+                "text": text,
+                "metadata": {"user": user},
+                "source": f"{user}.md",
+                "event_time": datetime.fromisoformat(time),
+            }
+            for id, (text, user, time) in TEXTS.items()
+        )
+    return where
+
+
+@asynccontextmanager
+async def client(*arguments):
+    """A session with a server process of its own."""
+    command = ["-m", "umi_common.cli", "mcp", *map(str, arguments)]
+    server = StdioServerParameters(command=sys.executable, args=command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)})
+    async with Client(stdio_client(server)) as session:
+        yield session
+
+
+async def call(session, name, **arguments):
+    answer = await session.call_tool(name, arguments)
+    return "\n".join(block.text for block in answer.content), answer
+
+
+async def found(session, query, **arguments):
+    text, answer = await call(session, "search", query=query, **arguments)
+    assert not answer.is_error, text
+    assert json.loads(text) == answer.structured_content
+    return [hit["id"] for hit in answer.structured_content["hits"]]
+
+
+async def test_an_agent_searches_packs_and_explains_and_cannot_write(store):
+    async with client(store) as session:
+        tools = (await session.list_tools()).tools
+        assert [tool.name for tool in tools] == ["search", "context", "explain"]
+        assert all(tool.description and "query" in tool.input_schema["properties"] for tool in tools)
+        assert (await found(session, "where is Ann's spare key?", limit=1)) == ["a1"]
+        (hit,) = (await call(session, "search", query="boiler", limit=1))[1].structured_content["hits"]
+        assert hit["text"] == TEXTS["a2"][0] and 0 < hit["relevance"] <= 1
+        assert hit["metadata"] == {"user": "ann", "source": "ann.md", "timestamp": "2024-06-01T09:00:00+00:00"}
+        assert set(await found(session, "key", filter={"user": "ann"})) == {"a1", "a2"}
+        assert set(await found(session, "key", start="2024-06-01", end="2024-06-02")) == {"a2"}
+        packed, _ = await call(session, "context", query="what leaks?", tokens=200)
+        assert TEXTS["a2"][0] in packed and "ann.md" in packed
+        explained, _ = await call(session, "explain", query="what leaks?", limit=2)
+        assert "lexical" in explained and "a2" in explained
+        refused, answer = await call(session, "add", text="The moon is made of cheese.")
+        assert answer.is_error and "add" in refused
+        # What the model gets wrong comes back as words.
+        for arguments, says in [
+            ({"query": " "}, "query is empty"),
+            ({"query": "key", "filter": {"user": {"$like": "a"}}}, "unknown operator '$like'"),
+            ({"query": "key", "start": "soon"}, "no ISO date"),
+            ({"query": "key", "limit": 500}, "limit"),
+        ]:
+            text, answer = await call(session, "search", **arguments)
+            assert answer.is_error and says in text
+        nothing, _ = await call(session, "context", query="key", filter={"user": "nobody"})
+        assert nothing.startswith("Nothing found")
+        # What another process writes is found.
+        with HybridStore.open(store) as writer:
+            writer.add([Chunk("n", "The parcel is at the post office in Vine Street.")])
+        assert (await found(session, "where is the parcel?", limit=1)) == ["n"]
+
+
+async def test_no_argument_widens_the_servers_filter(store):
+    async with client(store, "--filter", '{"user": "ann"}') as session:
+        for asked in (None, {"user": "bob"}, {"$or": [{"user": "ann"}, {"user": "bob"}]}, {"user": {"$ne": "x"}}):
+            assert "b1" not in await found(session, "the code of the safe", limit=50, filter=asked)
+            for tool in ("context", "explain"):
+                assert "1234" not in (await call(session, tool, query="the code of the safe", filter=asked))[0]
+        assert set(await found(session, "key", filter={})) == {"a1", "a2"}
+
+
+async def test_a_writable_server_remembers_within_its_filter_alone(tmp_path):
+    where = tmp_path / "new"
+    async with client(where, "--writable", "--filter", "user=ann") as session:
+        said = {"text": "Ann's dentist is Dr. Weiss.", "source": "chat-1", "time": "2024-07-01"}
+        id, answer = await call(session, "add", **said, metadata={"kind": "health"})
+        assert not answer.is_error and await found(session, "who is the dentist?") == [id]
+        text, answer = await call(session, "add", text="Bob owes 10 Euro.", metadata={"user": "bob"})
+        assert answer.is_error and "outside" in text
+        text, answer = await call(session, "add", text="x", time="soon")
+        assert answer.is_error and "no ISO date" in text
+    with HybridStore.open(where) as store:
+        (chunk,) = store.get(store.ids())
+        assert (chunk.id, chunk.source, chunk.text) == (id, "chat-1", said["text"])
+        assert chunk.metadata["user"] == "ann" and chunk.event_time.isoformat() == "2024-07-01T00:00:00+00:00"
+
+
+def test_without_a_store_or_the_package_one_line_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["umi", "mcp", str(tmp_path / "x")])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert "holds no store; make one" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    monkeypatch.setattr(sys, "argv", ["umi", "mcp", "--writable", str(tmp_path / "x")])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert "pip install 'umi-retrieval[mcp]'" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

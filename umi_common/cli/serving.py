@@ -1,0 +1,160 @@
+"""`umi mcp`: a store as the tools of an MCP server, over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic import Field
+
+from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened, where_of
+from umi_common.config import UmiConfig
+from umi_common.context.budget import TokenBudget
+from umi_common.errors import InputError, MissingExtra, UmiError
+from umi_common.explain import to_text
+from umi_common.filters import And, Comparison, Filter, Scope, matches, parse_filter
+from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_window
+from umi_common.retriever import DualRetriever
+from umi_common.runtime.losses import with_losses
+from umi_common.types import SearchResult
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+LIMIT_MAX = 50
+"""Most hits of one call; a model reads them all."""
+TOKENS_MAX = 20_000
+"""Most tokens of one context."""
+
+Tokens = Annotated[int, Field(ge=50, le=TOKENS_MAX, description="Most tokens of the answer.")]
+Query = Annotated[str, Field(description="What to look for, in plain words.")]
+Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX, description="At most so many texts.")]
+Where = Annotated[
+    dict[str, Any] | None,
+    Field(description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
+]
+Start = Annotated[str | None, Field(description="Only what happened then or later; an ISO date or time.")]
+End = Annotated[str | None, Field(description="Only what happened before; an ISO date or time.")]
+
+
+FilterOption = Annotated[
+    list[str] | None,
+    typer.Option("--filter", "-w", help="KEY=VALUE or a JSON filter for every call; several must all hold."),
+]
+WritableOption = Annotated[bool, typer.Option("--writable", help="Offer a tool that adds texts; make a new store.")]
+
+
+def mcp(
+    store: Annotated[Path, typer.Argument(help="The store's folder.")] = DEFAULT_STORE,
+    filter: FilterOption = None,
+    writable: WritableOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Serve a store to agents over MCP, on stdin and stdout: tools to search, to pack a context, to explain."""
+    try:
+        import mcp.server  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("mcp", "mcp") from error
+    from umi_common.stores.embedded.hybrid import HybridStore
+
+    scope = Scope(parse_filter(where_of(filter)))
+    settings = UmiConfig.load(config)
+    with (
+        HybridStore.open(store) if writable else opened(store) as source,
+        DualRetriever(source, config=settings) as umi,
+    ):
+        _server(umi, scope, writable=writable).run("stdio")
+
+
+def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[Any]:
+    """A server with the tools `search`, `context` and `explain`, and `add` if it is writable; all hold to the scope."""
+    from mcp.server import MCPServer
+
+    server: MCPServer[Any] = MCPServer("umi", instructions=TOOL_DESCRIPTION)
+
+    def asked(limit: int, filter: Where, start: str | None, end: str | None) -> dict[str, Any]:
+        return {"limit": limit, "where": scope.narrow(filter or None), "time_range": tool_window(start, end)}
+
+    @server.tool(description=TOOL_DESCRIPTION)
+    async def search(
+        query: Query, limit: Limit = 5, filter: Where = None, start: Start = None, end: End = None
+    ) -> dict[str, Any]:
+        with _errors_for_the_model():
+            return _hits(await umi.asearch(query, **asked(limit, filter, start, end)))
+
+    @server.tool(description="The stored passages that answer a question best, within a token budget, with sources.")
+    async def context(
+        query: Query, tokens: Tokens = 2_000, filter: Where = None, start: Start = None, end: End = None
+    ) -> str:
+        with _errors_for_the_model():
+            budget = TokenBudget(max_total=tokens)
+            packed = await umi.aget_context(query, budget=budget, **asked(LIMIT_MAX, filter, start, end))
+            return with_losses(packed.text or NOTHING_FOUND, packed.degraded)
+
+    @server.tool(description="How a search ranked the stored texts: every rank, score, stage and time.")
+    async def explain(
+        query: Query, limit: Limit = 5, filter: Where = None, start: Start = None, end: End = None
+    ) -> str:
+        with _errors_for_the_model():
+            return to_text(await umi.asearch(query, **asked(limit, filter, start, end)), full=True)
+
+    if writable:
+        server.tool(description="Store a text, so that later searches find it; returns its id.")(_adding(umi, scope))
+    return server
+
+
+def _adding(umi: DualRetriever, scope: Scope) -> Any:
+    """The tool that adds a text within the scope."""
+
+    async def add(
+        text: Annotated[str, Field(description="What to remember, in whole sentences.")],
+        source: Annotated[str | None, Field(description="Page, file or conversation that it is from.")] = None,
+        time: Annotated[str | None, Field(description="When it happened; an ISO date or time.")] = None,
+        metadata: Annotated[dict[str, Any] | None, Field(description="Further facts to filter by.")] = None,
+    ) -> str:
+        with _errors_for_the_model():
+            tool_window(time, None)  # refuses what is no time
+            placed = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
+            chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **placed})
+            if not matches(scope.where, chunk.metadata):
+                raise InputError("the metadata lies outside of what this server may hold; leave it out")
+            await asyncio.to_thread(umi.store.add, [chunk])
+            return chunk.id
+
+    return add
+
+
+def _values_of(where: Filter | None) -> dict[str, Any]:
+    """The values that a filter demands of every chunk."""
+    if isinstance(where, And):
+        return {key: value for part in where.parts for key, value in _values_of(part).items()}
+    return {where.key: where.value} if isinstance(where, Comparison) and where.operator == "$eq" else {}
+
+
+def _hits(result: SearchResult) -> dict[str, Any]:
+    """What a model reads of a result."""
+    hits = [
+        {
+            "id": hit.chunk.id,
+            "text": hit.chunk.text,
+            "relevance": hit.relevance,
+            "metadata": to_metadata(hit.chunk),
+        }
+        for hit in result
+    ]
+    return {"hits": hits, "note": with_losses("" if hits else NOTHING_FOUND, result.degraded)}
+
+
+@contextmanager
+def _errors_for_the_model() -> Iterator[None]:
+    """Turn umi's errors into answers that the model can read."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    try:
+        yield
+    except UmiError as error:
+        raise ToolError(str(error)) from error
