@@ -15,6 +15,7 @@ from umi_langchain._arms import as_arm
 from umi_langchain.compressor import UmiCompressor
 from umi_langchain.context import create_umi_context
 from umi_langchain.retriever import UmiRetriever
+from umi_langchain.selfquery import UmiTranslator
 from umi_langchain.tool import create_umi_tool
 from umi_langchain.vectorstore import UmiVectorStore
 
@@ -27,6 +28,7 @@ __all__ = [
     "UmiMemoryMiddleware",
     "UmiRetriever",
     "UmiStore",
+    "UmiTranslator",
     "UmiVectorStore",
     "as_arm",
     "create_umi_context",

@@ -1,0 +1,60 @@
+"""LangChain's structured queries, which an LLM writes for `SelfQueryRetriever`, as umi's filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.structured_query import Comparator, Comparison, Operation, Operator, StructuredQuery, Visitor
+
+from umi_common.filters import Scope, parse_filter
+
+SPELLINGS = {Comparator.CONTAIN: "$contains"}
+"""Comparators whose operator is not "$" and their own name."""
+
+
+class UmiTranslator(Visitor):
+    """For `SelfQueryRetriever.from_llm(..., vectorstore=UmiVectorStore(...), structured_query_translator=...)`.
+
+    "contain" asks for an item of a list. A date is compared as its ISO string, as metadata keeps dates.
+
+    Args:
+        filter: Holds in every query; what the LLM writes narrows it. A filter in `search_kwargs` does not: LangChain
+            lets the LLM's take its place.
+    """
+
+    allowed_comparators = tuple(comparator for comparator in Comparator if comparator != Comparator.LIKE)
+    allowed_operators = tuple(Operator)
+
+    def __init__(self, filter: Any = None) -> None:
+        self._scope = Scope(parse_filter(filter or None))
+
+    def visit_operation(self, operation: Operation) -> dict[str, Any]:
+        """The filter of a conjunction, a disjunction or a negation."""
+        self._validate_func(operation.operator)
+        parts = [argument.accept(self) for argument in operation.arguments]
+        if operation.operator is Operator.NOT:
+            return {"$not": {"$or": parts}}
+        return {f"${operation.operator.value}": parts}
+
+    def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
+        """The filter of one comparison."""
+        self._validate_func(comparison.comparator)
+        operator = SPELLINGS.get(comparison.comparator, f"${comparison.comparator.value}")
+        return {comparison.attribute: {operator: _plain(comparison.value)}}
+
+    def visit_structured_query(self, structured_query: StructuredQuery) -> tuple[str, dict[str, Any]]:
+        """The text to search for, and the options of the search.
+
+        Raises:
+            FilterError: If a comparator cannot take its value.
+        """
+        asked = None if structured_query.filter is None else structured_query.filter.accept(self)
+        where = self._scope.narrow(asked)
+        return structured_query.query, {} if where is None else {"filter": where}
+
+
+def _plain(value: Any) -> Any:
+    """A value without LangChain's dicts around dates."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value[value["type"]] if isinstance(value, dict) and value.get("type") in ("date", "datetime") else value
