@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from typing_extensions import Self, Unpack
@@ -64,6 +65,7 @@ class DualRetriever:
         clock: Clock | None = None,
     ) -> None:
         self.store = store
+        self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": tuple(arms), "clock": clock}
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
         self._clock = _utc_now if clock is None else clock
         self._reranker = None if reranker is None else as_reranker(reranker)
@@ -243,8 +245,16 @@ class DualRetriever:
 
     merge_rrf = staticmethod(merge_rrf)
 
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return copy.copy(self)  # store, models and threads are shared, as by with_config: all are thread-safe
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.store, config=self.config, **self._parts), ()
 
     def close(self) -> None:
         """End the threads. A later search starts new ones."""

@@ -44,10 +44,21 @@ def abatch(
     return _batch(retriever, inputs, config, AsyncCallbackManager, retriever.umi.asearch_many, astages, **how)
 
 
-async def _batch(
+async def _batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, *calls: Any, **how: Any) -> list[Any]:
+    """The answers of `_together` for at most `max_concurrency` inputs at a time."""
+    configs = get_config_list(config, len(inputs))
+    at_once = (configs[0].get("max_concurrency") if configs else None) or max(len(inputs), 1)
+    answers = []
+    for start in range(0, len(inputs), at_once):
+        part = slice(start, start + at_once)
+        answers += await _together(retriever, inputs[part], configs[part], *calls, **how)
+    return answers
+
+
+async def _together(
     retriever: UmiRetriever,
     inputs: Sequence[str],
-    config: Configs,
+    configs: Sequence[RunnableConfig],
     manager: type[CallbackManager] | type[AsyncCallbackManager],
     search_many: Callable[..., Any],
     stages_of: Callable[[Any], AbstractAsyncContextManager[OnStage | None]],
@@ -57,7 +68,7 @@ async def _batch(
 ) -> list[Any]:
     """Documents of each input, or the exception that took their place."""
     runs = []
-    for query, one in zip(inputs, get_config_list(config, len(inputs)), strict=True):
+    for query, one in zip(inputs, configs, strict=True):
         begun = manager.configure(**_listeners(retriever, one)).on_retriever_start(
             None, query, name=one.get("run_name") or retriever.get_name(), run_id=one.get("run_id")
         )

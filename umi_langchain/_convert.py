@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.framework_records import PlaceKeys, collection_pages, to_chunk, to_metadata
+from umi_common.protocols import Store
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
 
@@ -147,6 +148,21 @@ def with_ids(documents: Sequence[Document], ids: Sequence[str | None]) -> list[D
         raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
     rows = zip(documents, ids, strict=True)
     return [document if id is None else document.model_copy(update={"id": id}) for document, id in rows]
+
+
+def add_documents(
+    store: Store,
+    documents: Sequence[Document],
+    keys: PlaceKeys,
+    ids: Sequence[str | None] | None = None,
+    search_text: SearchText = None,
+    *,
+    show_progress: bool = False,
+) -> list[str]:
+    """Insert documents into a store, or replace those with the same id; returns the ids, aligned."""
+    found, chunks = to_chunks(documents if ids is None else with_ids(documents, ids), keys, search_text=search_text)
+    store.add(chunks, show_progress=show_progress)
+    return found
 
 
 def checked_chroma(vectorstore: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -18,10 +19,10 @@ from typing_extensions import Self, Unpack
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.filters import Scope, parse_filter
+from umi_common.filters import Filter, Scope, parse_filter
 from umi_common.framework_records import PlaceKeys, add_mirrored, narrowed, unknown_options
 from umi_common.protocols import Store
-from umi_common.retriever import DualRetriever
+from umi_common.retriever import DualRetriever, Where
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import checked_limit, checked_relevance
 from umi_common.stores.chroma import ChromaStore
@@ -32,6 +33,7 @@ from umi_langchain import _batch
 from umi_langchain._arms import as_arm
 from umi_langchain._convert import (
     SearchText,
+    add_documents,
     as_documents,
     as_turns,
     checked_chroma,
@@ -96,6 +98,7 @@ class UmiRetriever(BaseRetriever):
     """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
     _owns_store: bool = PrivateAttr(default=False)
     _skipped: tuple[SkippedChunk, ...] = PrivateAttr(default=())
+    _search_text: SearchText = PrivateAttr(default=None)
 
     def __init__(self, **fields: Any) -> None:
         unknown = sorted(set(fields) - set(type(self).model_fields))
@@ -160,6 +163,7 @@ class UmiRetriever(BaseRetriever):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
         retriever = cls._filled(fill, embedding, persist_directory, llm=llm, k=k, **options)
         retriever._skipped = tuple(skipped)
+        retriever._search_text = search_text
         return retriever
 
     @classmethod
@@ -285,6 +289,27 @@ class UmiRetriever(BaseRetriever):
         if self._owns_store:
             self.umi.store.close()
 
+    def add_documents(
+        self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
+    ) -> list[str]:
+        """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
+        how = self._search_text if search_text is None else search_text
+        return add_documents(self.umi.store, documents, self.keys, ids, how)
+
+    async def aadd_documents(self, documents: Sequence[Document], **options: Any) -> list[str]:
+        """`add_documents` for an event loop."""
+        return await asyncio.to_thread(self.add_documents, documents, **options)
+
+    def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
+        """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids do not matter."""
+        within = None if ids is None and where is None else self._where(where)
+        self.umi.store.delete(ids, where=within)
+        return True
+
+    async def adelete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
+        """`delete` for an event loop."""
+        return await asyncio.to_thread(self.delete, ids, where=where)
+
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
         """What `invoke` finds as the core gives it: hits with their signals, what was lost and left out, the trace."""
         return self.umi.search(query, **self.core_options(options))
@@ -301,7 +326,7 @@ class UmiRetriever(BaseRetriever):
         return_exceptions: bool = False,
         **options: Any,
     ) -> list[list[Document]]:
-        """`invoke` for each input, aligned; all share one embedding call and one recall, whatever `max_concurrency`.
+        """`invoke` for each input, aligned; `max_concurrency` inputs at a time share an embedding call and a recall.
 
         Args:
             inputs: Any number.
@@ -353,8 +378,8 @@ class UmiRetriever(BaseRetriever):
             raise TypeError(fault)
         asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         return {
-            "limit": asked.get("k", self.k),
-            "where": Scope(parse_filter(self.filter or None)).narrow(asked.get("filter") or None),
+            "limit": checked_limit(asked.get("k", self.k), "k"),
+            "where": self._where(asked.get("filter")),
             "time_range": narrowed(self.time_range, asked.get("time_range")),
             "deep_search": asked.get("deep_search", self.deep_search),
             "now": asked.get("now", self.now),
@@ -362,6 +387,10 @@ class UmiRetriever(BaseRetriever):
             "strategy": asked.get("strategy", "hybrid"),
             "min_relevance": asked.get("min_relevance", self.min_relevance),
         }
+
+    def _where(self, asked: Where) -> Filter | None:
+        """A call's filter within the retriever's own."""
+        return Scope(parse_filter(self.filter or None)).narrow(asked or None)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         embedder = getattr(self.umi.store, "embedder", None)

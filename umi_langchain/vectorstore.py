@@ -17,10 +17,10 @@ from umi_common.filters import parse_filter
 from umi_common.framework_records import PlaceKeys, Window, narrowed, unknown_options
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
-from umi_common.search.request import checked_limit
+from umi_common.search.request import LIMIT_MAX, checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
-from umi_langchain._convert import SearchText, as_documents, to_chunks, to_document, with_ids
+from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._rerank import reranker_of
 from umi_langchain.retriever import UmiRetriever
 
@@ -135,11 +135,8 @@ class UmiVectorStore(VectorStore):
         Raises:
             InvalidChunk, DuplicateId: Names the document. Nothing is written.
         """
-        given = documents if ids is None else with_ids(documents, ids)
         how = self._search_text if search_text is None else search_text
-        found, chunks = to_chunks(given, self._keys, search_text=how)
-        self.store.add(chunks, show_progress=show_progress)
-        return found
+        return add_documents(self.store, documents, self._keys, ids, how, show_progress=show_progress)
 
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **_: Any) -> bool:
         """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids do not matter."""
@@ -167,7 +164,7 @@ class UmiVectorStore(VectorStore):
         """
         if not query.strip() and "query_vector" not in options:
             return self._listed(k, filter, **options)
-        return self._scored(self.umi.search(query, limit=k, where=filter or None, **options))
+        return self._scored(self.umi.search(query, **_asked(k, filter, options)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
@@ -175,14 +172,15 @@ class UmiVectorStore(VectorStore):
         """`similarity_search_with_score` for an event loop."""
         if not query.strip() and "query_vector" not in options:
             return await asyncio.to_thread(self._listed, k, filter, **options)
-        return self._scored(await self.umi.asearch(query, limit=k, where=filter or None, **options))
+        return self._scored(await self.umi.asearch(query, **_asked(k, filter, options)))
 
     def _listed(self, k: int, filter: Where, time_range: Window = None, **_: Any) -> list[tuple[Document, float]]:
         """The first `k` documents by id that pass, each with 0."""
         where, window = parse_filter(filter or None), narrowed(None, time_range)
         found: list[Chunk] = []
         last: str | None = None
-        while len(found) < checked_limit(k, "k"):
+        checked_limit(min(k, LIMIT_MAX), "k")  # a list has no bound
+        while len(found) < k:
             page = self.store.scan(where=where, after=last, limit=PAGE)
             found += [chunk for chunk in page if chunk_passes(chunk, None, window)]
             if len(page) < PAGE:
@@ -217,12 +215,12 @@ class UmiVectorStore(VectorStore):
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        return self._relevant(self.umi.search(query, limit=k, where=filter or None, **options))
+        return self._relevant(self.umi.search(query, **_asked(k, filter, options)))
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        return self._relevant(await self.umi.asearch(query, limit=k, where=filter or None, **options))
+        return self._relevant(await self.umi.asearch(query, **_asked(k, filter, options)))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
@@ -247,16 +245,14 @@ class UmiVectorStore(VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """The same with umi's score, which does not fall along the list."""
-        return self._scored(
-            self._diverse(k, fetch_k, lambda_mult).search(query, limit=k, where=filter or None, **options)
-        )
+        return self._scored(self._diverse(k, fetch_k, lambda_mult).search(query, **_asked(k, filter, options)))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
         umi = self._diverse(k, fetch_k, lambda_mult)
-        return self._documents(await umi.asearch(query, limit=k, where=filter or None, **options))
+        return self._documents(await umi.asearch(query, **_asked(k, filter, options)))
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -307,6 +303,11 @@ class UmiVectorStore(VectorStore):
                 "search without them: similarity_search, similarity_search_with_score"
             )
         return [(to_document(hit.chunk, self._keys), hit.relevance) for hit in result if hit.relevance is not None]
+
+
+def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a search under the core's names."""
+    return {"limit": checked_limit(k, "k"), "where": filter or None, **options}
 
 
 def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:

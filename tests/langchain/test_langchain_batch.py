@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tracers import BaseTracer
@@ -187,3 +188,55 @@ def test_what_was_lost_is_a_run_and_no_run_holds_the_query(documents):
     assert "umi.without embedder" in [run.name for run in root.child_runs]
     assert QUERIES[0] not in str([(run.inputs, run.outputs) for run in root.child_runs])
     broken.close()
+
+
+async def test_a_batch_has_no_more_inputs_in_work_than_max_concurrency(documents):
+    working, most = 0, []
+
+    def llm(prompt):
+        nonlocal working
+        working += 1
+        most.append(working)
+        time.sleep(0.02)
+        working -= 1
+        return "[]"
+
+    retriever = UmiRetriever.from_documents(documents[:20], llm=llm, k=1, routing={"mode": "always"})
+    queries = [f"{word} {query}" for word in ("how to", "where to") for query in QUERIES]
+    expected = [retriever.invoke(query) for query in queries]
+    for use_async in (False, True):
+        for at_once in (1, 2):
+            fresh = UmiRetriever.from_store(retriever.umi.store, llm=llm, k=1, routing={"mode": "always"})
+            most.clear()
+            config = {"max_concurrency": at_once}
+            found = await fresh.abatch(queries, config) if use_async else fresh.batch(queries, config)
+            assert found == expected and max(most) == at_once
+            fresh.close()
+    retriever.close()
+
+
+async def test_a_batch_tells_callbacks_what_invoke_tells_them(retriever):
+    class Keeping(BaseCallbackHandler):
+        def __init__(self):
+            self.told = []
+
+        def on_retriever_start(self, serialized, query, *, tags=None, metadata=None, name=None, **kwargs):
+            self.told.append((query, sorted(tags), metadata, name))
+
+        def on_retriever_end(self, documents, **kwargs):
+            self.told.append([document.id for document in documents])
+
+        def on_retriever_error(self, error, **kwargs):
+            self.told.append(type(error))
+
+    own = retriever.model_copy(update={"tags": ["own"], "metadata": {"team": "search"}})
+    for queries in (QUERIES[:1], [" "]):
+        told = []
+        for way in ("invoke", "batch", "ainvoke", "abatch"):
+            handler = Keeping()
+            config = {"callbacks": [handler], "tags": ["mine"], "metadata": {"who": "me"}, "run_name": "notes"}
+            with suppress(EmptyQuery):
+                answer = getattr(own, way)(queries if "batch" in way else queries[0], config)
+                _ = await answer if way.startswith("a") else answer
+            told.append(handler.told)
+        assert told == [told[0]] * 4 and len(told[0]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
@@ -12,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langchain_core.retrievers import BaseRetriever
 
-from umi_common.errors import ConfigError, EmptyQuery, InvalidTimeRange
+from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidLimit, InvalidTimeRange
 from umi_langchain import UmiRetriever, UmiVectorStore
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -153,3 +154,63 @@ def test_a_missing_framework_gives_the_pip_line(package, framework, extra):
     code = f"import sys; sys.modules[{framework!r}] = None; import {package}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"pip install 'umi-retrieval[{extra}]'" in run.stderr
+
+
+def test_a_pickled_retriever_reads_the_same_directory_and_one_in_memory_says_what_to_do(tmp_path, retriever):
+    kept = UmiRetriever.from_texts(
+        TEXTS, metadatas=METADATAS, persist_directory=str(tmp_path), k=2, fusion={"method": "rrf"}
+    )
+    found = kept.invoke("Carl", filter={"user": "a"})
+    pickled = pickle.dumps(kept)
+    kept.close()
+    again = pickle.loads(pickled)  # noqa: S301 our own bytes
+    assert again.invoke("Carl", filter={"user": "a"}) == found
+    assert (again.k, again.umi.config.fusion.method, again.umi.store.read_only) == (2, "rrf", True)
+    again.close()
+    with pytest.raises(ConfigError, match=r"in memory cannot be pickled.*directory"):
+        pickle.dumps(retriever)
+
+
+def test_a_retriever_pickled_in_another_process_searches_beside_the_writer(tmp_path):
+    kept = UmiRetriever.from_texts(TEXTS, ids=["0", "1", "2"], persist_directory=str(tmp_path / "store"))
+    (tmp_path / "pickled").write_bytes(pickle.dumps(kept))
+    code = "import pickle, sys; print([d.id for d in pickle.load(open(sys.argv[1], 'rb')).invoke('Paris', k=1)])"
+    command = [sys.executable, "-c", code, str(tmp_path / "pickled")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "['0']", run.stderr
+    kept.close()
+
+
+@pytest.mark.parametrize("ask", ["k of a call", "k of a retriever", "k of a vector store"])
+def test_more_than_a_hundred_are_refused_with_the_way_to_more(retriever, store, ask):
+    with pytest.raises(InvalidLimit, match=r"k 200: expected a whole number from 1 to 100; .*scan"):
+        if ask == "k of a call":
+            retriever.invoke("Carl", k=200)
+        elif ask == "k of a retriever":
+            store.retriever(k=200)
+        else:
+            store.similarity_search("Carl", k=200)
+
+
+def test_a_list_by_filter_has_no_bound(store):
+    store.add_texts([f"note {n}" for n in range(150)], metadatas=[{"user": "many"}] * 150)
+    assert len(store.similarity_search("", k=200, filter={"user": "many"})) == 150
+    with pytest.raises(InvalidLimit, match="k 0"):
+        store.similarity_search("", k=0)
+
+
+async def test_a_retriever_takes_and_removes_documents(retriever):
+    given = [Document(id="new", page_content="Dora met Emil in Bern", metadata={"user": "c"})]
+    assert retriever.add_documents(given) == ["new"]
+    assert ids(retriever.invoke("Emil", k=1)) == {"new"}
+    assert await retriever.aadd_documents([Document(page_content="Emil met Fay in Prag")], ids=["newer"]) == ["newer"]
+    assert ids(retriever.invoke("Fay", k=1)) == {"newer"}
+    assert retriever.delete(["new", "unknown"]) and await retriever.adelete(["newer"])
+    assert ids(retriever.invoke("Emil")) == {"0", "1", "2"}
+    scoped = UmiRetriever.from_store(retriever.umi.store, filter={"user": "a"})
+    assert (
+        scoped.delete(["0", "1"]) and scoped.delete(where={"user": "b"}) and ids(retriever.invoke("Emil")) == {"1", "2"}
+    )
+    assert retriever.delete(where={"user": "a"}) and ids(retriever.invoke("Emil")) == {"1"}
+    with pytest.raises(InputError):
+        scoped.delete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 from datetime import datetime, timedelta, timezone
 
@@ -13,7 +14,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
-from umi_common.errors import ConfigError, InvalidVector
+from umi_common.errors import ConfigError, InvalidTimeRange, InvalidVector
 from umi_llamaindex import UmiContextBudget, UmiQuery, UmiRetriever, UmiVectorStore, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -131,3 +132,25 @@ def test_an_index_over_umi_deletes_nodes_and_clears():
     store.clear()
     assert store.get_nodes() == []
     store.close()
+
+
+def test_a_time_range_of_a_query_narrows_the_retrievers_own():
+    nodes = [TextNode(id_=str(d), text=f"met {d}", metadata={"timestamp": MAY + timedelta(days=d)}) for d in range(3)]
+    retriever = UmiRetriever.from_nodes(nodes, time_range=(MAY + timedelta(days=1), None))
+    found = retriever.retrieve(UmiQuery("who met?", time_range=(MAY, MAY + timedelta(days=2))))
+    assert [each.node.node_id for each in found] == ["1"]
+    with pytest.raises(InvalidTimeRange, match="lies outside the retriever's own"):
+        retriever.retrieve(UmiQuery("who met?", time_range=(MAY, MAY + timedelta(hours=1))))
+    retriever.close()
+
+
+def test_a_pickled_retriever_reads_the_same_directory_and_one_in_memory_says_what_to_do(tmp_path):
+    kept = UmiRetriever.from_nodes([TextNode(id_="1", text="Ann met Bob")], persist_dir=str(tmp_path))
+    again = pickle.loads(pickle.dumps(kept))  # noqa: S301 our own bytes
+    assert [each.node.node_id for each in again.retrieve("Bob")] == ["1"]
+    for retriever in (again, kept):
+        retriever.close()
+    fleeting = UmiRetriever.from_nodes([TextNode(text="Ann met Bob")])
+    with pytest.raises(ConfigError, match=r"in memory cannot be pickled.*directory"):
+        pickle.dumps(fleeting)
+    fleeting.close()

@@ -116,7 +116,10 @@ class SearchRequest:
 def checked_limit(limit: object, name: str = "limit") -> int:
     """`limit` as an int in 1..100; raises InvalidLimit."""
     if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or not 1 <= limit <= LIMIT_MAX:
-        raise InvalidLimit(f"{name} {limit!r}: expected a whole number from 1 to {LIMIT_MAX}")
+        raise InvalidLimit(
+            f"{name} {limit!r}: expected a whole number from 1 to {LIMIT_MAX}; a reranker is given more with "
+            'rerank={"pool": 200}, and scan() of the store lists every chunk'
+        )
     return int(limit)
 
 

@@ -6,12 +6,13 @@ import os
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import StoreClosed
+from umi_common.errors import ConfigError, StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
@@ -362,6 +363,13 @@ class HybridStore:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled store opens its directory again, for reading, since another process may write it."""
+        if self.path is None:
+            raise ConfigError("a store in memory cannot be pickled; open it in a directory")
+        embedder, path = self.embedder, str(self.path.absolute())
+        return partial(HybridStore.open, path, embedder=embedder, config=self.config, read_only=True), ()
 
     def __repr__(self) -> str:
         return f"HybridStore({str(self.path) if self.path else 'in memory'!r})"
