@@ -15,7 +15,7 @@ from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list
 
-from umi_common.errors import InputError
+from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import OnStage
 from umi_common.search.request import checked_query
 from umi_langchain._trace import astages, report_losses, stages
@@ -28,7 +28,9 @@ Configs = RunnableConfig | list[RunnableConfig] | None
 
 def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any) -> list[Any]:
     """See `UmiRetriever.batch`."""
-    coroutine = _batch(retriever, inputs, config, CallbackManager, retriever.umi.search_many, _stages, **how)
+    coroutine = _batch(
+        retriever, inputs, config, CallbackManager, retriever.umi.search_many, _stages, retriever.answer, **how
+    )
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -41,13 +43,18 @@ def abatch(
     retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any
 ) -> Coroutine[Any, Any, list[Any]]:
     """See `UmiRetriever.abatch`."""
-    return _batch(retriever, inputs, config, AsyncCallbackManager, retriever.umi.asearch_many, astages, **how)
+    return _batch(
+        retriever, inputs, config, AsyncCallbackManager, retriever.umi.asearch_many, astages, retriever.aanswer, **how
+    )
 
 
 async def _batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, *calls: Any, **how: Any) -> list[Any]:
     """The answers of `_together` for at most `max_concurrency` inputs at a time."""
     configs = get_config_list(config, len(inputs))
-    at_once = (configs[0].get("max_concurrency") if configs else None) or max(len(inputs), 1)
+    stated = configs[0].get("max_concurrency") if configs else None
+    at_once = max(len(inputs), 1) if stated is None else stated
+    if at_once < 1:
+        raise ConfigError(f"max_concurrency {at_once}: expected 1 or more, or None for all inputs at once")
     answers = []
     for start in range(0, len(inputs), at_once):
         part = slice(start, start + at_once)
@@ -62,6 +69,7 @@ async def _together(
     manager: type[CallbackManager] | type[AsyncCallbackManager],
     search_many: Callable[..., Any],
     stages_of: Callable[[Any], AbstractAsyncContextManager[OnStage | None]],
+    answer_of: Callable[..., Any],
     *,
     options: dict[str, Any],
     return_exceptions: bool,
@@ -82,7 +90,7 @@ async def _together(
             results = await _value(search_many([inputs[row] for row in asked], on_stages=told, **core_options))
             for row, on_stage, result in zip(asked, told, results, strict=True):
                 report_losses(on_stage, result)
-                answers[row] = retriever.documents(result)
+                answers[row] = await _value(answer_of(result, core_options))
     except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
         for row in asked:
             answers[row] = error

@@ -16,8 +16,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget
 from umi_common.framework_records import PlaceKeys
 from umi_common.types import Hit
 from umi_langchain._convert import SCORE_KEY, to_chunks
-
-IDS_KEY = "umi_ids"
+from umi_langchain._whole import IDS_KEY
 
 
 class UmiCompressor(BaseDocumentCompressor):

@@ -46,6 +46,7 @@ from umi_langchain._convert import (
 from umi_langchain._options import CallOptions, stages_and_fields
 from umi_langchain._rerank import reranker_of
 from umi_langchain._trace import astages, report_losses, stages
+from umi_langchain._whole import in_whole
 
 MAKERS_OPTIONS = (
     "embedding",
@@ -88,6 +89,9 @@ class UmiRetriever(BaseRetriever):
     """What "last week" refers to; None: the clock."""
     min_relevance: float | None = None
     """0..1; documents of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`."""
+    whole: str | None = None
+    """Metadata key, for example "section" or "source": a document is the joined text of the adjacent chunks that share
+    its value with a chunk that was found, and `metadata["umi_ids"]` lists them. None: documents are chunks."""
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
@@ -351,20 +355,32 @@ class UmiRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
         on_stage = stages(run_manager)
-        result = self.umi.search(query, on_stage=on_stage, **self.core_options(options))
+        asked = self.core_options(options)
+        result = self.umi.search(query, on_stage=on_stage, **asked)
         report_losses(on_stage, result)
-        return self.documents(result)
+        return self.answer(result, asked)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
+        asked = self.core_options(options)
         async with astages(run_manager) as on_stage:
-            result = await self.umi.asearch(query, on_stage=on_stage, **self.core_options(options))
+            result = await self.umi.asearch(query, on_stage=on_stage, **asked)
             report_losses(on_stage, result)
+        return await self.aanswer(result, asked)
+
+    def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
+        """What `invoke` gives for a result of a search with these options of the core."""
+        if self.whole is not None:
+            result = in_whole(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
         return self.documents(result)
 
+    async def aanswer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
+        """`answer` for an event loop."""
+        return self.documents(result) if self.whole is None else await asyncio.to_thread(self.answer, result, asked)
+
     def documents(self, result: SearchResult) -> list[Document]:
-        """The documents of a result of `search`, as `invoke` gives them."""
+        """The documents of a result of `search`, one for each hit."""
         return to_scored_documents(result, self.keys, with_reasons=self.reasons)
 
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tracers import BaseTracer
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import EmptyQuery
+from umi_common.errors import ConfigError, EmptyQuery
 from umi_langchain import UmiRetriever
 
 QUERIES = ["run a coroutine with a timeout", "merge sorted inputs", "copy a directory tree"]
@@ -212,6 +212,8 @@ async def test_a_batch_has_no_more_inputs_in_work_than_max_concurrency(documents
             found = await fresh.abatch(queries, config) if use_async else fresh.batch(queries, config)
             assert found == expected and max(most) == at_once
             fresh.close()
+    with pytest.raises(ConfigError, match="max_concurrency 0"):
+        retriever.batch(queries, {"max_concurrency": 0})
     retriever.close()
 
 

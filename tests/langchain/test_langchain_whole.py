@@ -1,0 +1,91 @@
+"""Search small, return the section: `UmiRetriever(whole="section")`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from langchain_core.documents import Document
+
+from umi_langchain import UmiRetriever
+
+MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
+BOOK = [
+    ("house.md", "Boiler", "The boiler was inspected in May."),
+    ("house.md", "Boiler", "Its valve leaks."),
+    ("house.md", "Boiler", "A new one costs ninety Euro."),
+    ("house.md", "Roof", "The roofers want nine thousand."),
+    ("house.md", "Boiler", "A second boiler stands in the barn."),
+    ("garden.md", "Trees", "The pear tree needs a stake."),
+    ("loose.md", None, "The valve of the bicycle leaks, too."),
+]
+
+
+@pytest.fixture(scope="module")
+def retriever():
+    documents = [
+        Document(
+            id=str(place),
+            page_content=text,
+            metadata={
+                "source": source,
+                "timestamp": MAY + timedelta(days=place),
+                "user": "ann" if place != 2 else "bob",
+                **({"section": section} if section else {}),
+            },
+        )
+        for place, (source, section, text) in enumerate(BOOK)
+    ]
+    made = UmiRetriever.from_documents(documents, whole="section", k=4)
+    yield made
+    made.close()
+
+
+async def ways(retriever, query, **options):
+    """What the four calls answer, which must be the same."""
+    answers = [
+        retriever.invoke(query, **options),
+        await retriever.ainvoke(query, **options),
+        retriever.batch([query], **options)[0],
+        (await retriever.abatch([query], **options))[0],
+    ]
+    assert answers == [answers[0]] * 4
+    return answers[0]
+
+
+async def test_a_chunk_that_is_found_brings_its_whole_section_once(retriever):
+    found = await ways(retriever, "which valve leaks?")
+    boiler = next(document for document in found if document.metadata.get("umi_ids") == ["0", "1", "2"])
+    assert boiler.page_content.split() == " ".join(text for _, _, text in BOOK[:3]).split()
+    assert boiler.metadata["section"] == "Boiler" and boiler.id in {"0", "1", "2"}
+    assert sum("valve leaks" in document.page_content for document in found) == 1
+    (loose,) = (document for document in found if document.id == "6")
+    assert loose.page_content == BOOK[6][2] and "umi_ids" not in loose.metadata
+
+
+async def test_a_section_of_the_same_name_elsewhere_in_the_source_stays_apart(retriever):
+    (barn,) = await ways(retriever, "what stands in the barn?", k=1)
+    assert barn.page_content == BOOK[4][2]
+
+
+async def test_a_section_shows_nothing_that_filter_and_time_range_hide(retriever):
+    (first,) = await ways(retriever, "boiler inspected in May", k=1, filter={"user": "ann"})
+    assert first.metadata["umi_ids"] == ["0", "1"]
+    (first,) = await ways(retriever, "its valve leaks", k=1, time_range=(MAY + timedelta(days=1), None))
+    assert first.metadata["umi_ids"] == ["1", "2"]
+
+
+async def test_documents_are_grouped_by_source_in_the_same_way(retriever):
+    by_source = UmiRetriever.from_store(retriever.umi.store, whole="source", k=7)
+    found = await ways(by_source, "boiler, valve, roofers, trees")
+    assert len(found) == 3 and {document.metadata["source"] for document in found} == {
+        "house.md",
+        "garden.md",
+        "loose.md",
+    }
+    house = next(document for document in found if document.metadata["source"] == "house.md")
+    assert house.metadata["umi_ids"] == ["0", "1", "2", "3", "4"]
+    assert [document.metadata["relevance_score"] for document in found] == sorted(
+        (document.metadata["relevance_score"] for document in found), reverse=True
+    )
+    by_source.close()
