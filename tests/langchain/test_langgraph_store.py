@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 from threading import Thread
 
 import aiosqlite
+import chromadb
 import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
@@ -22,11 +23,14 @@ from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp,
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 from langgraph.store.sqlite.aio import AsyncSqliteStore
+from qdrant_client import QdrantClient
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, FilterError, InvalidChunk, InvalidLimit
 from umi_common.retriever import DualRetriever
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.qdrant import QdrantStore
 from umi_common.types import Chunk
 from umi_langchain import UmiStore
 
@@ -337,6 +341,24 @@ def test_memory_survives_reopening(tmp_path):
         store = UmiStore(chunks)
         assert store.get(ANN, "m1") == before
         assert keys(store.search(ANN, query="pizza")) == ["m1"] and store.list_namespaces() == [ANN]
+
+
+@pytest.mark.parametrize("kind", ["chroma", "qdrant"])
+def test_items_may_lie_in_any_store_of_umis(kind, tmp_path):
+    if kind == "chroma":
+        collection = chromadb.PersistentClient(str(tmp_path)).create_collection("items")
+        chunks = ChromaStore(collection, embedder=default_embedder())
+    else:
+        chunks = QdrantStore(QdrantClient(":memory:"), "items", default_embedder())
+    store = UmiStore(chunks, ttl={"default_ttl": 10})
+    store.put(("a", "b"), "m1", {"text": "Ann loves pizza", "n": 1})
+    store.put(("a", "bc"), "m2", {"text": "Ann loves pizza", "n": 2}, index=["text"])
+    store.put(("a", "b"), "m3", {"text": "pizza"}, index=False)
+    assert keys(store.search(("a", "b"))) == ["m3", "m1"] and keys(store.search(("a", "b"), query="pizza")) == ["m1"]
+    assert keys(store.search(("a",), query="pizza", filter={"n": {"$gte": 2}})) == ["m2"]
+    store.delete(("a", "bc"), "m2")
+    assert store.list_namespaces() == [("a", "b")] and store.get(("a", "bc"), "m2") is None
+    chunks.close()
 
 
 def test_the_list_begins_with_what_was_written_last_and_a_new_value_keeps_its_birthday(umi):
