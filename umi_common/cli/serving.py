@@ -25,21 +25,20 @@ from umi_common.types import SearchResult
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-LIMIT_MAX = 50
+HITS_MAX = 50
 """Most hits of one call; a model reads them all."""
 TOKENS_MAX = 20_000
 """Most tokens of one context."""
 
 Tokens = Annotated[int, Field(ge=50, le=TOKENS_MAX, description="Most tokens of the answer.")]
 Query = Annotated[str, Field(description="What to look for, in plain words.")]
-Limit = Annotated[int, Field(ge=1, le=LIMIT_MAX, description="At most so many texts.")]
-Where = Annotated[
+Limit = Annotated[int, Field(ge=1, le=HITS_MAX, description="At most so many texts.")]
+Conditions = Annotated[
     dict[str, Any] | None,
     Field(description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
 ]
 Start = Annotated[str | None, Field(description="Only what happened then or later; an ISO date or time.")]
 End = Annotated[str | None, Field(description="Only what happened before; an ISO date or time.")]
-
 
 FilterOption = Annotated[
     list[str] | None,
@@ -76,28 +75,28 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
     server: MCPServer[Any] = MCPServer("umi", instructions=TOOL_DESCRIPTION)
 
-    def asked(limit: int, filter: Where, start: str | None, end: str | None) -> dict[str, Any]:
+    def asked(limit: int, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
         return {"limit": limit, "where": scope.narrow(filter or None), "time_range": tool_window(start, end)}
 
     @server.tool(description=TOOL_DESCRIPTION)
     async def search(
-        query: Query, limit: Limit = 5, filter: Where = None, start: Start = None, end: End = None
+        query: Query, limit: Limit = 5, filter: Conditions = None, start: Start = None, end: End = None
     ) -> dict[str, Any]:
         with _errors_for_the_model():
             return _hits(await umi.asearch(query, **asked(limit, filter, start, end)))
 
     @server.tool(description="The stored passages that answer a question best, within a token budget, with sources.")
     async def context(
-        query: Query, tokens: Tokens = 2_000, filter: Where = None, start: Start = None, end: End = None
+        query: Query, tokens: Tokens = 2_000, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
             budget = TokenBudget(max_total=tokens)
-            packed = await umi.aget_context(query, budget=budget, **asked(LIMIT_MAX, filter, start, end))
+            packed = await umi.aget_context(query, budget=budget, **asked(HITS_MAX, filter, start, end))
             return with_losses(packed.text or NOTHING_FOUND, packed.degraded)
 
     @server.tool(description="How a search ranked the stored texts: every rank, score, stage and time.")
     async def explain(
-        query: Query, limit: Limit = 5, filter: Where = None, start: Start = None, end: End = None
+        query: Query, limit: Limit = 5, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
             return to_text(await umi.asearch(query, **asked(limit, filter, start, end)), full=True)
