@@ -37,6 +37,7 @@ FLOORS = (
     ("stores/chroma",),
     ("stores/embedded",),
     ("stores/qdrant",),
+    ("telemetry",),
     ("search",),
     ("retriever", "tenant_names"),
     ("tenants", "explain", "migrate", "files/readers"),

@@ -31,6 +31,7 @@ from umi_common.search.pipeline import context_body, search_body
 from umi_common.search.recall import Components
 from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where
 from umi_common.search.rerank import Reranking, as_reranker
+from umi_common.telemetry import SearchCounter, SearchMetrics, log
 from umi_common.types import SearchResult, TimeRange
 
 __all__ = ["DualRetriever", "Strategy", "Where"]
@@ -71,6 +72,7 @@ class DualRetriever:
         self._reranker = None if reranker is None else as_reranker(reranker)
         self._arms = ExtraArms(arms) if arms else None
         self._workers = Workers()
+        self._counter = SearchCounter()
         self._components = self._components_for(UmiConfig() if config is None else config, None)
 
     @property
@@ -92,6 +94,9 @@ class DualRetriever:
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         self.config.check_live_change(new)
+        log.debug(
+            "settings: %s", ", ".join(name for name, stage in new if stage != getattr(self.config, name)) or "same"
+        )
         self._components = self._components_for(new, self._components.rewriting)
         return new
 
@@ -243,6 +248,10 @@ class DualRetriever:
             return [query]
         return [query, *rewriting.variations(query, history=history).variations]
 
+    def metrics(self) -> SearchMetrics:
+        """How many searches this retriever and its copies made, how long they took, and what they went without."""
+        return self._counter.metrics
+
     merge_rrf = staticmethod(merge_rrf)
 
     def __copy__(self) -> Self:
@@ -275,7 +284,7 @@ class DualRetriever:
                 self._rewriter, config.rewrite, directory=directory, writable=writable, previous=previous
             )
         reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
-        return Components(self.store, config, rewriting, reranking, self._arms)
+        return Components(self.store, config, rewriting, reranking, self._arms, self._counter)
 
     def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
         return search_body(self._components, self._checked([query], options)[0], on_stage)

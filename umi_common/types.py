@@ -307,6 +307,8 @@ class Stage:
     milliseconds: float
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Decisions and the numbers behind them; plain values, no query text."""
+    offset: float = 0.0
+    """Milliseconds from the start of the call to the start of the stage."""
 
 
 @dataclass(frozen=True, slots=True)

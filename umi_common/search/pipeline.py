@@ -24,6 +24,7 @@ from umi_common.search.rank import RankedPool, diversified, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, recall
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
+from umi_common.telemetry import observed_context, observed_search
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
 READ_OF_EACH_ARM = 50
@@ -31,6 +32,7 @@ READ_OF_EACH_ARM = 50
 a millisecond, or up to eight if each states a year."""
 
 
+@observed_search
 def search_body(components: Components, request: SearchRequest, on_stage: OnStage | None = None) -> Body[SearchResult]:
     """The result of one search. Raises SearchUnavailable if no arm of the store answers."""
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
@@ -58,10 +60,11 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
-        ranked = diversified(ranked, recalled.pool, config, request.limit)
+        ranked = diversified(ranked, recalled.pool, config, request.limit, trace)
     return _result(components, request, recalled, ranked, chunks, trace)
 
 
+@observed_context
 def context_body(
     components: Components,
     request: SearchRequest,

@@ -80,14 +80,16 @@ def rank(
     return RankedPool(best_first(scores), scores, stages, relevant)
 
 
-def diversified(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int) -> RankedPool:
+def diversified(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:
     """The best `limit` rows by maximal marginal relevance; replaced rows are added to `suppressed`."""
     rows = np.sort(ranked.order)
     scaled = min_max(ranked.scores[rows])
     settings = config.mmr
-    chosen = rows[mmr(scaled, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
     best = ranked.order[:limit].tolist()
-    replaced = [row for row in best if row not in set(chosen.tolist())]
+    with trace.stage("mmr") as facts:
+        chosen = rows[mmr(scaled, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
+        replaced = [row for row in best if row not in set(chosen.tolist())]
+        facts.update(trade_off=settings.trade_off, candidates=min(len(rows), settings.pool), replaced=len(replaced))
     replacing = [row for row in chosen.tolist() if row not in set(best)]
     suppressed = tuple((row, "mmr", by) for row, by in zip(replaced, replacing, strict=True))
     return replace(ranked, order=chosen, suppressed=ranked.suppressed + suppressed)

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from umi_common.search.extra_arms import ArmHits, ExtraArms
 from umi_common.search.request import SearchRequest
 from umi_common.search.rerank import Reranking
 from umi_common.search.trace import TraceBuilder
+from umi_common.telemetry import SearchCounter
 from umi_common.types import Chunk
 
 
@@ -31,6 +33,9 @@ class Components:
     rewriting: Rewriting | None
     reranker: Reranking | None
     arms: ExtraArms | None
+    counter: SearchCounter
+    parent: Any = None
+    """OpenTelemetry's context for the spans of a search; None: the caller's."""
 
 
 @dataclass(frozen=True, slots=True)

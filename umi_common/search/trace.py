@@ -54,7 +54,8 @@ class _StageTimer:
         return self._facts
 
     def __exit__(self, *exc_info: object) -> None:
-        stage = Stage(self._name, (time.perf_counter() - self._begun) * 1e3, self._facts)
+        offset = (self._begun - self._trace.started) * 1e3
+        stage = Stage(self._name, (time.perf_counter() - self._begun) * 1e3, self._facts, offset)
         self._trace.stages.append(stage)
         if self._on_end is not None:
             self._on_end(stage)

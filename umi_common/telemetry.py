@@ -1,0 +1,318 @@
+"""What the searches of a process did, for its operators: counts, DEBUG lines, and OpenTelemetry's spans and metrics.
+
+All is read from a finished search. Spans and metrics are made only where the process has imported OpenTelemetry's API
+and set up an SDK; umi imports neither. Nothing written holds query, chunk or prompt text, or ids: numbers, names of
+parts, and the facts named in `WORDS`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from umi_common.context.budget import AssembledContext
+from umi_common.ranking.duplicates import FOLDED
+from umi_common.runtime.calls import Body
+from umi_common.runtime.forks import give_lock
+from umi_common.types import SearchResult, Trace
+
+if TYPE_CHECKING:
+    from umi_common.config import UmiConfig
+    from umi_common.search.recall import Components
+    from umi_common.search.request import SearchRequest
+
+log = logging.getLogger("umi")
+
+BOUNDS: Mapping[str, tuple[float, ...]] = {
+    "milliseconds": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0),
+    "hits": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
+}
+"""Upper bounds of the buckets of each histogram."""
+WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
+"""Facts of stages that may be strings; one under another name may repeat words of the query."""
+COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
+HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
+"""Fields of `SearchMetrics` that OpenTelemetry gets, as `umi.<field>`, and their units."""
+SearchBody = Callable[..., Body[SearchResult]]
+ContextBody = Callable[..., Body[AssembledContext]]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many values fell into each bucket."""
+
+    bounds: tuple[float, ...]
+    """Rising upper bounds; a value that equals a bound is in its bucket."""
+    counts: tuple[int, ...]
+    """One for each bound, and one for larger values."""
+    total: float
+    """Sum of the values."""
+
+    @property
+    def mean(self) -> float:
+        """0 without values."""
+        return self.total / max(1, sum(self.counts))
+
+    def quantile(self, share: float) -> float:
+        """The upper bound of the bucket that holds the value at `share` (0..1) of all; inf beyond the last bound."""
+        rank, seen = share * sum(self.counts), 0
+        for bound, count in zip(self.bounds, self.counts, strict=False):
+            seen += count
+            if seen >= rank:
+                return bound
+        return float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMetrics:
+    """Counts of the searches of a retriever and its copies since it was made."""
+
+    searches: int
+    """That returned a result; each context made one."""
+    failures: int
+    """That raised."""
+    fallbacks: int
+    """That went on without a part: their `degraded` is not empty."""
+    llm_calls: int
+    """Prompts that were sent, retries included."""
+    cache_hits: int
+    """Searches whose variations came from the cache of the LLM's replies."""
+    milliseconds: Histogram
+    """Time of each search that returned a result."""
+    hits: Histogram
+    """Number of hits of each."""
+
+    @property
+    def fallback_rate(self) -> float:
+        """`fallbacks` as a share of `searches`, 0..1."""
+        return self.fallbacks / max(1, self.searches)
+
+
+class SearchCounter:
+    """Holds the metrics of a retriever and its copies. Thread-safe."""
+
+    _lock: threading.Lock
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = dict.fromkeys(("failures", *COUNTERS, *HISTOGRAMS), 0)
+        self._buckets = {name: [0] * (len(bounds) + 1) for name, bounds in BOUNDS.items()}
+        give_lock(self)
+
+    def add(self, more: Mapping[str, float]) -> None:
+        """Add each value to the sum of its name and, of a histogram, to its bucket."""
+        with self._lock:
+            for name, value in more.items():
+                self._sums[name] += value
+            for name in self._buckets.keys() & more:
+                self._buckets[name][bisect_left(BOUNDS[name], more[name])] += 1
+
+    @property
+    def metrics(self) -> SearchMetrics:
+        """The numbers of now."""
+        with self._lock:
+            values: dict[str, Any] = dict(self._sums)
+            for name, counts in self._buckets.items():
+                values[name] = Histogram(BOUNDS[name], tuple(counts), values[name])
+        return SearchMetrics(**values)
+
+
+def observed_search(search: SearchBody) -> SearchBody:
+    """The search, which is counted, logged and traced when it ends."""
+
+    @wraps(search)
+    def body(components: Components, request: SearchRequest, *others: Any) -> Body[SearchResult]:
+        begun, parent = time.time_ns(), components.parent or _caller()
+        try:
+            result = yield from search(components, request, *others)
+        except Exception as error:
+            components.counter.add({"failures": 1})
+            log.debug("search failed with %s", type(error).__name__)
+            _end_failed(_span("umi.search", begun, parent), error)
+            raise
+        _count(components.counter, request, result)
+        _log(request, result)
+        span = _span("umi.search", begun, parent)
+        if span is not None:
+            span.set_attributes(_search_facts(components.config, request, result))
+            _stage_spans(span, begun, result.trace)
+            span.end(begun + int(result.trace.milliseconds * 1e6))
+        return result
+
+    return body
+
+
+def observed_context(assembled: ContextBody) -> ContextBody:
+    """The assembly of a context, which is traced; the span of its search becomes a child."""
+
+    @wraps(assembled)
+    def body(components: Components, *others: Any) -> Body[AssembledContext]:
+        span = _span("umi.context", time.time_ns(), _caller())
+        if span is not None:
+            components = replace(components, parent=_api("set_span_in_context")(span))
+        try:
+            context = yield from assembled(components, *others)
+        except BaseException as error:  # a cancelled search, too, must end the span
+            _end_failed(span, error)
+            raise
+        stats = context.stats
+        log.debug("context: %d parts, %d of %d tokens", len(context), stats.tokens, stats.budget)
+        if span is not None:
+            span.set_attributes(_context_facts(context))
+            span.end()
+        return context
+
+    return body
+
+
+def _count(counter: SearchCounter, request: SearchRequest, result: SearchResult) -> None:
+    rewrite = _facts(result.trace, "rewrite")
+    added = {
+        "searches": 1,
+        "fallbacks": int(bool(result.degraded)),
+        "llm_calls": rewrite.get("attempts", 0),
+        "cache_hits": int(rewrite.get("cached", False)),
+        "milliseconds": result.trace.milliseconds,
+        "hits": len(result),
+    }
+    counter.add(added)
+    provider = getattr(sys.modules.get("opentelemetry.metrics"), "get_meter_provider", None)
+    if provider is not None:
+        kind = {"strategy": request.strategy, "mode": result.mode}
+        for name, record in _instruments(provider()).items():
+            record(added[name], kind)
+
+
+@lru_cache(maxsize=1)
+def _instruments(provider: Any) -> dict[str, Callable[..., None]]:
+    """For each number of a search the function that records it with OpenTelemetry."""
+    meter = provider.get_meter("umi")
+    record = {name: meter.create_counter(f"umi.{name}", unit).add for name, unit in COUNTERS.items()}
+    return record | {name: meter.create_histogram(f"umi.{name}", unit).record for name, unit in HISTOGRAMS.items()}
+
+
+def _log(request: SearchRequest, result: SearchResult) -> None:
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug(
+            "search: %d hits in %.1f ms, mode %s, a query of %d characters, without %s; %s",
+            len(result),
+            result.trace.milliseconds,
+            result.mode,
+            len(request.query),
+            ", ".join(loss.part for loss in result.degraded) or "nothing",
+            ", ".join(f"{stage.name} {stage.milliseconds:.1f} ms {_plain(stage.facts)}" for stage in result.trace),
+        )
+
+
+def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResult) -> dict[str, Any]:
+    """The attributes of a search's span; docs/observability.md says what each means."""
+    recall, rewrite = _facts(result.trace, "recall"), _facts(result.trace, "rewrite")
+    lost = tuple(loss.part for loss in result.degraded)
+    folded = sum(gone.reason in FOLDED for gone in result.suppressed)
+    return {
+        "query_len": len(request.query),
+        "top_k": request.limit,
+        "strategy": request.strategy,
+        "mode": result.mode,
+        "rrf_k": config.fusion.rrf_k,
+        "mmr_lambda": config.mmr.trade_off,
+        "timeout_ms": config.recall.embedder_timeout_seconds * 1e3,
+        "candidates": _facts(result.trace, "recall variations").get("candidates", recall.get("candidates", 0)),
+        "results": len(result),
+        "bm25_results": _ranked_by(result, "lexical"),
+        "dense_results": _ranked_by(result, "dense"),
+        "bm25_status": _bm25_status(request.strategy, lost, recall),
+        "dedup_ratio": folded / max(1, folded + len(result)),
+        "deep_search": result.deep_search_used,
+        "attempts": rewrite.get("attempts", 0),
+        "degraded": lost,
+        "fallback_used": bool(lost),
+        "time_to_first_result_ms": result.trace.milliseconds,
+    }
+
+
+def _bm25_status(strategy: str, lost: tuple[str, ...], recall: Mapping[str, Any]) -> str:
+    if strategy == "vector":
+        return "off"
+    if "lexical" in lost:
+        return "error"
+    return "empty" if recall.get("chunks") == 0 else "ready"
+
+
+def _ranked_by(result: SearchResult, arm: str) -> int:
+    """Hits that the arm's own list holds, for the query or a variation."""
+    return sum(any(signal.arm == arm and signal.rank is not None for signal in hit.signals) for hit in result)
+
+
+def _context_facts(context: AssembledContext) -> dict[str, Any]:
+    stats = context.stats
+    return {
+        "tokens": stats.tokens,
+        "budget": stats.budget,
+        "budget_used": stats.tokens / max(1, stats.budget),
+        "parts": len(context),
+        "files_touched": stats.sources,
+        "dedup_ratio": stats.duplication_ratio,
+        "degraded": tuple(loss.part for loss in context.degraded),
+    }
+
+
+def _facts(trace: Trace, name: str) -> Mapping[str, Any]:
+    """The facts of a stage; {} if it did not run."""
+    return next((stage.facts for stage in trace if stage.name == name), {})
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers, and the strings of `WORDS`."""
+    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in facts.items()}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (bool, int, float)) or (name in WORDS and isinstance(value, str))
+    }
+
+
+def _stage_spans(span: Any, begun: int, trace: Trace) -> None:
+    """A child for each stage; `begun` is the time of the search in nanoseconds since 1970."""
+    context = _api("set_span_in_context")(span)
+    tracer = _api("get_tracer")("umi")
+    for stage in trace:
+        start = begun + int(stage.offset * 1e6)
+        child = tracer.start_span(f"umi.{stage.name}", context, attributes=_plain(stage.facts), start_time=start)
+        child.end(start + int(stage.milliseconds * 1e6))
+
+
+def _span(name: str, begun: int, parent: Any) -> Any:
+    """A span that is recorded; None: no SDK is set up, or it drops this one."""
+    get_tracer = _api("get_tracer")
+    if get_tracer is None:
+        return None
+    span = get_tracer("umi").start_span(name, parent, start_time=begun)
+    return span if span.is_recording() else None
+
+
+def _end_failed(span: Any, error: BaseException) -> None:
+    """End the span, if there is one, with the type of the error; its message may hold the query."""
+    if span is not None:
+        span.set_attribute("error.type", type(error).__name__)
+        span.set_status(_api("StatusCode").ERROR)
+        span.end()
+
+
+def _caller() -> Any:
+    """OpenTelemetry's context of the caller: a search may end in another thread. None: its API is not loaded."""
+    in_context = _api("set_span_in_context")
+    return None if in_context is None else in_context(_api("get_current_span")())
+
+
+def _api(name: str) -> Any:
+    """A name of `opentelemetry.trace`; None: this process has not imported it, so it has no SDK either."""
+    return getattr(sys.modules.get("opentelemetry.trace"), name, None)
