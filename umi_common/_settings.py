@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,41 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
         else:
             values[stage] = fields
     return values
+
+
+class WatchedFile:
+    """A settings file, read again when it changed.
+
+    Args:
+        path: TOML.
+        seconds: Between two looks at the file.
+
+    Raises:
+        ConfigError: If it cannot be read.
+    """
+
+    def __init__(self, path: str | Path, seconds: float) -> None:
+        self.path = Path(path)
+        self._seconds = seconds
+        self._stamp = self._stamp_now()
+        self._looked = time.monotonic()
+
+    def changed(self) -> bool:
+        """Whether the file changed since the last call that returned True, or since the start."""
+        now = time.monotonic()
+        if now - self._looked < self._seconds:
+            return False
+        self._looked = now
+        before, self._stamp = self._stamp, self._stamp_now()
+        return self._stamp not in (before, None)
+
+    def _stamp_now(self) -> tuple[int, int, int] | None:
+        """Differs after every change; None: there is no file."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _stages(model: type[BaseModel]) -> dict[str, Any]:

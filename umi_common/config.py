@@ -244,6 +244,26 @@ class ExtraArmsConfig(Frozen):
     """Seconds that a search waits for an arm; then it goes on without the arm."""
 
 
+class AssemblyConfig(Frozen):
+    """Contexts, where a call gives no `TokenBudget` or no `AssemblyPolicy` of its own; see there."""
+
+    max_total: int = Field(default=4_096, ge=1)
+    """Tokens of the whole text."""
+    per_source_max: int = Field(default=2_048, ge=1)
+    """Tokens of one source."""
+    per_chunk_max: int = Field(default=1_024, ge=1)
+    """Tokens of one chunk."""
+    order: Literal["score", "source", "chronological", "edges-first"] = "score"
+    format: str = "plain"
+    pack: Literal["score", "density"] = "score"
+    neighbours: int = Field(default=0, ge=0, le=10)
+    """Chunks on each side of a strong hit that compete for the budget, too."""
+    header: str = ""
+    separator: str = "\n\n"
+    citation: str = "[{number}] {source} {date}"
+    """Template of a source's line at the end; "": no list."""
+
+
 class UmiConfig(Frozen):
     """All stages, in the order of a search."""
 
@@ -263,6 +283,7 @@ class UmiConfig(Frozen):
     rerank: RerankConfig = RerankConfig()
     mmr: MmrConfig = MmrConfig()
     relevance: RelevanceConfig = RelevanceConfig()
+    assembly: AssemblyConfig = AssemblyConfig()
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:
@@ -289,7 +310,7 @@ class UmiConfig(Frozen):
                 values[name] = {**values[name], **change}
             else:
                 values[name] = change
-        return type(self)(**values)
+        return type(self)(**{name: values[name] for name in values if name in self.model_fields_set | changes.keys()})
 
     def check_live_change(self, new: UmiConfig) -> None:
         """Raise if the change to `new` needs another index.

@@ -9,16 +9,17 @@ Every search is a generator (`search.pipeline`). `search` and `asearch` run it w
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self, Unpack
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-from umi_common.errors import InputError
+from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
@@ -34,8 +35,13 @@ from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.telemetry import SearchCounter, SearchMetrics, log
 from umi_common.types import SearchResult, TimeRange
 
+if TYPE_CHECKING:
+    from umi_common._settings import WatchedFile
+
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
+OF_THE_STORE = ("analyzer", "embedder")
+"""Stages of `UmiConfig` that act in the store alone."""
 QUERIES_AT_ONCE = 64
 """Queries of one `search_many` that run in step: as many pools, a quarter of a megabyte each, are in memory."""
 
@@ -73,7 +79,9 @@ class DualRetriever:
         self._arms = ExtraArms(arms) if arms else None
         self._workers = Workers()
         self._counter = SearchCounter()
-        self._components = self._components_for(UmiConfig() if config is None else config, None)
+        self._watched: WatchedFile | None = None
+        given = UmiConfig() if config is None else config
+        self._components = self._components_for(_over(store, given, given.model_fields_set), None)
 
     @property
     def config(self) -> UmiConfig:
@@ -89,10 +97,14 @@ class DualRetriever:
 
         Raises:
             ReindexRequired: If a change needs a new index; nothing is changed then.
-            ConfigError: If a name or value is wrong; nothing is changed then.
+            ConfigError: If a name or value is wrong, or `embedder` is changed, which is the store's: change it by
+                `store.reconfigure`. Nothing is changed then.
         """
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
+        stated = changes.keys() | (set() if config is None else config.model_fields_set)
+        changed = [name for name in OF_THE_STORE if getattr(new, name) != getattr(self.config, name)]
+        new = _over(self.store, new, stated.intersection(changed))
         self.config.check_live_change(new)
         log.debug(
             "settings: %s", ", ".join(name for name, stage in new if stage != getattr(self.config, name)) or "same"
@@ -105,9 +117,28 @@ class DualRetriever:
 
         Args and raises as `reconfigure`; this retriever does not change.
         """
+        self._reload()
         other = copy.copy(self)
+        other._watched = None
         other.reconfigure(**changes)
         return other
+
+    def watch(self, path: str | Path, *, seconds: float = 1.0) -> UmiConfig:
+        """Take the settings of a TOML file, and again whenever it changes; returns them.
+
+        A search looks at the file first, at most every `seconds`; it needs no thread. A file that is wrong, or needs
+        another index, is logged at WARNING by the logger `umi`, and the settings before it stay. Environment variables
+        go before the file, as in `UmiConfig.load`. Copies by `with_config` do not watch.
+
+        Raises:
+            ConfigError, ReindexRequired: If the file of now is missing, wrong or needs another index.
+        """
+        from umi_common._settings import WatchedFile  # pydantic-settings costs import time
+
+        watched = WatchedFile(path, seconds)
+        config = self.reconfigure(UmiConfig.load(path))
+        self._watched = watched
+        return config
 
     def search(
         self,
@@ -211,8 +242,8 @@ class DualRetriever:
 
         Args:
             query: 1..10,000 UTF-8 bytes.
-            budget: Tokens in all, per source and per chunk; None: `TokenBudget()`.
-            policy: Order, format, neighbours; None: `AssemblyPolicy()`.
+            budget: Tokens in all, per source and per chunk; None: the settings `assembly`.
+            policy: Order, format, neighbours; None: the settings `assembly`.
             counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain.
             limit: Hits that the context is made from, 1..100.
             **options: As in `search`.
@@ -286,8 +317,19 @@ class DualRetriever:
         reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
         return Components(self.store, config, rewriting, reranking, self._arms, self._counter)
 
+    def _reload(self) -> Components:
+        """The parts for the searches that start now, with the settings of the watched file if it changed."""
+        watched = self._watched
+        if watched is not None and watched.changed():
+            try:
+                self.reconfigure(UmiConfig.load(watched.path))
+                log.info("settings: %s was read again", watched.path)
+            except (ConfigError, ReindexRequired) as error:
+                log.warning("settings: %s is not used, the settings before it stay: %s", watched.path, error)
+        return self._components
+
     def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
-        return search_body(self._components, self._checked([query], options)[0], on_stage)
+        return search_body(self._reload(), self._checked([query], options)[0], on_stage)
 
     def _context(
         self,
@@ -298,7 +340,7 @@ class DualRetriever:
         options: dict[str, Any],
     ) -> Body[AssembledContext]:
         on_stage: OnStage | None = options.pop("on_stage", None)
-        return context_body(self._components, self._checked([query], options)[0], budget, policy, counter, on_stage)
+        return context_body(self._reload(), self._checked([query], options)[0], budget, policy, counter, on_stage)
 
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions
@@ -310,7 +352,8 @@ class DualRetriever:
             )
         requests = self._checked(queries, options)
         stage_hooks = [None] * len(requests) if on_stages is None else on_stages
-        bodies = [search_body(self._components, *each) for each in zip(requests, stage_hooks, strict=True)]
+        components = self._reload()
+        bodies = [search_body(components, *each) for each in zip(requests, stage_hooks, strict=True)]
         results: list[SearchResult] = []
         for start in range(0, len(bodies), QUERIES_AT_ONCE):
             results += yield from run_together(bodies[start : start + QUERIES_AT_ONCE])
@@ -322,6 +365,25 @@ class DualRetriever:
         stated = options.get("now")
         now = self._clock() if stated is None else stated
         return [SearchRequest.checked(**{**options, "query": query, "now": now}) for query in queries]
+
+
+def _over(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
+    """The settings with the store's own in the stages `OF_THE_STORE`.
+
+    Raises:
+        ReindexRequired, ConfigError: If `stated` names one of them that differs from the store's.
+    """
+    known = getattr(store, "config", None)
+    if not isinstance(known, UmiConfig):
+        return config
+    if "analyzer" in stated:
+        known.check_live_change(config)
+    if "embedder" in stated and config.embedder != known.embedder:
+        raise ConfigError(
+            "embedder: these settings are the store's; open the store with them, or call "
+            "store.reconfigure(store.config.replaced(embedder=...))"
+        )
+    return config.replaced(analyzer=known.analyzer, embedder=known.embedder)
 
 
 def _utc_now() -> datetime:

@@ -28,8 +28,8 @@ def create_umi_context(
 
     Args:
         retriever: Its filter and other settings hold here too.
-        budget: Tokens in all, per source and per chunk; None: `TokenBudget()`.
-        policy: Order, format, neighbours; None: `AssemblyPolicy()`.
+        budget: Tokens in all, per source and per chunk; None: the settings `assembly`.
+        policy: Order, format, neighbours; None: the settings `assembly`.
         counter: A model or encoding name, a tokenizer, a function; None: the default chain.
         k: Hits that compete for the budget, 1..100.
         min_relevance: 0..1; hits of a lower relevance are left out; None: the retriever's own. Nothing left gives "".

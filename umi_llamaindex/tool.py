@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
@@ -90,10 +90,10 @@ def create_umi_tool(
         name: What the model calls it by.
         description: Tells the model when to.
         limit_max: Most texts that the model may ask for, 1..100.
-        budget: Tokens of the content; None: `TokenBudget()`.
-        policy: Order and format of the content; None: `AssemblyPolicy()`.
+        budget: Tokens of the content; None: the settings `assembly`.
+        policy: Order and format of the content; None: the settings `assembly`.
     """
-    budget = TokenBudget() if budget is None else budget
+    budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
     schema = tool_schema("limit", retriever.similarity_top_k, limit_max)
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)
 

@@ -107,8 +107,10 @@ def ask(
 @contextmanager
 def _opened_retriever(store: Path, config: Path | None) -> Iterator[DualRetriever]:
     settings = UmiConfig.load(config)
-    with opened(store, embedder=settings.embedder.model) as source, DualRetriever(source, config=settings) as umi:
-        yield umi
+    with opened(store, embedder=settings.embedder.model) as source:
+        source.reconfigure(source.config.replaced(embedder=settings.embedder))
+        with DualRetriever(source, config=settings) as umi:
+            yield umi
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:

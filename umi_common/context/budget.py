@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from umi_common.config import AssemblyConfig
 from umi_common.errors import BudgetError, ConfigError
 from umi_common.types import Degradation
 
 SourceKey = str | tuple[str]
 """A source, or the id of a chunk without a source as a tuple of one."""
 
+ASSEMBLY = AssemblyConfig()
 NEIGHBOURS_MAX = 10
 FORMATS = ("plain", "xml", "json")
 PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
@@ -37,9 +39,9 @@ class TokenBudget:
         BudgetError: If the reserves leave nothing.
     """
 
-    max_total: int = 4096
-    per_source_max: int = 2048
-    per_chunk_max: int = 1024
+    max_total: int = ASSEMBLY.max_total
+    per_source_max: int = ASSEMBLY.per_source_max
+    per_chunk_max: int = ASSEMBLY.per_chunk_max
     reserves: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, int] = field(default_factory=dict)
 
@@ -99,14 +101,14 @@ class AssemblyPolicy:
         ConfigError: Names the field.
     """
 
-    order: Literal["score", "source", "chronological", "edges-first"] = "score"
-    format: str = "plain"
-    pack: Literal["score", "density"] = "score"
-    neighbours: int = 0
+    order: Literal["score", "source", "chronological", "edges-first"] = ASSEMBLY.order
+    format: str = ASSEMBLY.format
+    pack: Literal["score", "density"] = ASSEMBLY.pack
+    neighbours: int = ASSEMBLY.neighbours
     kinds: tuple[str, ...] | None = None
-    header: str = ""
-    separator: str = "\n\n"
-    citation: str = "[{number}] {source} {date}"
+    header: str = ASSEMBLY.header
+    separator: str = ASSEMBLY.separator
+    citation: str = ASSEMBLY.citation
     sources_heading: str = "Sources:"
     joiner: str = "\n"
     kind_key: str = "kind"
@@ -258,6 +260,15 @@ class AssembledContext:
     def ids(self) -> list[str]:
         """Every chunk shown, part by part."""
         return [id for part in self.parts for id in part.ids]
+
+
+def asked_assembly(
+    settings: AssemblyConfig, budget: TokenBudget | None, policy: AssemblyPolicy | None
+) -> tuple[TokenBudget, AssemblyPolicy]:
+    """The budget and the policy of a call, each taken from the settings where it is None."""
+    stated = settings.model_dump()
+    caps = {name: stated.pop(name) for name in ("max_total", "per_source_max", "per_chunk_max")}
+    return budget or TokenBudget(**caps), policy or AssemblyPolicy(**stated)
 
 
 def _check_tokens(name: str, value: object, *, least: int) -> None:

@@ -7,17 +7,19 @@ Ranks start at 1. Ties fall to the smaller id (the smaller row), so equal inputs
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import FusionConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InputError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool
 from umi_common.ranking.evidence import arm_evidence, fuse_evidence
 from umi_common.ranking.normalize import by_best, by_bound, logistic, min_max, none, z_score
+from umi_common.types import SearchResult
 
 RRF_K = FusionConfig().rrf_k
 """Rank damping of the paper: 60."""
@@ -55,18 +57,40 @@ def weighted_rrf(rankings: Sequence[RankedIds], weights: Sequence[float], *, k: 
     return sorted(scores, key=lambda item: (-item[1], item[0]))
 
 
-def merge_rrf(*lists: RankedIds, k: float = RRF_K) -> list[str]:
-    """Merge best-first id lists by reciprocal rank, each with weight 1: score(d) = sum 1 / (k + rank), rank from 1.
+def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
+    """Merge best-first lists by reciprocal rank, each with weight 1: score(d) = sum 1 / (k + rank), rank from 1.
+
+    Args:
+        lists: Each of ids, hits, chunks, documents or nodes; or one list of such lists.
+        k: Rank damping, > 0.
 
     Returns:
-        Every id once, best first; ties to the smaller id.
+        Every id once, as the first of its items that was given, best first; ties to the smaller id.
 
     Raises:
         ConfigError: If k <= 0.
+        InputError: If an item is no id and has none.
 
     Source: the ADRs' `merge_rrf`.
     """
-    return [id for id, _ in weighted_rrf(lists, [1.0] * len(lists), k=k)]
+    given = [list(each) for each in lists]
+    if len(given) == 1 and all(isinstance(item, (list, tuple, SearchResult)) for item in given[0]):
+        given = [list(each) for each in given[0]]
+    ids = [[_id_of(item) for item in items] for items in given]
+    items: dict[str, Any] = {}
+    for id, item in zip(chain(*ids), chain(*given), strict=True):
+        items.setdefault(id, item)
+    return [items[id] for id, _ in weighted_rrf(ids, [1.0] * len(ids), k=k)]
+
+
+def _id_of(item: Any) -> str:
+    """The id of an item, or of the chunk or node that it wraps."""
+    wrapped = getattr(item, "chunk", getattr(item, "node", item))
+    id = item if isinstance(item, str) else getattr(wrapped, "node_id", getattr(wrapped, "id", None))
+    if not isinstance(id, str):
+        name = type(item).__name__
+        raise InputError(f"an item is {name} without an id; expected ids, hits, chunks, documents or nodes with ids")
+    return id
 
 
 def rrf(ranks: Ints, weights: npt.ArrayLike, *, k: float = RRF_K) -> Floats:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from umi_common.errors import StoreUnavailable
+
 T = TypeVar("T")
 
 
@@ -84,8 +86,12 @@ def outcome_of(run: Callable[[], Any]) -> CallOutcome:
 
 
 def value_of(outcome: CallOutcome) -> Any:
-    """The outcome; raises the error of a failure."""
+    """The outcome; raises the error of a failure, a StoreUnavailable caused by it where it is an OSError."""
     if isinstance(outcome, CallFailure):
+        if isinstance(outcome.error, OSError):
+            raise StoreUnavailable(
+                f"the store failed with {type(outcome.error).__name__}; check its disk, server and network"
+            ) from outcome.error
         raise outcome.error
     return outcome
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
+from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError
 from umi_common.pool import NOT_RANKED
 from umi_common.protocols import OnStage
@@ -74,7 +74,7 @@ def context_body(
     on_stage: OnStage | None = None,
 ) -> Body[AssembledContext]:
     """The hits of one search that fit a token budget. Raises BudgetError if none can; else as `search_body`."""
-    policy = AssemblyPolicy() if policy is None else policy
+    budget, policy = asked_assembly(components.config.assembly, budget, policy)
     if components.config.duplicates.enabled:  # a context folds equal texts itself, and cites every place
         components = replace(components, config=components.config.replaced(duplicates={"enabled": False}))
     result = yield from search_body(components, request, on_stage)
@@ -91,7 +91,7 @@ def context_body(
     with TraceBuilder(on_stage).stage("assemble") as facts:
         context = assemble(
             result.hits,
-            budget=TokenBudget() if budget is None else budget,
+            budget=budget,
             policy=policy,
             counter=counter,
             around=around,

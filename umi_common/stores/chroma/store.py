@@ -423,6 +423,8 @@ class ChromaStore:
             ReindexRequired: If the analyzer differs; nothing is changed then.
         """
         self._config.check_live_change(config)
+        if config.embedder != self._config.embedder:
+            self._query_embedder = QueryEmbedder(self._embedder, config.embedder)
         self._config = config
 
     def close(self) -> None:
