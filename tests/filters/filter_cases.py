@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from umi_common.filters import Filter, to_sql
+from umi_common.filters.sql import LOWER
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.types import Metadata
 
@@ -40,6 +41,8 @@ STRINGS = [
     "",
     "x",
     "X",
+    "aÄx",
+    "äX",
     "x\0",
     "x\0y",
     "x\1",
@@ -86,12 +89,29 @@ NUMBERS = [
 ]
 SCALARS = [*STRINGS, *NUMBERS, True, False, None]
 
+OPERATORS = [
+    "$eq",
+    "$ne",
+    "$in",
+    "$nin",
+    "$gt",
+    "$gte",
+    "$lt",
+    "$lte",
+    "$contains",
+    "$not_contains",
+    "$exists",
+    "$text_match",
+    "$text_match_insensitive",
+]
+
 keys = st.sampled_from(KEYS) | st.text(st.characters(codec="utf-8"), max_size=4)
 strings = st.sampled_from(STRINGS) | st.text(st.characters(codec="utf-8"), max_size=4)
 numbers = (
     st.sampled_from(NUMBERS) | st.integers(1 - 2**63, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 )
 scalars = strings | numbers | st.booleans() | st.none()
+searched = strings.filter(lambda text: text and min(text) > "\2")
 values = scalars | st.lists(scalars, max_size=3)
 metadatas = st.dictionaries(keys, values, max_size=4)
 
@@ -100,6 +120,7 @@ _operators = st.one_of(
     st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(scalars, min_size=1, max_size=4)),
     st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), strings | numbers),
     st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars),
+    st.tuples(st.sampled_from(["$text_match", "$text_match_insensitive"]), searched),
     st.tuples(st.just("$exists"), st.booleans()),
 )
 _on_key = st.dictionaries(
@@ -126,6 +147,7 @@ class Cases:
         self._random = random.Random(seed)
         self._keys = list(keys)
         self._scalars = scalars
+        self._searched = [text for text in scalars if isinstance(text, str) and text and min(text) > "\2"] or ["x"]
         self._ordered = [one for one in scalars if one is not None and not isinstance(one, bool)]
 
     def value(self) -> Any:
@@ -150,11 +172,11 @@ class Cases:
         return {self._random.choice(self._keys): self._asked()}
 
     def _asked(self) -> dict[str, Any]:
-        operator = self._random.choice(
-            ["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$contains", "$not_contains", "$exists"]
-        )
+        operator = self._random.choice(OPERATORS)
         if operator in ("$in", "$nin"):
             return {operator: [self._random.choice(self._scalars) for _ in range(self._random.randint(1, 4))]}
+        if operator.startswith("$text_match"):
+            return {operator: self._random.choice(self._searched)}
         if operator in ("$gt", "$gte", "$lt", "$lte"):
             return {operator: self._random.choice(self._ordered)}
         if operator == "$exists":
@@ -167,6 +189,7 @@ class SqlRows:
 
     def __init__(self, metadatas: Sequence[Metadata]) -> None:
         self._db = sqlite3.connect(":memory:")
+        self._db.create_function(LOWER, 1, str.lower, deterministic=True)
         self._db.execute("CREATE TABLE chunks (row INTEGER PRIMARY KEY, metadata TEXT)")
         texts = ((row, json.dumps(dict(one), ensure_ascii=row % 2 == 0)) for row, one in enumerate(metadatas))
         self._db.executemany("INSERT INTO chunks VALUES (?, ?)", texts)

@@ -7,9 +7,13 @@ import sys
 from typing import Any
 
 import pytest
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores import SimpleVectorStore, VectorStoreQuery
 
 from umi_common.errors import FilterError
 from umi_common.filters import matches, parse_filter
+from umi_common.sim import HashEmbedder
+from umi_llamaindex import UmiVectorStore
 
 types = pytest.importorskip("llama_index.core.vector_stores.types")
 MetadataFilter, MetadataFilters = types.MetadataFilter, types.MetadataFilters
@@ -35,7 +39,13 @@ OPERATORS = [
     (FilterOperator.NIN, ["x", "y"], {}, {"a": "x"}),
     (FilterOperator.ANY, ["x", "y"], {"a": ["y"]}, {"a": ["z"]}),
     (FilterOperator.ALL, ["x", "y"], {"a": ["y", "x", "z"]}, {"a": ["x"]}),
-    (FilterOperator.CONTAINS, "x", {"a": ["x"]}, {"a": "x"}),
+    (FilterOperator.CONTAINS, "x", {"a": ["x"]}, {"a": ["xy"]}),
+    (FilterOperator.CONTAINS, "x", {"a": "wxy"}, {"a": "WXY"}),
+    (FilterOperator.CONTAINS, "", {"a": [""]}, {"a": "x"}),
+    (FilterOperator.ANY, ["x", "y"], {"a": "axe"}, {"a": "b"}),
+    (FilterOperator.TEXT_MATCH, "Ann", {"a": "Anna"}, {"a": "anna"}),
+    (FilterOperator.TEXT_MATCH, "x", {"a": "x"}, {"a": ["x"]}),
+    (FilterOperator.TEXT_MATCH_INSENSITIVE, "ÄR", {"a": "Bären"}, {"a": "Bar"}),
     (FilterOperator.IS_EMPTY, None, {"a": []}, {"a": [None]}),
     (FilterOperator.IS_EMPTY, None, {"a": ""}, {"a": 0}),
     (FilterOperator.IS_EMPTY, None, {}, {"a": False}),
@@ -49,12 +59,26 @@ def test_an_operator_means_what_the_table_says(operator: Any, value: Any, passin
     assert not matches(tree, failing)
 
 
-def test_every_operator_of_llamaindex_is_either_tested_or_refused():
-    refused = {FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE}
-    assert {operator for operator, *_ in OPERATORS} | refused == set(FilterOperator)
-    for operator in refused:
-        with pytest.raises(FilterError, match=r"'a'.*text_match.*put words into the query"):
-            parse_filter(_one(operator, "x"))
+def test_every_operator_of_llamaindex_is_tested():
+    assert {operator for operator, *_ in OPERATORS} == set(FilterOperator)
+
+
+@pytest.mark.parametrize("operator", ["contains", "text_match", "text_match_insensitive", "any", "all"])
+def test_texts_are_matched_as_in_llamaindexs_simple_store(operator: str):
+    texts = ["Anna", "anna", "Ann", "", "Ärger", "ärgern"]
+    nodes = [TextNode(id_=str(at), text="a", metadata={"a": text}, embedding=[1.0]) for at, text in enumerate(texts)]
+    simple, umi = SimpleVectorStore(), UmiVectorStore(HashEmbedder(16))
+    simple.add(nodes)
+    umi.add([node.model_copy(update={"embedding": None}) for node in nodes])
+    for asked in ("ann", "Ann", "Är", "är", "z"):
+        wanted = _one(operator, [asked] if operator in ("any", "all") else asked)
+        found = simple.query(VectorStoreQuery([1.0], similarity_top_k=9, filters=wanted)).ids
+        assert sorted(node.node_id for node in umi.get_nodes(filters=wanted)) == sorted(found)
+        assert {hit.node.node_id for hit in umi.retriever(9, filters=wanted).retrieve("a")} == set(found)
+    deleted = _one(operator, ["Är"] if operator in ("any", "all") else "Är")
+    umi.delete_nodes(filters=deleted)
+    assert len(umi.get_nodes()) == (4 if operator.endswith("insensitive") else 5)
+    umi.close()
 
 
 @pytest.mark.parametrize(
@@ -94,6 +118,9 @@ def test_a_key_that_begins_with_a_dollar_can_be_named():
         (_one(FilterOperator.ALL, None), "'a', all: "),
         (_one(FilterOperator.GT, None), "no order"),
         (_one(FilterOperator.EQ, float("nan")), "not finite"),
+        (_one(FilterOperator.TEXT_MATCH, ""), "expected a text"),
+        (_one(FilterOperator.TEXT_MATCH, 3), "expected a text"),
+        (_one(FilterOperator.TEXT_MATCH, "a\0"), "without control characters"),
     ],
 )
 def test_a_filter_without_meaning_is_refused(filters: Any, message: str):

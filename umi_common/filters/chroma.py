@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from umi_common.filters.tree import And, Comparison, Filter, Not, Operator, comparisons
+from umi_common.filters.tree import TEXT_MATCHES, And, Comparison, Filter, Not, Operator, comparisons
 from umi_common.types import Metadata, MetadataValue, Scalar
 
 COMPARISONS_MAX = 256
@@ -83,7 +83,7 @@ def _join(word: str, clauses: list[_Clause]) -> _Clause:
 def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
     """Clauses of which one must hold; for the complement, all."""
     key, operator, value = comparison.key, comparison.operator, comparison.value
-    if not _usable(key) or operator == "$contains":
+    if not _usable(key) or operator in ("$contains", *TEXT_MATCHES):
         yield _EVERYTHING
     elif operator == "$in" and isinstance(value, tuple):
         yield from _one_of(key, value, wanted)

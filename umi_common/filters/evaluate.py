@@ -40,6 +40,10 @@ def holds(comparison: Comparison, value: MetadataValue) -> bool:
             return isinstance(asked, frozenset) and identity(value) in asked
         case "$contains":
             return isinstance(value, (tuple, list)) and any(identity(item) == asked for item in value)
+        case "$text_match":
+            return isinstance(value, str) and str(comparison.value) in value
+        case "$text_match_insensitive":
+            return isinstance(value, str) and str(comparison.value).lower() in value.lower()
         case ordering:
             bound = comparison.value
             return _same_kind(value, bound) and _ORDER[ordering](value, bound)

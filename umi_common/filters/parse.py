@@ -34,9 +34,6 @@ _NO_TEXT = "filters compare whole values; put words into the query, or store the
 _HINTS = {
     "$like": _NO_TEXT,
     "$regex": _NO_TEXT,
-    "$text_match": _NO_TEXT,
-    "text_match": _NO_TEXT,
-    "text_match_insensitive": _NO_TEXT,
     "$nor": 'write {"$not": {"$or": [...]}}',
     "$all": 'write {"$and": [{"key": {"$contains": value}}, ...]}',
     "$between": 'write {"$gte": low, "$lte": high}',
@@ -51,9 +48,10 @@ _FROM_LLAMAINDEX: Final[Mapping[str, str]] = {
     "<=": "$lte",
     "in": "$in",
     "nin": "$nin",
-    "contains": "$contains",
+    "text_match": "$text_match",
+    "text_match_insensitive": "$text_match_insensitive",
 }
-_LLAMAINDEX_OWN = ("any", "all", "is_empty")
+_LLAMAINDEX_OWN = ("contains", "any", "all", "is_empty")
 
 _ABSENT = object()
 
@@ -194,16 +192,25 @@ class _Parser:
             raise FilterError(f"filter key {shown(key)} is {type(key).__name__}; expected a string")
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
             return self._operator(key, _FROM_LLAMAINDEX[name], value, depth)
+        if name == "contains":
+            return self._contains(key, value, depth)
         if name in ("any", "all"):
             if not isinstance(value, (list, tuple)) or not value:
                 raise FilterError(
                     f"filter on {shown(key)}, {name}: {shown(value)}; expected a list of values, not empty"
                 )
-            parts = [self._operator(key, "$contains", one, depth) for one in value]
+            parts = [self._contains(key, one, depth) for one in value]
             return any_of(parts) if name == "any" else all_of(parts)
         if name == "is_empty":
             return any_of([Comparison(key, "$in", (None, "")), Comparison(key, "$eq", ())])
         raise _unknown(name, (*_FROM_LLAMAINDEX, *_LLAMAINDEX_OWN), key)
+
+    def _contains(self, key: str, item: Any, depth: int) -> Filter:
+        """LlamaIndex's: a list with this item, or a string with this text in it."""
+        listed = self._operator(key, "$contains", item, depth)
+        if not isinstance(item, str) or not item:
+            return listed
+        return any_of([listed, self._operator(key, "$text_match", item, depth)])
 
 
 def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> FilterError:

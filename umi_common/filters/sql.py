@@ -26,11 +26,16 @@ _DOCUMENT = r"replace(replace(replace({column}, '\\', '\u005c'), '\u0001', '\u00
 # 1 = 1.0 but true is not 1, though json_each gives 1 for it: kinds are compared beside values.
 _KIND = "CASE {of}.type WHEN 'real' THEN 'integer' ELSE {of}.type END"
 
+LOWER = "umi_lower"
+"""The name of `str.lower` in SQL; SQLite's own knows ASCII alone."""
+
 _SYMBOL: dict[Operator, str] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
 def to_sql(where: Filter, column: str = "metadata") -> tuple[str, list[str]]:
     """A condition for WHERE and the parameters for its question marks, in order.
+
+    The connection needs `connection.create_function(LOWER, 1, str.lower, deterministic=True)`.
 
     Args:
         where: The parsed filter.
@@ -91,6 +96,10 @@ def _comparison(comparison: Comparison, document: str) -> _Sql:
             return _one_of(value if isinstance(value, tuple) else (value,), key, document)
         case "$contains":
             return _some(document, key, _HOLDS_ITEM, _json((value,)))
+        case "$text_match":
+            return _some(document, key, "e.type = 'text' AND instr(e.value, ?)", str(value))
+        case "$text_match_insensitive":
+            return _some(document, key, f"e.type = 'text' AND instr({LOWER}(e.value), ?)", str(value).lower())
         case ordering if isinstance(value, str):
             return _some(document, key, f"e.type = 'text' AND e.value {_SYMBOL[ordering]} ?", _escaped(value))
         case ordering:

@@ -11,12 +11,15 @@ from typing import Literal, get_args
 from umi_common.errors import FilterError
 from umi_common.types import MetadataValue, Scalar
 
-Operator = Literal["$eq", "$in", "$gt", "$gte", "$lt", "$lte", "$contains"]
+Operator = Literal["$eq", "$in", "$gt", "$gte", "$lt", "$lte", "$contains", "$text_match", "$text_match_insensitive"]
 """The operators of a comparison; `$ne`, `$nin`, `$not_contains` and `$exists` are spellings that use `Not`."""
 
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
+TEXT_MATCHES: tuple[Operator, ...] = ("$text_match", "$text_match_insensitive")
 ORDERINGS: tuple[Operator, ...] = ("$gt", "$gte", "$lt", "$lte")
 
+CONTROL_MAX = "\2"
+"""Characters up to this one are not looked for in texts: SQL rewrites them."""
 DEPTH_MAX = 32
 """Most levels of And, Or and Not; limited by SQLite's parser stack of 100 entries."""
 VALUES_MAX = 100_000
@@ -167,6 +170,8 @@ def _checked_value(where: str, operator: Operator, value: object) -> MetadataVal
     if operator == "$eq" and isinstance(value, (list, tuple)):
         return _checked_list(where, value)
     scalar = _checked_scalar(where, value)
+    if operator in TEXT_MATCHES and (not isinstance(scalar, str) or not scalar or min(scalar) <= CONTROL_MAX):
+        raise FilterError(f"{where}: {shown(scalar)}; expected a text that values hold, without control characters")
     if operator in ORDERINGS and (scalar is None or isinstance(scalar, bool)):
         raise FilterError(f"{where}: {scalar} has no order; expected a number or a string; use $eq or $ne")
     return scalar

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreMoved, StoreReadOnly
+from umi_common.filters.sql import LOWER
 
 SQL_VARIABLES = 500
 """Largest number of "?" in one statement; below the limit of every SQLite."""
@@ -84,6 +85,7 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
     connection = sqlite3.connect(
         name, uri=path is not None, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
     )
+    connection.create_function(LOWER, 1, str.lower, deterministic=True)  # `filters.to_sql` calls it
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from umi_common.filters import And, Comparison, Filter, Or
-from umi_common.filters.tree import Operator
+from umi_common.filters.tree import TEXT_MATCHES, Operator
 from umi_common.stores.qdrant.connection import models
 from umi_common.types import Metadata, MetadataValue, TimeRange, microseconds
 
@@ -135,6 +135,8 @@ class _Compiler:
             return self._one_of(key, value, wanted)
         if leaf.operator == "$contains":
             return _stated(_match("facts", (fact(HOLDS, key, value),)), wanted)
+        if leaf.operator in TEXT_MATCHES:
+            return Compiled(_match("facts", (fact(EXISTS, key),)) if wanted else None, False)
         return _ordered(key, leaf.operator, value, wanted)
 
     def _one_of(self, key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Compiled:
