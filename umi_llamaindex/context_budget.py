@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,8 @@ class UmiContextBudget(BaseNodePostprocessor):
 
     The budget's total counts what the LLM will read: texts, the metadata LlamaIndex writes beside them, and what stands
     between nodes. Where metadata leaves no room for text, it is hidden from the LLM. Always at least one node. The
-    order of the list decides what is better, and the scores where they fall along it.
+    order of the list decides what is better, and the scores where they fall along it; so do they in the order of
+    LlamaIndex's `LongContextReorder`, the best at both ends, which stays.
 
     Raises:
         BudgetError: If not one character of any node fits.
@@ -72,6 +73,9 @@ class UmiContextBudget(BaseNodePostprocessor):
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:
             return []
+        places = {item.node.node_id: place for place, item in enumerate(items)} if _edges_first(items) else None
+        if places is not None:
+            items = sorted(items, key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
         policy = replace(self.policy, format="{text}", header="", citation="", separator=SEPARATOR)
         count = counter_for(self.counter)
@@ -82,7 +86,7 @@ class UmiContextBudget(BaseNodePostprocessor):
                 context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
             except BudgetError:
                 break
-            fitting = [_node(part, by_id, around) for part in context]
+            fitting = [_node(part, by_id, around) for part in _at_places(context, places)]
             written = count.measure(SEPARATOR.join(item.get_content(MetadataMode.LLM) for item in fitting))
             if written <= allowed:
                 return fitting
@@ -91,7 +95,7 @@ class UmiContextBudget(BaseNodePostprocessor):
                 break
         budget = replace(self.budget, max_total=allowed, reserves={})
         context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
-        return [_bare(_node(part, by_id, around)) for part in context]
+        return [_bare(_node(part, by_id, around)) for part in _at_places(context, places)]
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
         scores = scores_of(items)
@@ -127,6 +131,20 @@ class UmiContextBudget(BaseNodePostprocessor):
             position=position,
             event_time=read_time(node.metadata.get(self.time_key), self.time_key),
         )
+
+
+def _edges_first(items: Sequence[NodeWithScore]) -> bool:
+    """Whether `LongContextReorder` made this order: by rising score, each goes to the front and the end in turn."""
+    scores = [item.score or 0.0 for item in items]
+    rising = sorted(scores)
+    return len(scores) > 2 and scores == rising[::2][::-1] + rising[1::2] and scores != rising[::-1]
+
+
+def _at_places(parts: Iterable[ContextPart], places: Mapping[str, int] | None) -> list[ContextPart]:
+    """Each part where the first of its nodes stood; None: as they are."""
+    if places is None:
+        return list(parts)
+    return sorted(parts, key=lambda part: min(places.get(id, len(places)) for id in part.ids))
 
 
 def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:

@@ -20,8 +20,8 @@ from umi_common.filters import scope
 from umi_common.framework_records import content_id, read_time
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
-from umi_common.search.request import QUERY_BYTES_MAX
 from umi_common.types import Chunk
+from umi_llamaindex.query import end_of
 
 SESSION_KEY = "session_id"
 """Where LlamaIndex's `Memory` names the session, in calls and in messages."""
@@ -81,7 +81,7 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
         if not said:
             return ""
         context = await self.umi.aget_context(
-            said[-1].encode(errors="replace")[:QUERY_BYTES_MAX].decode(errors="ignore"),
+            end_of(said[-1]),
             where=within.where,
             history=tuple(said[:-1]),
             budget=self.budget,

@@ -1,8 +1,8 @@
 """umi's ranking stages as node postprocessors, for the nodes of any retriever: unpack, one core call, repack.
 
 Each works alone, and as one in `UmiPostprocessor`. None needs a query. Scores that are missing or not finite count as
-1 / rank; scores are shifted so that none is negative. Returned are new `NodeWithScore`s around the nodes given, which
-are not changed.
+1 / rank; negative ones count as shifted above 0. Returned are new `NodeWithScore`s around the nodes given, which are
+not changed: those of `UmiDecay` and `UmiNeighbours` with new scores, those of the others with the scores given.
 """
 
 from __future__ import annotations
@@ -53,11 +53,14 @@ class _Stage(BaseNodePostprocessor):
         if not nodes:
             return []
         rows, scores = self._ranked(nodes, scores_of(nodes), query_bundle)
-        return [NodeWithScore(node=nodes[row].node, score=float(scores[row])) for row in rows]
+        made = [item.score for item in nodes] if scores is None else scores.tolist()
+        return [NodeWithScore(node=nodes[row].node, score=made[row]) for row in rows]
 
     @abstractmethod
-    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
-        """Rows in their new order, and (n,) scores."""
+    def _ranked(
+        self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None
+    ) -> tuple[Ints, Floats | None]:
+        """Rows in their new order, and (n,) new scores; None: the nodes keep theirs."""
 
 
 class UmiNeighbours(_Stage):
@@ -137,14 +140,14 @@ class UmiNearDuplicates(_Stage):
     def _check(self) -> None:
         DuplicatesConfig(similarity=self.similarity)
 
-    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
+    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, None]:
         vectors = vectors_of(nodes, self.embed_model, self.store)
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         best = _falling(scores).tolist()
         kept = [
             row for row in best if not finder.add(str(row), node_text(nodes[row]), vectors[row], _place(nodes[row]))
         ]
-        return np.sort(np.array(kept, dtype=np.int64)), scores
+        return np.sort(np.array(kept, dtype=np.int64)), None
 
 
 def _place(item: NodeWithScore) -> str:
@@ -174,10 +177,10 @@ class UmiMMR(_Stage):
         if self.top_n is not None and self.top_n < 1:
             raise ConfigError(f"UmiMMR.top_n is {self.top_n}; expected a whole number above 0, or None for all")
 
-    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
+    def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, None]:
         limit = len(nodes) if self.top_n is None else self.top_n
         vectors = vectors_of(nodes, self.embed_model, self.store)
-        return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), scores
+        return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None
 
 
 class UmiPostprocessor(BaseNodePostprocessor):

@@ -47,5 +47,9 @@ def query_text(bundle: QueryBundle) -> str:
     tends to stand.
     """
     framed = TOOL_INPUT.match(bundle.query_str)
-    text = (bundle.query_str if framed is None else framed[1]).strip()
-    return text.encode(errors="replace")[-QUERY_BYTES_MAX:].decode(errors="ignore")
+    return end_of((bundle.query_str if framed is None else framed[1]).strip())
+
+
+def end_of(message: str) -> str:
+    """The end of a message, in at most as many bytes as a query may have."""
+    return message.encode(errors="replace")[-QUERY_BYTES_MAX:].decode(errors="ignore")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from inspect import signature
@@ -20,6 +20,7 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBun
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
+from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError
 from umi_common.filters import Scope, parse_filter
 from umi_common.framework_records import PlaceKeys, Window, add_mirrored, narrowed, unknown_options
@@ -49,6 +50,8 @@ from umi_llamaindex.query import UmiQuery, query_text
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 REWRITE_PROMPT = "rewrite"
+CONTEXT_HITS = 50
+"""Hits that compete for a context's budget, where the query names no limit."""
 
 
 MAKERS_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
@@ -284,20 +287,67 @@ class UmiRetriever(BaseRetriever):
             vector = await asyncio.to_thread(self._query_vector, bundle)
         return await self.umi.asearch(query_text(bundle), query_vector=vector, **self._options(bundle))
 
+    def batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
+        """`retrieve` for each query, aligned; queries with the same options share one embedding call and one recall."""
+        bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
+        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _brings_vector(bundle)}
+        for rows, texts, options in self._alike(bundles):
+            answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
+        return [self._told(answers[row]) for row in range(len(bundles))]
+
+    async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
+        """`batch` for an event loop."""
+        bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
+        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _brings_vector(bundle)}
+        for rows, texts, options in self._alike(bundles):
+            answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
+        return [self._told(answers[row]) for row in range(len(bundles))]
+
+    def get_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
+        """What `search` finds as text for a prompt, within a token budget.
+
+        Args:
+            query: With a `UmiQuery`, its own options; without a `limit` there, 50 hits compete for the budget.
+            **packing: `budget`, `policy`, `counter`, as in `DualRetriever.get_context`.
+        """
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        how = {**self._context_options(bundle), **packing}
+        return self.umi.get_context(query_text(bundle), query_vector=self._query_vector(bundle), **how)
+
+    async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
+        """`get_context` for an event loop."""
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        vector = await asyncio.to_thread(self._query_vector, bundle)
+        how = {**self._context_options(bundle), **packing}
+        return await self.umi.aget_context(query_text(bundle), query_vector=vector, **how)
+
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
         """The nodes of a result of `search`, as `retrieve` gives them."""
         return [to_scored_node(hit, self._score) for hit in result]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        result = self.search(query_bundle)
-        send_events(dispatcher, result)
-        return self.nodes(result)
+        return self._told(self.search(query_bundle))
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        result = await self.asearch(query_bundle)
+        return self._told(await self.asearch(query_bundle))
+
+    def _told(self, result: SearchResult) -> list[NodeWithScore]:
         send_events(dispatcher, result)
         return self.nodes(result)
+
+    def _alike(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
+        """The queries without a vector of their own, in groups of the same options: places, texts, options."""
+        options = [self._options(bundle) for bundle in bundles]
+        left = [row for row, bundle in enumerate(bundles) if not _brings_vector(bundle)]
+        while left:
+            group = [row for row in left if options[row] == options[left[0]]]
+            yield group, [query_text(bundles[row]) for row in group], options[group[0]]
+            left = [row for row in left if row not in group]
+
+    def _context_options(self, bundle: QueryBundle) -> dict[str, Any]:
+        asked = bundle.limit if isinstance(bundle, UmiQuery) else None
+        return {**self._options(bundle), "limit": CONTEXT_HITS if asked is None else asked}
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
         """The query's options over the retriever's own, under the core's names."""
@@ -338,3 +388,7 @@ class UmiRetriever(BaseRetriever):
         if prompt is not None:  # formatted with its own places, any kind of template becomes umi's
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
+
+
+def _brings_vector(bundle: QueryBundle) -> bool:
+    return bundle.embedding is not None or bool(bundle.custom_embedding_strs)

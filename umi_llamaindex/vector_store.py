@@ -10,6 +10,7 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
 from llama_index.core.schema import BaseNode
+from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     MetadataFilters,
@@ -21,7 +22,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import matches, parse_filter
 from umi_common.framework_records import PlaceKeys, unknown_options
-from umi_common.protocols import Embedder
+from umi_common.protocols import Embedder, pages
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import SearchResult
@@ -152,6 +153,18 @@ class UmiVectorStore(BasePydanticVectorStore):
     def clear(self) -> None:
         """Remove everything."""
         self._store.delete(self._store.ids())
+
+    @property
+    def ref_doc_info(self) -> dict[str, RefDocInfo]:
+        """By document id: the ids of its nodes, and the metadata of the first. An index has none for such a store."""
+        found: dict[str, RefDocInfo] = {}
+        for chunk in (chunk for page in pages(self._store) for chunk in page):
+            document = chunk.metadata.get(REF_DOC_ID)
+            if isinstance(document, str):
+                if document not in found:
+                    found[document] = RefDocInfo(metadata=to_node(chunk).metadata)
+                found[document].node_ids.append(chunk.id)
+        return found
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Nodes in the order of the ids, unknown ones left out; without ids all that pass the filter, by id."""

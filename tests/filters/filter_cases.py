@@ -90,19 +90,8 @@ NUMBERS = [
 SCALARS = [*STRINGS, *NUMBERS, True, False, None]
 
 OPERATORS = [
-    "$eq",
-    "$ne",
-    "$in",
-    "$nin",
-    "$gt",
-    "$gte",
-    "$lt",
-    "$lte",
-    "$contains",
-    "$not_contains",
-    "$exists",
-    "$text_match",
-    "$text_match_insensitive",
+    *("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$contains", "$not_contains", "$exists"),
+    *("$text_match", "$text_match_insensitive"),
 ]
 
 keys = st.sampled_from(KEYS) | st.text(st.characters(codec="utf-8"), max_size=4)

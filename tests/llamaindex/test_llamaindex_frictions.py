@@ -9,13 +9,26 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from llama_index.core import VectorStoreIndex
+from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.postprocessor import LongContextReorder
 from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
+from umi_common import DualRetriever, HybridStore, TokenBudget
 from umi_common.errors import ConfigError, InvalidTimeRange, InvalidVector
-from umi_llamaindex import UmiContextBudget, UmiQuery, UmiRetriever, UmiVectorStore, create_umi_tool
+from umi_llamaindex import (
+    UmiContextBudget,
+    UmiDecay,
+    UmiMemoryBlock,
+    UmiMMR,
+    UmiNearDuplicates,
+    UmiQuery,
+    UmiRetriever,
+    UmiVectorStore,
+    create_umi_tool,
+)
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 NODES = [TextNode(id_=str(n), text=text) for n, text in enumerate(["Ann met Bob", "Bob met Carl", "Carl met Dora"])]
@@ -154,3 +167,76 @@ def test_a_pickled_retriever_reads_the_same_directory_and_one_in_memory_says_wha
     with pytest.raises(ConfigError, match=r"in memory cannot be pickled.*directory"):
         pickle.dumps(fleeting)
     fleeting.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports
+def test_a_store_knows_its_documents():
+    store = UmiVectorStore()
+    index = VectorStoreIndex.from_documents(
+        [Document(text="Ann met Bob", doc_id="d", metadata={"by": "ann"})],
+        storage_context=StorageContext.from_defaults(vector_store=store),
+        embed_model=store.embed_model,
+    )
+    index.insert_nodes(NODES)  # of no document
+    (document,) = store.ref_doc_info
+    assert document == "d" and store.ref_doc_info["d"].metadata == {"by": "ann"}
+    assert [node.text for node in store.get_nodes(store.ref_doc_info["d"].node_ids)] == ["Ann met Bob"]
+    store.close()
+
+
+@pytest.mark.parametrize("count", [3, 7, 8])
+def test_after_long_context_reorder_the_budget_keeps_the_best_and_the_order(count):
+    nodes = [TextNode(id_=str(n), text=f"note {n} says nothing new of day {n}") for n in range(count)]
+    ranked = [NodeWithScore(node=node, score=1 - n / 10) for n, node in enumerate(nodes)]
+    reordered = LongContextReorder().postprocess_nodes(ranked)
+    for tokens in (12, 25, 40, 200):
+        best = {item.node_id for item in UmiContextBudget(tokens).postprocess_nodes(ranked)}
+        kept = [item.node_id for item in UmiContextBudget(tokens).postprocess_nodes(reordered)]
+        assert kept == [item.node_id for item in reordered if item.node_id in best]
+
+
+@pytest.mark.parametrize("given", [[0.5, -1.0, 3.0], [None, 0.2, None], [float("nan"), 1.0, 0.0]])
+def test_choosing_nodes_leaves_their_scores_alone(given):
+    nodes = [NodeWithScore(node=node, score=score) for node, score in zip(NODES, given, strict=True)]
+    scores = {item.node_id: repr(item.score) for item in nodes}
+    for step in (UmiMMR(), UmiMMR(top_n=2), UmiNearDuplicates()):
+        assert all(repr(item.score) == scores[item.node_id] for item in step.postprocess_nodes(nodes))
+    assert UmiDecay(half_life_hours=1).postprocess_nodes(nodes)[0].score is not None  # makes new ones
+
+
+async def test_a_memory_is_asked_by_the_end_of_a_long_message():
+    block = UmiMemoryBlock(umi=DualRetriever(HybridStore.open()), user="ann", budget=TokenBudget(max_total=30))
+    said = ["the code of my safe is 4711", "blah blah, blah and blah"]
+    await block.aput([ChatMessage(role="user", content=text) for text in said], session_id="s")
+    question = "blah é " * 5_000 + "what is the code of the safe?"
+    assert "4711" in await block.aget([ChatMessage(role="user", content=question)], session_id="s")
+
+
+async def test_many_queries_at_once():
+    retriever = UmiRetriever.from_nodes(NODES)
+    vector = retriever.umi.store.embedder.embed_queries(["Dora"])[0].tolist()
+    queries = ["who met Bob?", UmiQuery("Dora", limit=1), "who met Carl?", UmiQuery("?", embedding=vector, limit=1)]
+    alone = [[(item.node_id, item.score) for item in retriever.retrieve(query)] for query in queries]
+    assert [len(found) for found in alone] == [3, 1, 3, 1] and alone[3][0][0] == "2"
+    for found in (retriever.batch(queries), await retriever.abatch(queries)):
+        assert [[(item.node_id, item.score) for item in each] for each in found] == alone
+    assert retriever.batch([]) == []
+    retriever.close()
+
+
+async def test_a_context_for_the_prompt_with_history_and_filter():
+    asked = []
+
+    def llm(prompt):
+        asked.append(prompt)
+        return '["Dora"]'
+
+    retriever = UmiRetriever.from_nodes(
+        NODES, llm=llm, routing={"mode": "always"}, rewrite={"template": "{history} {query}"}
+    )
+    query = UmiQuery("who did she meet?", history=("Ann came home",), limit=2)
+    context = retriever.get_context(query, budget=TokenBudget(max_total=200))
+    assert len(context.ids) == 2 and context.stats.budget == 200 and "Ann came home" in asked[0]
+    assert (await retriever.aget_context(query, budget=TokenBudget(max_total=200))).text == context.text
+    assert len(retriever.get_context("Bob").ids) == 3
+    retriever.close()
