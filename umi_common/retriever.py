@@ -378,7 +378,8 @@ def _over(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig
         return config
     if "analyzer" in stated:
         known.check_live_change(config)
-    if "embedder" in stated and config.embedder != known.embedder:
+    calls = config.embedder.model_copy(update={"model": known.embedder.model})  # the model was read at the opening
+    if "embedder" in stated and calls != known.embedder:
         raise ConfigError(
             "embedder: these settings are the store's; open the store with them, or call "
             "store.reconfigure(store.config.replaced(embedder=...))"
