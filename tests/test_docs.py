@@ -24,6 +24,7 @@ def blocks(page: Path) -> list[str]:
     return BLOCK.findall(page.read_text())
 
 
+@pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_every_python_block_of_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

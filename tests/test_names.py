@@ -12,6 +12,7 @@ PACKAGES = ("umi_common", "umi_langchain", "umi_llamaindex")
 DELIBERATE = {
     # the same class or function for each framework, one of them imported by a user
     *("UmiRetriever", "UmiVectorStore", "as_arm", "create_umi_tool", "reranker_of", "to_chunks"),
+    *("UmiDecay", "UmiMMR", "UmiNearDuplicates", "UmiNeighbours"),
     # every ranking stage is a function of this name in a module of its own
     "apply",
     # a command of the command line is named as the function that does its work

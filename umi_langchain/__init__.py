@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
 from umi_langchain._arms import as_arm
 from umi_langchain.compressor import UmiCompressor
 from umi_langchain.context import create_umi_context
+from umi_langchain.postprocessor import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours
 from umi_langchain.retriever import UmiRetriever
 from umi_langchain.selfquery import UmiTranslator
 from umi_langchain.tool import create_umi_tool
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UmiCompressor",
+    "UmiDecay",
+    "UmiMMR",
     "UmiMemoryMiddleware",
+    "UmiNearDuplicates",
+    "UmiNeighbours",
     "UmiRetriever",
     "UmiStore",
     "UmiTranslator",

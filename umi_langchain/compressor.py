@@ -52,7 +52,9 @@ class UmiCompressor(BaseDocumentCompressor):
         """
         written = [document for document in documents if document.page_content.strip()]
         ids, chunks = to_chunks(written, PlaceKeys(self.source_key, self.position_key, self.time_key))
-        scores = dict(zip(reversed(ids), reversed(_scores(written)), strict=True))  # the first of a repeated id counts
+        scores = dict(
+            zip(reversed(ids), reversed(scores_of_documents(written)), strict=True)
+        )  # the first of a repeated id counts
         best = {chunk.id: chunk for chunk in reversed(chunks)}
         hits = [Hit(best[id], scores[id], rank) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
         context = assemble(hits, budget=self.budget, policy=self.policy, counter=self.counter)
@@ -66,7 +68,8 @@ class UmiCompressor(BaseDocumentCompressor):
         return await asyncio.to_thread(self.compress_documents, documents, query, callbacks)
 
 
-def _scores(documents: Sequence[Document]) -> list[float]:
+def scores_of_documents(documents: Sequence[Document]) -> list[float]:
+    """`metadata["relevance_score"]` of each where all have a finite one, else 1 / rank."""
     stated = [document.metadata.get(SCORE_KEY) for document in documents]
     if all(isinstance(score, (int, float)) and math.isfinite(score) for score in stated):
         return [float(score) for score in stated if score is not None]

@@ -1,0 +1,188 @@
+"""umi's ranking stages as document compressors, for the documents of any retriever: unpack, one core call, repack.
+
+Each stands in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`. None needs the query. A document's
+score is `metadata["relevance_score"]` where all have a finite one, else 1 / rank. Documents given are not changed.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import ConfigDict
+
+from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
+from umi_common.decay import decay, rate_of
+from umi_common.embedders import as_embedder, unit_rows
+from umi_common.errors import ConfigError
+from umi_common.framework_records import read_time
+from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
+from umi_common.ranking.duplicates import DuplicateFinder
+from umi_common.ranking.mmr import mmr
+from umi_common.ranking.neighbours import spread
+from umi_common.ranking.normalize import min_max
+from umi_langchain._convert import SCORE_KEY
+from umi_langchain.compressor import scores_of_documents
+
+
+class _Stage(BaseDocumentCompressor):
+    """Documents in, the rows that stay with their scores out."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._check()
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """The documents that stay, in their new order; copies where their score is new."""
+        if not documents:
+            return []
+        given = np.array(scores_of_documents(documents), dtype=np.float64)
+        rows, scores = self._ranked(documents, given - min(0.0, float(given.min())))
+        if scores is None:
+            return [documents[row] for row in rows]
+        return [_scored(documents[row], float(scores[row])) for row in rows]
+
+    @abstractmethod
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
+        """Rows in their new order, and (n,) new scores; None: the documents keep theirs."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raises ConfigError for a setting out of range."""
+
+
+class UmiDecay(_Stage):
+    """Score times floor + (1 - floor) * 2 ** (-age / half-life); no time known is neutral, the future has age 0."""
+
+    half_life_hours: float
+    """Age at which the factor has fallen halfway to `floor`."""
+    floor: float = DecayConfig().floor
+    """Smallest factor, 0..1."""
+    time_key: str = "timestamp"
+    """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    clock: Callable[[], datetime] | None = None
+    """Gives the present, aware; None: the computer's."""
+
+    def _check(self) -> None:
+        DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
+
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
+        now = datetime.now(timezone.utc) if self.clock is None else self.clock()
+        times = [read_time(document.metadata.get(self.time_key), self.time_key) for document in documents]
+        ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
+        decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
+        return _falling(decayed), decayed
+
+
+class UmiNeighbours(_Stage):
+    """Raises scores by those of adjacent documents of a source (`ranking.neighbours.spread`); the best gets 1.
+
+    Two are adjacent if their positions differ by 1.
+    """
+
+    previous: float = NeighboursConfig().previous
+    """What a document gains from the one before it."""
+    following: float = NeighboursConfig().following
+    """What it gains from the one after it."""
+    source_key: str = "source"
+    """Metadata key of what a text was cut from."""
+    position_key: str = "position"
+    """Metadata key of its order there, a whole number."""
+
+    def _check(self) -> None:
+        NeighboursConfig(previous=self.previous, following=self.following)
+
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
+        sources = [document.metadata.get(self.source_key) for document in documents]
+        places = [document.metadata.get(self.position_key) for document in documents]
+        names = list(dict.fromkeys(sources))
+        n = len(documents)
+        gained = spread(
+            scores,
+            np.array([NO_SOURCE if name is None else names.index(name) for name in sources], dtype=np.int64),
+            np.array([place if isinstance(place, int) else NO_POSITION for place in places], dtype=np.int64),
+            np.array([len(document.page_content.split()) for document in documents], dtype=np.int64),
+            np.zeros(n),
+            previous=self.previous,
+            following=self.following,
+            source_share=0.0,
+        )
+        return _falling(gained), gained
+
+
+class UmiNearDuplicates(_Stage):
+    """Of documents that say the same, the one with the best score stays; the order and the scores are kept.
+
+    Texts say the same if they are equal (case, white space, Unicode form and punctuation aside), or near: one is the
+    other with plain words added, and their cosine reaches `similarity`. Near documents with different metadata both
+    stay. So do documents that differ in a number, a name, a negation or the order of their words.
+    """
+
+    similarity: float = DuplicatesConfig().similarity
+    """Smallest cosine of near documents."""
+    embedding: Any = None
+    """Embeds the texts; None: umi's embedded model."""
+
+    def _check(self) -> None:
+        DuplicatesConfig(similarity=self.similarity)
+
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
+        vectors = _vectors(documents, self.embedding)
+        finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
+        kept = []
+        for row in _falling(scores).tolist():
+            document = documents[row]
+            place = {key: value for key, value in document.metadata.items() if key != SCORE_KEY}
+            if not finder.add(str(row), document.page_content, vectors[row], repr(sorted(place.items()))):
+                kept.append(row)
+        return np.sort(np.array(kept, dtype=np.int64)), None
+
+
+class UmiMMR(_Stage):
+    """Relevant and unlike everything chosen before: maximal marginal relevance, in the order of choice.
+
+    Relevance is the score scaled to 0..1 over the documents given; scores come back as they were.
+    """
+
+    top_n: int | None = None
+    """At most so many documents; None: all, in their new order."""
+    trade_off: float = MmrConfig().trade_off
+    """lambda: 1 is relevance alone, 0 is diversity alone."""
+    pool: int = MmrConfig().pool
+    """Best documents that are considered."""
+    embedding: Any = None
+    """Embeds the texts; None: umi's embedded model."""
+
+    def _check(self) -> None:
+        MmrConfig(trade_off=self.trade_off, pool=self.pool)
+        if self.top_n is not None and self.top_n < 1:
+            raise ConfigError(f"UmiMMR.top_n is {self.top_n}; expected a whole number above 0, or None for all")
+
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
+        limit = len(documents) if self.top_n is None else self.top_n
+        vectors = _vectors(documents, self.embedding)
+        return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None
+
+
+def _vectors(documents: Sequence[Document], embedding: Any) -> Vectors:
+    """(n, dim) L2-normalised. Raises what the embedding raises."""
+    return unit_rows(as_embedder(embedding).embed_documents([document.page_content for document in documents]))
+
+
+def _scored(document: Document, score: float) -> Document:
+    metadata = {**document.metadata, SCORE_KEY: score}
+    return Document(id=document.id, page_content=document.page_content, metadata=metadata)
+
+
+def _falling(scores: Floats) -> Ints:
+    """Rows by falling score; equals keep their order."""
+    return np.argsort(-scores, kind="stable")
