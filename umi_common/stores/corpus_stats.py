@@ -22,6 +22,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
 
 from umi_common.pool import NO_SOURCE, Floats, Ints, Vectors
 from umi_common.stores.dense.cosines import cosines
@@ -58,11 +59,20 @@ class CosineBackground(NamedTuple):
     """Size of the sample."""
 
 
-class Sample:
-    """The sample of the last snapshot asked for. Not thread-safe."""
+IdChecksums = npt.NDArray[np.uint32]
+NO_CHECKSUMS: IdChecksums = np.zeros(0, dtype=np.uint32)
+Lengths = npt.NDArray[np.integer]
 
-    def __init__(self) -> None:
-        self._checksums: Growing[np.uint32] = Growing(np.uint32)
+
+class Sample:
+    """The sample of the last snapshot asked for. Not thread-safe.
+
+    Args:
+        checksums: CRC-32 of the ids of the first rows.
+    """
+
+    def __init__(self, checksums: IdChecksums) -> None:
+        self._checksums: Growing[np.uint32] = Growing.copied(checksums)
         self._rows: Rows | None = None
         self._drawn: Ints = np.zeros(0, dtype=np.int64)
         self._vectors: Vectors | None = None
@@ -78,19 +88,29 @@ class Sample:
         """The sampled rows of a snapshot, in the order of the sample."""
         if self._rows is rows:
             return self._drawn
-        drawn = self._smallest(rows, np.flatnonzero(rows.alive))
+        drawn = self._smallest(rows, self._eligible(rows))
         if not np.array_equal(drawn, self._drawn):
             self._drawn, self._vectors = drawn, None
         self._rows = rows
         return drawn
 
-    def _compute_checksums(self, rows: Rows) -> None:
+    def _eligible(self, rows: Rows) -> Ints:
+        """Rows that the sample may hold: if it lost none since the last snapshot, these and the new ones."""
+        known = 0 if self._rows is None else len(self._rows)
+        if self._rows is None or known > len(rows) or not rows.alive[self._drawn].all():
+            return np.flatnonzero(rows.alive)
+        if (rows.alive[:known] > self._rows.alive).any():  # this is an earlier snapshot
+            return np.flatnonzero(rows.alive)
+        return np.concatenate([self._drawn, known + np.flatnonzero(rows.alive[known:])])
+
+    def checksums(self, rows: Rows) -> IdChecksums:
+        """(n,) CRC-32 of the ids of all rows."""
         new = rows.ids[len(self._checksums.view) : len(rows)]
         self._checksums.extend(np.fromiter((crc32(id.encode()) for id in new), dtype=np.uint32, count=len(new)))
+        return self._checksums.view[: len(rows)]
 
     def _smallest(self, rows: Rows, among: Ints) -> Ints:
-        self._compute_checksums(rows)
-        checksums = self._checksums.view[among]
+        checksums = self.checksums(rows)[among]
         if len(among) > SAMPLE_SIZE:
             cut = np.partition(checksums, SAMPLE_SIZE - 1)[SAMPLE_SIZE - 1]
             among = among[checksums <= cut]
@@ -103,11 +123,15 @@ class Sample:
 
 
 class Calibration:
-    """The statistics of one store, cached for the last snapshot of its rows and by source. Thread-safe."""
+    """The statistics of one store, cached for the last snapshot of its rows and by source. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        checksums: `id_checksums` of the first rows.
+    """
+
+    def __init__(self, checksums: IdChecksums = NO_CHECKSUMS) -> None:
         self._lock = threading.Lock()
-        self._sample = Sample()
+        self._sample = Sample(checksums)
         self._rows: Rows | None = None
         self._numbers: Mapping[str, float] = {}
         self._order: list[tuple[int, str, int]] = []
@@ -115,6 +139,11 @@ class Calibration:
         self._chosen: list[int] = []
         self._sums = np.zeros((0, COLUMNS))
         self._totals = np.zeros((0, 0))
+
+    def id_checksums(self, rows: Rows) -> IdChecksums:
+        """(n,) CRC-32 of the ids of all rows, by which the sample is drawn."""
+        with self._lock:
+            return self._sample.checksums(rows)
 
     def background(
         self, rows: Rows, vectors: Vectors, queries: Vectors, all_cosines: Vectors | None = None
@@ -136,7 +165,7 @@ class Calibration:
         return cosine_background(all_cosines[:, drawn])
 
     def numbers(
-        self, rows: Rows, vectors: Vectors, lengths: Callable[[], Ints], sources: Sequence[str]
+        self, rows: Rows, vectors: Vectors, lengths: Callable[[], Lengths], sources: Sequence[str]
     ) -> Mapping[str, float]:
         """succession, succession_pairs, unity, unity_chunks, company; empty where no source has two chunks.
 
@@ -152,7 +181,7 @@ class Calibration:
                 self._rows = rows
             return self._numbers
 
-    def _measured(self, rows: Rows, vectors: Vectors, lengths: Ints, sources: Sequence[str]) -> Mapping[str, float]:
+    def _measured(self, rows: Rows, vectors: Vectors, lengths: Lengths, sources: Sequence[str]) -> Mapping[str, float]:
         placed = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
         # `sources` may have grown since the snapshot was taken.
         sizes = np.bincount(placed, minlength=max(len(sources), len(self._order)))
@@ -178,7 +207,7 @@ class Calibration:
         chosen: list[int] = several[np.cumsum(looked_at) - looked_at < SAMPLE_CHUNKS_MAX].tolist()
         return chosen
 
-    def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: Vectors, lengths: Ints) -> None:
+    def _sum_up(self, chosen: list[int], sizes: Ints, rows: Rows, vectors: Vectors, lengths: Lengths) -> None:
         """Update `_sums` and `_totals` to hold the chosen sources in this snapshot."""
         touched = _touched(self._rows, rows)
         before, self._chosen = self._chosen, []  # if anything below fails, nothing counts as computed
@@ -223,7 +252,7 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
     return frozenset(longer.source[changed].tolist()) | frozenset(longer.source[shared:].tolist())
 
 
-def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Ints) -> tuple[Floats, Floats]:
+def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Lengths) -> tuple[Floats, Floats]:
     """(the columns of one source, the sum of its vectors)"""
     own = vectors[mine].astype(np.float64)
     present = own.any(axis=1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import mmap
+from typing import BinaryIO, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,30 @@ class Growing(Generic[Scalar]):
         """A growing array that starts with these values, which it never changes."""
         growing = cls(values.dtype.type)
         growing._array, growing._size = values, len(values)
+        return growing
+
+    @classmethod
+    def copied(cls, values: npt.NDArray[Scalar]) -> Growing[Scalar]:
+        """A copy of these values with room for a quarter more, so that the next write copies nothing."""
+        growing = cls(values.dtype.type, room=len(values) + len(values) // 4 + ROWS_FIRST)
+        growing.extend(values)
+        return growing
+
+    @classmethod
+    def mapped(cls, file: BinaryIO, dtype: type[Scalar], width: int, size: int) -> Growing[Scalar]:
+        """The first `size` rows of a file, in a private map: rows appended later fill the rest of the map, in memory
+        alone.
+
+        Raises:
+            ValueError: If the file is shorter.
+        """
+        whole = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+        row = width * np.dtype(dtype).itemsize
+        if len(whole) < size * row:
+            raise ValueError(f"{len(whole)} bytes hold no {size} rows of {row} bytes")
+        growing = cls(dtype, room=0)
+        growing._array = whole[: len(whole) // row * row].view(dtype).reshape(-1, width)
+        growing._size = size
         return growing
 
     def after(self, size: int) -> Growing[Scalar]:

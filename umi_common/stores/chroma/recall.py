@@ -123,7 +123,7 @@ def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest
             raise SearchUnavailable(trace.reasons())
         pool_rows = _pool_rows(store, moment, [hits.rows for hits in lexical or ()], request, allowed)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    arms: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows]}
+    arms: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
     own = None if weights is None else weights[pool_rows]
     if lexical is not None:
         texts = [probe.text for probe in request.probes]

@@ -133,6 +133,14 @@ class QuantisedRows:
         self._errors = Growing(np.float32)
         self._largest_error = 0.0
 
+    @classmethod
+    def restored(cls, codes: Growing[np.int8], steps: Vectors, errors: Vectors) -> QuantisedRows:
+        """Codes of the first rows that were computed before, with their steps and errors as in `Quantised`."""
+        known = cls(0)
+        known._codes, known._steps, known._errors = codes, Growing.copied(steps), Growing.copied(errors)
+        known._largest_error = float(errors.max(initial=0.0))
+        return known
+
     def of(self, vectors: Vectors) -> Quantised:
         """Codes of the first n rows, given as (n, dim) vectors; n may be larger or smaller than in earlier calls."""
         with self._lock:
@@ -146,3 +154,8 @@ class QuantisedRows:
             return Quantised(
                 self._codes.view[rows], self._steps.view[rows], self._errors.view[rows], self._largest_error
             )
+
+    def continue_in(self, codes: Growing[np.int8]) -> None:
+        """Replace the array of the codes by one with the same content."""
+        with self._lock:
+            self._codes = codes

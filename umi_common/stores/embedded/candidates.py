@@ -87,7 +87,7 @@ def pool_of(
             "length": scored.length,
         }
     elif request.strategy == "vector":  # the arm was not asked
-        words = {"length": snapshot.lexical.lengths(len(snapshot.rows))[rows]}
+        words = {"length": snapshot.lexical.lengths(len(snapshot.rows))[rows].astype(np.int64)}
     meaning: dict[str, Any] = {}
     if found.queries is not None and found.dense is not None:
         places = _places(found.dense, rows, len(snapshot.rows))

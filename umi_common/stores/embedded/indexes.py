@@ -149,7 +149,8 @@ class Indexes:
         return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
-        """Save the lexical index: always, or only if a crash would cost a long rebuild."""
+        """Save the arrays: always, or only if a crash would cost a long rebuild."""
         with self.lock:
             if not self.stale and self._ledger.in_place():
-                self.snapshot.row_data.save(self.snapshot, always=always)
+                self.snapshot.row_data.save(always=always)
+                self.snapshot = self.snapshot.row_data.snapshot

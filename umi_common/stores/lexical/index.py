@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.scorer import RowScorer
+from umi_common.stores.lexical.segment import Codes
 from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
@@ -137,7 +140,15 @@ class LexicalIndex:
                 corpus = update.added(corpus, rows[some], self._vocabulary.coded(texts[some]), sources[some])
             self._snapshot = Snapshot(corpus)
 
-    def save(self, directory: Path, mark: Mark, seqs: Ints, sources: Sequence[str]) -> None:
+    def save(
+        self,
+        directory: Path,
+        mark: Mark,
+        seqs: Ints,
+        sources: Sequence[str],
+        arrays: file.Arrays = MappingProxyType({}),
+        facts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         """Write the index to `directory`, in place of an older file; see `file`.
 
         Args:
@@ -145,11 +156,12 @@ class LexicalIndex:
             mark: The ledger state that the index was made from.
             seqs: (n,) ledger number of each row.
             sources: Names by source code.
+            arrays, facts: What the store keeps with the index, see `file.Saved`.
 
         Raises:
             OSError: If the disk refuses; an older file stays as it was.
         """
-        saved = file.Saved(self._snapshot.corpus, mark, seqs, sources)
+        saved = file.Saved(self._snapshot.corpus, mark, seqs, sources, arrays, dict(facts))
         file.write(directory, saved, self.analyzer.fingerprint)
 
     @classmethod
@@ -268,10 +280,12 @@ class LexicalIndex:
         """(P,) places in `terms`, rising, and (P,) living rows that hold the term, of terms in at most `most` rows."""
         return self._snapshot.corpus.postings_of(terms, most)
 
-    def lengths(self, count: int) -> Ints:
+    def lengths(self, count: int) -> Codes:
         """(count,) terms in each of the first rows; 0 where nothing was indexed."""
         known = self._snapshot.corpus.lengths[:count]
-        return np.concatenate([known, np.zeros(count - len(known), known.dtype)]).astype(np.int64)
+        if len(known) == count:
+            return known
+        return np.concatenate([known, np.zeros(count - len(known), known.dtype)])
 
     def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
         """Positions in `rows`, rising, whose terms, frequencies or length in the index are not those of the texts."""

@@ -79,7 +79,8 @@ class Rows:
         new = known + np.flatnonzero(self._placed(slice(known, None)))
         if len(new) > RESORTED_FROM:
             return self._sorted(np.flatnonzero(self._placed(slice(None))))
-        order = order[self.alive[order]]
+        if self.living < len(self):
+            order = order[self.alive[order]]
         return self._with(order, new) if len(new) else order
 
     def succession_known(self) -> tuple[Ints, int] | None:
@@ -181,6 +182,19 @@ class RowTable:
         """Names of the sources by code; append-only."""
         self._sources = _SourceCodes(self.sources)
 
+    @classmethod
+    def restored(
+        cls, ids: list[str], seq: Ints, source: Ints, position: Ints, time: Ints, alive: Mask, sources: Sequence[str]
+    ) -> RowTable:
+        """A table that starts with the content of a snapshot; the arrays are copied. The id of a dead row is ""."""
+        table = cls(sources)
+        table._ids, table._by_id = ids, dict(zip(ids, range(len(ids)), strict=True))
+        table._by_id.pop("", None)
+        arrays = [Growing.copied(array) for array in (seq, source, position, time)]
+        table._seq, table._source, table._position, table._time = arrays
+        table._alive = Growing.copied(alive)
+        return table
+
     def __len__(self) -> int:
         return len(self._ids)
 
@@ -212,6 +226,8 @@ class RowTable:
 
     def remove(self, rows: Ints) -> None:
         """Mark rows dead; older snapshots keep theirs alive."""
+        if not len(rows):
+            return
         alive = self._alive.view.copy()
         alive[rows] = False
         self._alive = Growing.holding(alive)
