@@ -37,7 +37,7 @@ PARTS = (
     "texts",
     "stages",
 )
-EXTRAS = ("survival", "ingest", "sizing", "remote", "tail", "sizes")
+EXTRAS = ("survival", "ingest", "sizing", "remote", "tail", "sizes", "engines")
 """Parts that run only if they are named."""
 RESUME_HOURS = 12.0
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

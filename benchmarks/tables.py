@@ -158,6 +158,32 @@ def _short_machine() -> str:
     return f"Medians on {made['cores']} cores ({made['processor']}), {entry['measured'][:10]}; `make bench` repeats it."
 
 
+def engines() -> str:
+    """A line an engine and size; below, the engines left out and why."""
+    heads = {
+        "p50_ms": "p50, ms",
+        "p95_ms": "p95, ms",
+        "times": "times umi",
+        "per_second_16": "answers/s, 16 threads",
+        "found": "found",
+        "build_s": "build, s",
+        "memory_mb": "memory, MB",
+        "disk_mb": "disk, MB",
+        "nDCG@10 SciFact": "nDCG@10 SciFact",
+        "nDCG@10 LoCoMo": "LoCoMo",
+    }
+    rows = results.rows("engines")
+    if not rows:
+        return "Not measured yet."
+    lines = [
+        [f"{row['system']}, {size_name(row['size'])}", *(written(row.get(field)) for field in heads)]
+        for row in rows
+        if "p50_ms" in row
+    ]
+    reasons = [f"{row['system']} at {size_name(row['size'])}: {row['skipped']}" for row in rows if "skipped" in row]
+    return table(["", *heads.values()], lines) + ("\n\nLeft out: " + "; ".join(reasons) + "." if reasons else "")
+
+
 _RANKED = {"p50_ms": "p50, ms", "p95_ms": "p95, ms", "times": "times umi", "agrees": "same answer"}
 TABLES: dict[str, Callable[[], str]] = {
     "readme": readme,
@@ -203,4 +229,5 @@ TABLES: dict[str, Callable[[], str]] = {
         },
     ),
     "stages": stages,
+    "engines": engines,
 }
