@@ -193,6 +193,21 @@ class DecayConfig(Frozen):
     """Smallest factor."""
 
 
+class LateInteractionConfig(Frozen):
+    """The best candidates gain by how well their own words match the query's, by token vectors of the embedded model.
+
+    A built-in reranker, which needs no other model and no service.
+    """
+
+    enabled: bool = True
+    pool: int = Field(default=50, ge=1, le=1_000)
+    """Best candidates that are compared."""
+    weight: float = Field(default=0.16, ge=0.0)
+    """Gain, in shares of the score, of a candidate one standard deviation better than the mean; at 3, 9 times that."""
+    adaptive: bool = True
+    """Reduce the gain to how far positions carry in this corpus, down to 0 where chunks have none."""
+
+
 class DuplicatesConfig(Frozen):
     """Folding of hits that repeat a better one; `Hit.duplicates` lists them. Contexts show equal text once in any case.
 
@@ -280,6 +295,7 @@ class UmiConfig(Frozen):
     references: ReferencesConfig = ReferencesConfig()
     decay: DecayConfig = DecayConfig()
     duplicates: DuplicatesConfig = DuplicatesConfig()
+    late_interaction: LateInteractionConfig = LateInteractionConfig()
     rerank: RerankConfig = RerankConfig()
     mmr: MmrConfig = MmrConfig()
     relevance: RelevanceConfig = RelevanceConfig()

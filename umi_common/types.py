@@ -265,7 +265,8 @@ class Hit:
     """From 1."""
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
-    """Score after each stage that ran, in order: fused, neighbours, when, decay, rerank. Scales differ by stage."""
+    """Score after each stage that ran, in order: fused, neighbours, references, when, decay, late_interaction, rerank.
+    Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Rank among the candidates after the same stages, from 1."""
     duplicates: tuple[str, ...] = ()
@@ -280,7 +281,7 @@ class Degradation:
     """A part that failed, and what the search did instead."""
 
     part: str
-    """"rewriter", "embedder", "dense", "lexical", "reranker", "when", or an extra arm's name."""
+    """"rewriter", "embedder", "dense", "lexical", "reranker", "late_interaction", "when", or an extra arm's name."""
     reason: str
     """One line, no query text."""
     consequence: str = ""

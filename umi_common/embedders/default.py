@@ -16,7 +16,6 @@ import numpy as np
 from umi_common.embedders.packaged import TEXT_CHARACTERS_MAX, PackagedModel
 from umi_common.errors import EmbedderError
 from umi_common.pool import Vectors
-from umi_common.protocols import Embedder
 
 DEFAULT_NAME = "wordllama/l2_supercat_256"
 DEFAULT_DIM = 256
@@ -47,6 +46,11 @@ class WordLlamaEmbedder(PackagedModel):
                 if encoding.ids:
                     vectors[row] = weights[encoding.ids].mean(axis=0)
         return unit_rows(vectors)
+
+    def token_vectors(self) -> Vectors:
+        """(32,000, 256), by token. Raises EmbedderError if they cannot be read."""
+        weights: Vectors = self._loaded()[0]
+        return weights
 
     def _load(self) -> tuple[Vectors, Any]:
         return _load_wordllama()
@@ -102,6 +106,6 @@ def unit_rows(vectors: Any) -> Vectors:
 
 
 @lru_cache(maxsize=1)
-def default_embedder() -> Embedder:
+def default_embedder() -> WordLlamaEmbedder:
     """The embedded model, shared by the process; loaded at its first text."""
     return WordLlamaEmbedder()

@@ -20,6 +20,10 @@ A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; ad
     period       chunks in the period that the query names gain
     (umi_common.decay, which stores use too: older chunks lose)
 
+A step after the texts are fetched, in `search/late_interaction.py`:
+
+    late_interaction   candidates gain by how well their own words match the query's
+
 A selection leaves rows out; both are off by default:
 
     duplicates   chunks that repeat a better one

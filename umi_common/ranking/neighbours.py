@@ -109,6 +109,22 @@ def shares_of(calibration: Mapping[str, float]) -> Shares:
     )
 
 
+def order_share(calibration: Mapping[str, float]) -> float:
+    """How far positions carry in a corpus with these calibration numbers, 0..1: 0 where no chunk has one.
+
+    ramp(succession * pairs / (pairs + 40), 0.03, 0.08)
+    """
+    pairs = calibration.get("succession_pairs", 0.0)
+    succession = _shrunk(calibration.get("succession", 0.0), pairs, 0.0, PRIOR_PAIRS)
+    return _ramp(succession, SUCCESSION_FROM, SUCCESSION_TO)
+
+
+def needs(length: Ints) -> Floats:
+    """(n,) r: 1 / (1 + (terms / 150)^3), how much chunks of these lengths gain."""
+    relative = length / SELF_CONTAINED_TERMS
+    return np.asarray(1.0 / (1.0 + relative * relative * relative), dtype=np.float64)
+
+
 def links(source: Ints, position: Ints) -> tuple[Ints, Ints]:
     """The row at the previous and at the next position of each row's source; n where there is none.
 
@@ -193,14 +209,13 @@ def spread(
     if not len(scores) or max(before, after, together) == 0:
         return np.array(scores)
     own = _by_best(np.maximum(scores, 0.0))
-    relative = length / SELF_CONTAINED_TERMS
-    needs = 1.0 / (1.0 + relative * relative * relative)
+    needing = needs(length)
     gained = together * whole
     if before or after:
         backward, forward = links(source, position)
-        sent = own * own * own * needs
+        sent = own * own * own * needing
         gained = gained + before * _passed_on(sent, backward, vectors) + after * _passed_on(sent, forward, vectors)
-    return _by_best(own * np.sqrt(own) + needs * gained)
+    return _by_best(own * np.sqrt(own) + needing * gained)
 
 
 def _passed_on(sent: Floats, beside: Ints, vectors: Vectors | None) -> Floats:

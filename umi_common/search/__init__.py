@@ -8,6 +8,7 @@ is a generator (`runtime.calls.Body`).
     recall       candidates for the query, for the LLM's variations and from extra arms: one pool
     rank         a pool to an order: fusion, score stages, MMR
     fetch        the chunks of the best rows, duplicates folded if asked, and hits with their signals
+    late_interaction   the best candidates by their own words, in corpora whose positions carry information
     extra_arms   further ways to find chunks (`Arm` is public)
     rerank       scores from a cross-encoder for the best candidates
     trace        collects the stages of one search with their times and facts

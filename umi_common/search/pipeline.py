@@ -19,6 +19,7 @@ from umi_common.query.time.said import says
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
+from umi_common.search import late_interaction
 from umi_common.search.fetch import fetch, to_hits
 from umi_common.search.rank import RankedPool, diversified, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, recall
@@ -55,8 +56,13 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
         trace=trace,
         arm_weights=None if components.arms is None else components.arms.weights,
     )
-    wanted = _candidates_wanted(components, request)
+    share = late_interaction.share_in(request, recalled.pool, config.late_interaction)
+    wanted = _candidates_wanted(components, request, by_tokens=share > 0)
     chunks, ranked = yield from fetch(components, inside, recalled, ranked, trace, wanted=wanted)
+    if share > 0 and chunks:
+        ranked = late_interaction.interacted(
+            request, recalled.pool, ranked, chunks, config.late_interaction, share, trace
+        )
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
@@ -138,11 +144,12 @@ def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _candidates_wanted(components: Components, request: SearchRequest) -> int:
-    """Rows that the limit, the reranker or MMR needs."""
+def _candidates_wanted(components: Components, request: SearchRequest, *, by_tokens: bool) -> int:
+    """Rows that the limit, late interaction, the reranker or MMR needs."""
     config = components.config
     return max(
         request.limit,
+        config.late_interaction.pool if by_tokens else 0,
         config.rerank.pool if components.reranker is not None else 0,
         config.mmr.pool if config.mmr.enabled else 0,
     )

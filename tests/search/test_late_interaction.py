@@ -1,0 +1,137 @@
+"""Late interaction: the turn whose own words answer stands before the turns beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.embedders.default import default_embedder
+from umi_common.embedders.token_vectors import TEXT_CHARACTERS_MAX, token_vectors
+from umi_common.ranking.late_interaction import max_similarity, with_late_interaction
+from umi_common.ranking.neighbours import order_share
+from umi_common.sim import HashEmbedder
+
+ALWAYS = UmiConfig(late_interaction={"adaptive": False})
+OFF = UmiConfig(late_interaction={"enabled": False})
+QUESTION = "what is the cat called"
+TURNS = [
+    "I adopted a grey cat last spring.",
+    "Did you give it a name?",
+    "Yes, the kitten is called Luna.",
+    "My sister keeps bees on the roof.",
+    "How many hives does she have?",
+    "Five, and two more at the lake.",
+    "The tax office wrote again about the garage.",
+    "You should call them on Monday.",
+]
+CHAT = [Chunk(f"t{at}", text, source="chat", position=at) for at, text in enumerate(TURNS)]
+
+
+def test_the_formula_by_hand():
+    # Two candidates say the query's first token with .8 and .2, its second alike with .6:
+    # w = (1 - .5, 1 - .6) = (.5, .4); s = (.5 * .8 + .4 * .6) / .9 = .7111 and (.5 * .2 + .4 * .6) / .9 = .3778;
+    # the mean is .5444 and the deviation .1667, so z = 1 and -1; 150 terms halve the gain.
+    matches = np.array([[0.8, 0.2], [0.6, 0.6]])
+    assert with_late_interaction(np.array([0.5, 1.0]), matches, np.array([0, 9]), 0.25) == approx([0.625, 1.0])
+    assert with_late_interaction(np.array([0.5, 1.0]), matches, np.array([150, 9]), 0.25) == approx([0.5625, 1.0])
+
+
+def test_each_token_of_the_query_meets_its_most_similar_token():
+    vectors = np.eye(3, dtype=np.float32)
+    query = np.array([[1, 0, 0], [0, 0.6, 0.8]], dtype=np.float32)
+    found = max_similarity(query, vectors, np.array([0, 1, 1, 2]), np.array([2, 0, 2]))
+    assert found == approx(np.array([[1, 0, 0], [0.6, 0, 0.8]]))
+
+
+@given(
+    st.lists(st.floats(-1, 2), min_size=1, max_size=12),
+    st.lists(st.floats(-0.2, 1), min_size=24, max_size=24),
+    st.floats(0, 3),
+)
+def test_no_score_falls_and_candidates_that_are_alike_keep_their_order(scores, similarities, weight):
+    given_scores = np.array(scores)
+    matches = np.resize(np.array(similarities), (2, len(scores)))
+    raised = with_late_interaction(given_scores, matches, np.arange(len(scores)), weight)
+    assert (raised >= given_scores).all()
+    alike = with_late_interaction(given_scores, np.full((2, len(scores)), 0.5), np.arange(len(scores)), weight)
+    assert (alike == given_scores).all()
+
+
+def test_texts_of_equal_words_get_equal_tokens_whatever_their_case_and_punctuation():
+    vectors, rows, counts = token_vectors(["Grey CAT!", "grey, cat", "", "..."])
+    assert counts.tolist() == [2, 2, 0, 0]
+    assert sorted(rows[:2]) == sorted(rows[2:])
+    assert np.linalg.norm(vectors, axis=1) == approx(np.ones(len(vectors)))
+
+
+def test_of_a_long_text_a_bounded_part_is_read():
+    text = " ".join(f"word{at}" for at in range(100_000))
+    vectors, _, (count,) = token_vectors([text])
+    assert len(vectors) == count <= TEXT_CHARACTERS_MAX
+
+
+def test_the_turn_that_says_it_gains_most_and_the_trace_and_the_hit_show_it():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add(CHAT)
+        off = DualRetriever(store, config=OFF).search(QUESTION)
+        on = DualRetriever(store, config=ALWAYS).search(QUESTION)
+    before = {hit.chunk.id: hit.score for hit in off.hits}
+    gains = {hit.chunk.id: hit.score / before[hit.chunk.id] for hit in on.hits if before.get(hit.chunk.id)}
+    assert max(gains, key=gains.get) == "t2"
+    assert all(gain >= 1 for gain in gains.values())
+    (stage,) = [stage for stage in on.trace.stages if stage.name == "late_interaction"]
+    assert stage.facts == {"candidates": len(CHAT), "share": 1.0}
+    assert all("late_interaction" in hit.stages for hit in on.hits)
+
+
+def test_chunks_without_positions_are_ranked_as_without_it():
+    with HybridStore.open() as store:
+        store.add([Chunk(f"t{at}", text) for at, text in enumerate(TURNS)])
+        on, off = (DualRetriever(store, config=config).search(QUESTION) for config in (UmiConfig(), OFF))
+    assert [(hit.chunk.id, hit.score) for hit in on.hits] == [(hit.chunk.id, hit.score) for hit in off.hits]
+    assert "late_interaction" not in on.hits[0].stages
+
+
+@pytest.mark.parametrize(
+    ("succession", "pairs", "share"),
+    [(0.0, 1_000, 0.0), (0.2, 0, 0.0), (0.2, 1_000, 1.0), (0.11, 40, 0.5), (-0.3, 1_000, 0.0)],
+)
+def test_the_share_is_how_far_positions_carry(succession, pairs, share):
+    # 0.11 from 40 pairs, averaged with 40 pairs of 0: 0.055, in the middle between 0.03 and 0.08
+    assert order_share({"succession": succession, "succession_pairs": pairs}) == approx(share)
+    assert order_share({}) == 0
+
+
+def test_one_arm_alone_is_left_as_it_is():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add(CHAT)
+        umi = DualRetriever(store, config=ALWAYS)
+        stages = {strategy: umi.search(QUESTION, strategy=strategy).hits[0].stages for strategy in ("text", "vector")}
+    assert not any("late_interaction" in of_hit for of_hit in stages.values())
+
+
+def test_a_query_without_words_changes_nothing():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add(CHAT)
+        on, off = (DualRetriever(store, config=config).search("?!") for config in (ALWAYS, OFF))
+    assert [(hit.chunk.id, hit.score) for hit in on.hits] == [(hit.chunk.id, hit.score) for hit in off.hits]
+
+
+def test_without_the_embedded_model_the_order_stays_and_the_result_says_so(monkeypatch):
+    default_embedder.cache_clear()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    try:
+        with HybridStore.open(embedder=HashEmbedder()) as store:
+            store.add(CHAT)
+            on, off = (DualRetriever(store, config=config).search(QUESTION) for config in (ALWAYS, OFF))
+    finally:
+        default_embedder.cache_clear()
+    assert on.ids == off.ids
+    (loss,) = on.degraded
+    assert loss.part == "late_interaction" and "pip install wordllama" in loss.reason
