@@ -14,7 +14,7 @@ from umi_common.types import Hit, SearchResult
 
 STYLE = """
 .umi{font:14px/1.45 system-ui,sans-serif;max-width:64rem;overflow-x:auto}
-.umi table{border-collapse:collapse;width:100%;min-width:44rem}
+.umi table{border-collapse:collapse;width:100%;min-width:44rem;table-layout:auto!important}
 .umi td,.umi th{padding:.4rem .6rem;text-align:left!important;vertical-align:top;border-bottom:1px solid #8885}
 .umi td p{margin:.15rem 0;overflow-wrap:anywhere;unicode-bidi:isolate}
 .umi-arm,.umi-why{font-size:.86em}.umi-why{opacity:.8}.umi-arm{white-space:nowrap}
