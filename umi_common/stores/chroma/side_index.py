@@ -220,19 +220,20 @@ class SideIndex:
         try:
             with (directory / FILE).open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 about, ids = _of_bytes(saved["about"]), _of_bytes(saved["ids"])
-                columns = [saved[name].tolist() for name in ("source", "position", "time")]
+                source, position, time = (saved[name] for name in ("source", "position", "time"))
                 digests: Ints = saved["digests"]
             mark = Mark(*about["mark"])
             found = LexicalIndex.load(directory, self.analyzer, lambda other: other == mark)
             if found is None or about["made_of"] != made_of:
                 return False
             self._lexical, lexical = found
-            self._table = RowTable(lexical.sources)
-            names = [None if code < 0 else lexical.sources[code] for code in columns[0]]
-            stated = [[None if value == MISSING else value for value in column] for column in columns[1:]]
-            self._table.append([Head(*each) for each in zip(range(len(ids)), ids, names, *stated, strict=True)])
-            self._table.remove(np.flatnonzero([id == "" for id in ids]))
-            self._in_source = Counter(name for name in names if name is not None)
+            alive = np.array([id != "" for id in ids], dtype=np.bool_)
+            rows = np.arange(len(ids))
+            self._table = RowTable.restored(ids, rows, source, position, time, alive, lexical.sources)
+            placed, counts = np.unique(source[source != NO_SOURCE], return_counts=True)
+            self._in_source = Counter(
+                dict(zip([lexical.sources[code] for code in placed], counts.tolist(), strict=True))
+            )
             self.skipped, self.derived = set(about["skipped"]), set(about["derived"])
         except FileNotFoundError:
             return False

@@ -165,7 +165,7 @@ class ChromaStore:
         self._follow()
         return self._searched
 
-    def _follow(self) -> None:
+    def _follow(self, *, always: bool = True) -> None:
         if self._closed:
             raise StoreClosed("the store is closed; make another over the same collection")
         try:
@@ -173,7 +173,7 @@ class ChromaStore:
                 with self._follower.lock:
                     if self._made_of["collection"] != self._collection.id:
                         self._begin()
-            self._follower.follow()
+            self._follower.follow(always=always)
         except StoreUnavailable:
             self._away = True
             raise
@@ -194,8 +194,8 @@ class ChromaStore:
         """`recall` for each of several searches, with one embedding call for all."""
         traces = [RecallTrace() for _ in requests]
         failure: StoreUnavailable | None = None
-        try:
-            self._follow()
+        try:  # a search by words alone meets Chroma here first
+            self._follow(always=any(request.strategy == "text" for request in requests))
         except StoreUnavailable as error:
             failure = error
         queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
