@@ -104,7 +104,7 @@ class RoutingConfig(Frozen):
     """When the LLM is asked."""
 
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
-    weakness: Share = 0.58
+    weakness: Share = 0.56
     """evidence: the LLM is asked when the evidence's weakness (0 strong .. 1 weak) is at least this."""
 
 
