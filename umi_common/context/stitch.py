@@ -1,7 +1,8 @@
-"""Chosen pieces as parts: chunks of one source that follow each other are joined, and parts put in reading order.
+"""Make the parts of a context: join pieces of one source that follow each other, and order the joined texts.
 
-An overlap of two chunks is shown once. Where chunks have their character offset in the source, and the texts agree with
-it, the join is exact. Otherwise chunks at consecutive positions are joined, and an overlap is found by comparing texts.
+Text that two chunks share is shown once. Chunks are joined by their character offsets in the source if they have them
+and the texts agree with them. Otherwise chunks at consecutive positions are joined, and shared text is found by
+comparing the end of one chunk with the start of the next.
 """
 
 from __future__ import annotations
@@ -16,37 +17,41 @@ from umi_common.context.tokens.counter import Counter
 from umi_common.types import Hit
 
 OVERLAP_MIN = 20
-"""Characters. A shorter match between the end of a chunk and the start of the next is taken for coincidence."""
+"""Characters. Shorter equal text at the end of a chunk and the start of the next counts as coincidence."""
 OVERLAP_MAX = 4_000
-"""Characters. Limits the time of a comparison on hostile texts."""
+"""Characters. Longer shared text is not searched for, which limits the time on texts that repeat themselves."""
 GAP_MAX = 2
-"""Most characters (white space as a rule) that a splitter strips between two chunks."""
-NEVER = datetime.max.replace(tzinfo=timezone.utc)
+"""Characters. Chunks with a larger gap between them are not joined; a splitter strips at most this much white space."""
+UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
+"""Sort key of a stretch without event_time: later than every time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Pieces joined to one text."""
+    """Pieces of one source, joined to one text."""
 
     pieces: tuple[Piece, ...]
     """In the order of the source."""
     text: str
     spans: tuple[Span, ...]
+    """One for each piece: which characters of `text` it gave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """Where a piece continues another one: at index `at` of the other's text, or after it and `joiner`."""
+    """How a piece is joined to an earlier one."""
 
     at: int
+    """Index in the earlier piece's text, with `joiner` appended, at which the later piece's text begins."""
     joiner: str = ""
+    """Text between the two; "" where they overlap or touch."""
 
 
 def near(one: Piece, other: Piece) -> bool:
-    """Whether two pieces of one source may touch: a cheap test before `seam`."""
+    """Whether `seam` may join two pieces of one source, in any order; compares offsets or positions only, no text."""
     if one.offset is not None and other.offset is not None:
-        ends = min(one.offset + len(one.text), other.offset + len(other.text))
-        return max(one.offset, other.offset) - ends <= GAP_MAX
+        first_end = min(one.offset + len(one.text), other.offset + len(other.text))
+        return max(one.offset, other.offset) - first_end <= GAP_MAX
     return (
         one.chunk.position is not None
         and other.chunk.position is not None
@@ -55,7 +60,7 @@ def near(one: Piece, other: Piece) -> bool:
 
 
 def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
-    """How `second` continues `first`, both of one source, `first` earlier; None: they do not touch."""
+    """How to join `second` to `first`, which comes before it in the source; None: they cannot be joined."""
     if first.kind != second.kind or first.chunk.source is None or first.chunk.source != second.chunk.source:
         return None
     text = first.text
@@ -65,7 +70,7 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         if gap > GAP_MAX:
             return None
         if gap > 0:
-            # As many characters as were stripped, so that offsets stay valid.
+            # A joiner as long as the stripped white space, so that offsets in the source stay valid.
             return None if first.trimmed else Seam(at, " " if gap == 1 else "\n" * gap)
         if at >= 0 and _agree(text[at:], second.text):
             return Seam(at)
@@ -76,7 +81,7 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
 
 
 def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
-    """Pieces as stretches, sources in the order of their first piece, inside a source as it was written."""
+    """Join pieces to stretches. Sources are in the order of their first piece; inside one, as `in_source_order`."""
     by_source: dict[SourceKey, list[Piece]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece)
@@ -84,7 +89,7 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
     for group in by_source.values():
         run: _Run | None = None
         for piece in in_source_order(group):
-            if run is None or not run.takes(piece, joiner):
+            if run is None or not run.add(piece, joiner):
                 if run is not None:
                     stretches.append(run.stretch())
                 run = _Run(piece)
@@ -94,14 +99,20 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
 
 
 def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
-    """Sorted by character offset where all have one, else by position; a chunk before the chunks that it contains."""
+    """Pieces of one source, sorted by offset if all have one, else by position; those without a position last.
+
+    Of pieces with equal offsets the longest is first, so that a chunk precedes the chunks that it contains.
+    """
     if all(piece.offset is not None for piece in pieces):
         return sorted(pieces, key=lambda p: (p.offset or 0, -len(p.text), p.chunk.id))
     return sorted(pieces, key=lambda p: (p.chunk.position is None, p.chunk.position or 0, p.chunk.id))
 
 
 class _Run:
-    """Builds a stretch. `tail` is the piece that ends where the text ends."""
+    """Builds a stretch from pieces in the order of the source.
+
+    `tail` is the piece that ends where the text ends, and `tail_at` the index in the text at which it begins.
+    """
 
     def __init__(self, first: Piece) -> None:
         self.text = ""
@@ -109,8 +120,8 @@ class _Run:
         self.spans: list[Span] = []
         self._put(first, 0)
 
-    def takes(self, piece: Piece, joiner: str) -> bool:
-        """Add the piece if it continues the tail; returns whether it does."""
+    def add(self, piece: Piece, joiner: str) -> bool:
+        """Add the piece if it can be joined to the tail; returns whether it was added."""
         found = seam(self.tail, piece, joiner)
         if found is None:
             return False
@@ -127,7 +138,7 @@ class _Run:
         in_source = None if piece.offset is None else (piece.offset, piece.offset + len(shown))
         self.pieces.append(piece)
         self.spans.append(Span(piece.chunk.id, 0, len(shown), at, in_source))
-        if len(shown) >= overlap:
+        if len(shown) >= overlap:  # else the text contains the piece, and the tail stays the tail
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at
 
@@ -151,9 +162,10 @@ def _overlap(first: str, second: str) -> int:
 
 
 def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -> tuple[ContextPart, ...]:
-    """The parts of these pieces, in the policy's order; the order of `pieces` does not matter.
+    """The parts that show these pieces, in the policy's order; the order of `pieces` does not matter.
 
-    A piece that is a copy becomes a `Copy` of the part that shows its text.
+    A piece with `copy_of` is not shown: it becomes a `Copy` in the part that shows the same text. Sources are numbered
+    from 1 in the order in which the parts name them.
     """
     ranked = sorted(pieces, key=lambda piece: piece.place)
     copies: dict[str, list[Piece]] = {}
@@ -175,13 +187,13 @@ def _copies_in(stretch: Stretch, copies: Mapping[str, Sequence[Piece]]) -> list[
 def part_from(
     stretch: Stretch, counter: Counter, numbers: Mapping[SourceKey, int], copies: Sequence[Piece] = ()
 ) -> ContextPart:
-    """A stretch as a part; reason, score and arm are those of its best hit.
+    """The part that shows a stretch; source, kind, reason, score and arm are those of its best piece.
 
     Args:
         stretch: Pieces joined to one text.
         counter: Counts the text's tokens.
-        numbers: By source, for citations.
-        copies: Further pieces whose text it shows.
+        numbers: Number of each source in citations.
+        copies: Pieces that are not shown, because the stretch has the same text.
     """
     best = _best(stretch)
     arms = _arms(best.hit)
@@ -203,7 +215,7 @@ def part_from(
 
 
 def _arms(hit: Hit) -> dict[str, int]:
-    """The hit's best rank in each arm that ranked it, the best arm first."""
+    """Arm -> the hit's best rank in it, for the arms that ranked it; the best rank first."""
     ranks: dict[str, int] = {}
     for signal in hit.signals:
         if signal.rank is not None:
@@ -226,24 +238,33 @@ def _place(stretch: Stretch) -> int:
 
 
 def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
-    """Stretches in reading order; they are given source by source, in the order of the source."""
-    if order == "source":
-        first: dict[SourceKey, int] = {}
-        for stretch in stretches:
-            source = stretch.pieces[0].source
-            first[source] = min(_place(stretch), first.get(source, _place(stretch)))
-        return sorted(stretches, key=lambda stretch: first[stretch.pieces[0].source])
+    """Stretches in the order that `AssemblyPolicy.order` names.
+
+    Args:
+        stretches: As `stitched` returns them; `sorted` keeps that order inside a source.
+        order: "source", "chronological", "score" or "edges-first".
+    """
     if order == "chronological":
-        return sorted(stretches, key=_moment)
+        return sorted(stretches, key=_time_and_source)
     by_score = sorted(stretches, key=_place)
-    return by_score if order == "score" else [*by_score[0::2], *by_score[1::2][::-1]]
+    if order == "score":
+        return by_score
+    if order == "source":
+        best: dict[SourceKey, int] = {}
+        for stretch in by_score:
+            best.setdefault(stretch.pieces[0].source, _place(stretch))
+        return sorted(stretches, key=lambda stretch: best[stretch.pieces[0].source])
+    return [*by_score[0::2], *reversed(by_score[1::2])]  # ranks 1 3 5 ... 6 4 2: the best at both ends
 
 
-def _moment(stretch: Stretch) -> tuple[datetime, str]:
-    moments = [piece.chunk.event_time for piece in stretch.pieces if piece.chunk.event_time is not None]
-    return (min(moments, default=NEVER), stretch.pieces[0].chunk.source or "")
+def _time_and_source(stretch: Stretch) -> tuple[datetime, str]:
+    times = [piece.chunk.event_time for piece in stretch.pieces if piece.chunk.event_time is not None]
+    return (min(times, default=UNDATED_KEY), stretch.pieces[0].chunk.source or "")
 
 
 def _days(pieces: Sequence[Piece]) -> str:
+    """The first and the last day of the pieces: "2023-03-12 to 2023-03-14"; one day if equal, "" without a time."""
     days = sorted(p.chunk.event_time.date().isoformat() for p in pieces if p.chunk.event_time is not None)
-    return "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    if not days:
+        return ""
+    return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"

@@ -1,15 +1,18 @@
-"""The formulas of the default fusion: evidence of both arms, which adds up. Pure.
+"""The formulas of the default fusion: turn both arms' scores into evidence on one scale, and add it up. Pure.
 
-Raw scores of two arms do not compare, and no fixed weight on normalised scores serves every corpus. Evidence does:
+The raw scores of the two arms have different scales, and no fixed weight on normalised scores is good on every corpus.
+Evidence is on one scale for both arms:
 
-    lexical(d) = bm25(d) / sqrt(bound) / 4      BM25 is a sum of log-odds, one per term. The part that chance adds grows
-                                                with the root of the largest BM25 that the query could reach.
-    dense(d)   = softplus_square(z(d)) / 64     z: standard deviations of the cosine above the mean of this query's
+    lexical(d) = bm25(d) / sqrt(bound) / 4      BM25 is a sum of log-odds, one per term. bound is the largest BM25 that
+                                                the query could reach; BM25 from chance matches grows with its root.
+    dense(d)   = squareplus(z(d))^2 / 64        z: standard deviations of the cosine above the mean of this query's
                                                 cosines over the corpus. -log p of a normal tail is about z^2 / 2.
+    squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
     fused(d)   = w * lexical(d) + (1 - w) * dense(d)
 
-Squaring z weighs the dense arm per query and without labels: a best chunk at 6 deviations counts about 4 times as much
-as one at 3. An arm whose scores are all alike adds next to nothing. Measured in docs/decisions.md.
+Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: at 6 standard
+deviations its evidence is about 3.5 times that at 3. An arm whose scores are nearly equal for all chunks hardly changes
+the order. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -24,13 +27,16 @@ from umi_common.pool import Floats, Pool
 from umi_common.ranking.normalize import EPSILON
 
 LEXICAL_SCALE = 4.0
+"""Divisor of the lexical evidence: that of the best chunk is then 0.5 on average over the dev sets. Holds for Lucene's
+BM25, where a term adds at most its idf. The order of chunks depends on the ratio of the two divisors only."""
 DENSE_SCALE = 64.0
-"""Divisors that bring the evidence of both arms' best chunks near 0.5, on average over the dev sets. Only their ratio
-matters. For BM25 in Lucene's unit, where a term adds at most its idf."""
+"""Divisor of the dense evidence, chosen likewise."""
 PRIOR_COUNT = 8.0
+"""Number of chunks that the prior of the background counts as: a few chunks alone estimate it poorly."""
 PRIOR_MEAN = 0.2
+"""Mean of the prior: a typical cosine of a query and a chunk."""
 PRIOR_DEVIATION = 0.12
-"""The cosines of a few chunks estimate the background poorly, so 8 typical chunks are added to them."""
+"""Standard deviation of the prior."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +52,7 @@ class Background:
 
 
 def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
-    """(V, n) bm25 / sqrt(bound) / 4; 0 where the corpus holds no term of the query.
+    """(V, n) bm25 / sqrt(bound) / 4; 0 for a query whose bound is 0: the corpus holds none of its terms.
 
     Args:
         lexical: (V, n) raw BM25, >= 0.
@@ -58,17 +64,19 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
 
 
 def dense_evidence(dense: Floats, background: Background) -> Floats:
-    """(V, n) ((z + sqrt(z^2 + 4)) / 2)^2 / 64: about z^2 / 64 far above the background, near 0 far below; rises with z.
+    """(V, n) ((z + sqrt(z^2 + 4)) / 2)^2 / 64, rising with z: about z^2 / 64 for large z, 1 / 64 at 0, near 0 below -3.
 
     Args:
         dense: (V, n) cosines.
-        background: Of the same V queries.
+        background: (V,) numbers for the same queries.
 
     Raises:
-        ConfigError: If the background is of another number of queries.
+        ConfigError: If the background has another number of queries.
     """
     if background.mean.shape != (len(dense),) or background.deviation.shape != (len(dense),):
-        raise ConfigError(f"background of shape {background.mean.shape} for {len(dense)} queries")
+        raise ConfigError(
+            f"the background has shape {background.mean.shape}; expected one number for each of {len(dense)} queries"
+        )
     mean, spread = background_moments(background)
     z = (dense - mean[:, np.newaxis]) / spread[:, np.newaxis]
     return np.asarray(((z + np.sqrt(z * z + 4.0)) / 2.0) ** 2 / DENSE_SCALE, dtype=np.float64)
@@ -83,14 +91,17 @@ def background_moments(background: Background) -> tuple[Floats, Floats]:
 
 
 def pool_background(pool: Pool) -> Background:
-    """The background that the store states, else that of the pool's own cosines, whose mean is too high."""
+    """The background that the store gives; else estimated from the pool's cosines.
+
+    That estimate of the mean is too high, because the pool holds the chunks nearest to the query.
+    """
     if len(pool.dense_mean) == pool.variations:
         return Background(pool.dense_mean, pool.dense_deviation, pool.dense_count)
     return background_of(pool.dense)
 
 
 def arm_evidence(pool: Pool, unit: float) -> tuple[Floats, Floats]:
-    """(V, n) evidence of the lexical and of the dense arm; all 0 where the arm did not answer.
+    """(V, n) evidence of the lexical and of the dense arm; all 0 for an arm that did not answer.
 
     Args:
         pool: n candidates, V query variations.
@@ -105,7 +116,7 @@ def arm_evidence(pool: Pool, unit: float) -> tuple[Floats, Floats]:
 
 
 def background_of(cosines: npt.ArrayLike) -> Background:
-    """The background estimated from (V, count) cosines over the corpus or a sample; count 0: the prior alone."""
+    """The background of V queries, from (V, count) cosines over the corpus or a sample; count may be 0."""
     given = np.asarray(cosines, dtype=np.float64)
     if given.shape[1] == 0:
         nothing = np.zeros(len(given))
@@ -116,32 +127,38 @@ def background_of(cosines: npt.ArrayLike) -> Background:
 def fuse_evidence(
     lexical: Floats, dense: Floats, *, lexical_share: float, variation_weights: npt.ArrayLike = (1.0,)
 ) -> tuple[Floats, Floats]:
-    """Add up both arms' evidence over all query variations.
+    """Add up the evidence of both arms and of all query variations.
 
-    fused(d) = sum_v u[v] * (w * lexical[v, d] + (1 - w) * dense[v, d]), divided by the largest.
+    total(d) = sum_v u[v] * (w * lexical[v, d] + (1 - w) * dense[v, d])
+    score(d) = total(d) / max_d total(d)
 
     Args:
         lexical: (V, n) from `lexical_evidence`; all 0 where the arm did not answer.
         dense: (V, n) from `dense_evidence`; all 0 where the arm did not answer.
         lexical_share: w, 0..1.
-        variation_weights: (V,) >= 0, not all 0; the original query is row 0. Only their ratios matter.
+        variation_weights: u before it is divided by its sum: (V,) >= 0, not all 0; the original query is row 0.
 
     Returns:
-        (n,) scores 0..1, the best 1 (all 0 without any evidence), and for the trace (V,) the lexical arm's share of
-        both arms' strongest evidence, 0..1 (0.5 without any evidence).
+        (n,) scores 0..1, the best 1; all 0 without any evidence.
+        (V,) for the trace: max w * lexical / (max w * lexical + max (1 - w) * dense); 0.5 without any evidence.
 
     Raises:
         ConfigError: If shapes differ or a weight is out of range.
     """
     weights = np.asarray(variation_weights, dtype=np.float64)
     if lexical.shape != dense.shape or weights.shape != lexical.shape[:1]:
-        raise ConfigError(f"lexical {lexical.shape}, dense {dense.shape}, variation weights {weights.shape} do not fit")
-    if not 0 <= lexical_share <= 1 or not (weights >= 0).all() or not weights.any():
-        raise ConfigError(f"lexical share {lexical_share!r}: expected 0..1; weights {weights.tolist()!r}: >= 0")
-    words, meaning = lexical_share * lexical, (1 - lexical_share) * dense
-    scores = np.asarray((weights / weights.sum()) @ (words + meaning), dtype=np.float64)
+        raise ConfigError(
+            f"shapes: lexical {lexical.shape}, dense {dense.shape}, variation weights {weights.shape}; "
+            "expected (V, n), (V, n) and (V,)"
+        )
+    if not 0 <= lexical_share <= 1:
+        raise ConfigError(f"lexical_share is {lexical_share!r}; expected 0..1")
+    if not (weights >= 0).all() or not weights.any():
+        raise ConfigError(f"variation_weights are {weights.tolist()!r}; expected numbers >= 0, not all 0")
+    weighted_lexical, weighted_dense = lexical_share * lexical, (1 - lexical_share) * dense
+    scores = np.asarray((weights / weights.sum()) @ (weighted_lexical + weighted_dense), dtype=np.float64)
     best = float(scores.max(initial=0.0))
-    strongest = words.max(axis=1, initial=0.0)
-    total = strongest + meaning.max(axis=1, initial=0.0)
+    strongest = weighted_lexical.max(axis=1, initial=0.0)
+    total = strongest + weighted_dense.max(axis=1, initial=0.0)
     share = np.where(total > EPSILON, strongest / np.where(total > EPSILON, total, 1.0), 0.5)
     return (scores / best if best > EPSILON else np.zeros_like(scores)), share

@@ -1,7 +1,7 @@
 """Fuse ranked lists or scores into one: pure functions over ids and arrays, no I/O, no framework types.
 
 Ranks start at 1. Ties fall to the smaller id (the smaller row), so equal inputs give equal outputs.
-`FUSIONS` is the table of ways to fuse a pool.
+`FUSIONS` holds the functions that fuse a pool, by name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from umi_common.ranking.normalize import by_best, by_bound, logistic, min_max, n
 from umi_common.types import SearchResult
 
 RRF_K = FusionConfig().rrf_k
-"""Rank damping of the paper: 60."""
+"""Rank damping, 60 as in the paper that `weighted_rrf` names."""
 
 RankedIds = Sequence[str]
 """Ids, best first."""
@@ -65,13 +65,12 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
         k: Rank damping, > 0.
 
     Returns:
-        Every id once, as the first of its items that was given, best first; ties to the smaller id.
+        One item for each id, best first, ties to the smaller id. Where several lists hold an id, the item is that of
+        the first such list.
 
     Raises:
         ConfigError: If k <= 0.
-        InputError: If an item is no id and has none.
-
-    Source: the ADRs' `merge_rrf`.
+        InputError: If an item is neither an id nor an object with one.
     """
     given = [list(each) for each in lists]
     if len(given) == 1 and all(isinstance(item, (list, tuple, SearchResult)) for item in given[0]):
@@ -97,7 +96,7 @@ def rrf(ranks: Ints, weights: npt.ArrayLike, *, k: float = RRF_K) -> Floats:
     """Weighted reciprocal rank over a pool: score(row) = sum_l weights[l] / (k + ranks[l, row]).
 
     Args:
-        ranks: (L, n) from 1; NOT_RANKED adds 0. One row per arm and variation.
+        ranks: (L, n) from 1, one row per arm and variation; NOT_RANKED adds 0.
         weights: (L,) >= 0.
         k: Rank damping, > 0.
 
@@ -143,8 +142,9 @@ def mix(arms: Sequence[Floats], weights: Sequence[float]) -> Floats:
 
 
 def _shares(weights: npt.ArrayLike, count: int) -> Floats:
+    """(count,) weights divided by their sum; raises as `mix`."""
     given = np.asarray(weights, dtype=np.float64)
-    _check(count, given.tolist(), RRF_K)
+    _check_weights(count, given.tolist())
     total = float(given.sum())
     if total <= 0:
         raise ConfigError("all fusion weights are 0; at least one arm and one query variation must count")
@@ -152,12 +152,16 @@ def _shares(weights: npt.ArrayLike, count: int) -> Floats:
 
 
 def _check(lists: int, weights: Sequence[float], k: float) -> None:
-    if lists != len(weights):
-        raise ConfigError(f"{lists} lists but {len(weights)} weights; give one weight per list")
-    if any(not weight >= 0 for weight in weights):
-        raise ConfigError(f"fusion weights {list(weights)!r}: expected numbers >= 0")
+    _check_weights(lists, weights)
     if not k > 0:
-        raise ConfigError(f"rrf k {k!r}: expected a number > 0")
+        raise ConfigError(f"rrf k is {k!r}; expected a number > 0")
+
+
+def _check_weights(count: int, weights: Sequence[float]) -> None:
+    if count != len(weights):
+        raise ConfigError(f"{len(weights)} weights for {count} lists, arms or query variations; give one for each")
+    if any(not weight >= 0 for weight in weights):  # also refuses NaN
+        raise ConfigError(f"fusion weights are {list(weights)!r}; expected numbers >= 0")
 
 
 def weights_of_variations(count: int, variation_weight: float) -> Floats:
@@ -185,18 +189,19 @@ def arm_ranks(scores: Floats) -> Ints:
 def fuse_pool(
     pool: Pool, config: FusionConfig, *, unit: float = 1.0, arm_weights: Mapping[str, float] | None = None
 ) -> tuple[Floats, dict[str, Any]]:
-    """Fuse a pool as the settings say: the store's two arms by one of `FUSIONS`, then the extra arms.
+    """Fuse a pool: the store's two arms by the function in `FUSIONS` that the settings select, then the extra arms.
 
-    An arm that did not answer takes no part, so a single arm's scores are scaled to 0..1.
+    An arm that did not answer has weight 0.
 
     Args:
         pool: n candidates, V query variations.
         config: Method, normaliser and weights.
         unit: The most that one term adds per unit of its idf: 1 for Lucene's BM25, k1 + 1 for the other variants.
-        arm_weights: >= 0 for each name in `pool.extra`; None: it has none.
+        arm_weights: A weight >= 0 for each name in `pool.extra`; None: the pool has no extra arms.
 
     Returns:
-        (n,) scores >= 0 (all but rrf: 0..1, the best 1), and facts for the trace.
+        (n,) scores, and facts for the trace. Scores of rrf are >= 0; those of convex are 0..1, the best 1, except that
+        without extra arms the normalisers "zscore" and "none" leave them unbounded.
     """
     method = "evidence" if config.method == "convex" and config.adaptive else config.method
     scores, facts = FUSIONS[method](pool, config, unit)
@@ -205,18 +210,18 @@ def fuse_pool(
     return scores, {"method": method, **facts}
 
 
-def _own_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
-    """Weights of the lexical and the dense arm; 0 for an arm that did not answer."""
+def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
+    """Weights of the store's lexical and dense arm; 0 for an arm that did not answer."""
     return config.lexical_weight * (pool.mode != "vector"), config.dense_weight * (pool.mode != "text")
 
 
 def _by_evidence(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
-    """Add up both arms' evidence (`evidence`); needs no normaliser."""
+    """Add up both arms' evidence by the formulas of `ranking.evidence`; `config.normalizer` is not used."""
     lexical, dense = arm_evidence(pool, unit)
     scores, shares = fuse_evidence(
         lexical,
         dense,
-        lexical_share=float(_shares(_own_arm_weights(pool, config), 2)[0]),
+        lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
         variation_weights=weights_of_variations(pool.variations, config.variation_weight),
     )
     return scores, {"lexical_share": [round(float(share), 3) for share in shares]}
@@ -229,14 +234,14 @@ def _by_convex(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, d
         _normalized(pool.dense, config.normalizer),
     ]
     weights = weights_of_variations(pool.variations, config.variation_weight)
-    fused = convex(arms, _own_arm_weights(pool, config), weights)
+    fused = convex(arms, _store_arm_weights(pool, config), weights)
     return (fused if config.normalizer in ("zscore", "none") else by_best(fused)), {}
 
 
 def _by_rrf(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
     """Weighted reciprocal ranks of both arms' lists."""
     variations = weights_of_variations(pool.variations, config.variation_weight)
-    weights = np.concatenate([arm * variations for arm in _own_arm_weights(pool, config)])
+    weights = np.concatenate([arm * variations for arm in _store_arm_weights(pool, config)])
     return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), {}
 
 
@@ -249,19 +254,21 @@ FUSIONS: Mapping[str, Callable[[Pool, FusionConfig, float], tuple[Floats, dict[s
 
 
 def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:
+    """(V, n) scores by a function of `ranking.normalize`. bound None: cosines, whose bound is 1."""
     if normalizer == "bound":
         return by_bound(scores, bound) if bound is not None else np.clip(scores, 0.0, 1.0)
     return {"minmax": min_max, "zscore": z_score, "logistic": logistic, "none": none}[normalizer](scores)
 
 
 def _with_extra_arms(scores: Floats, pool: Pool, weights: Mapping[str, float], config: FusionConfig) -> Floats:
-    """Add the pool's extra arms to its fused scores. A row that an arm did not find has 0 from it.
+    """Add the pool's extra arms to the fused scores of the store's arms. An arm adds 0 to a row that it did not find.
 
-    convex: score(row) = (o * own(row) + sum_a w[a] * arm_a(row)) / (o + sum_a w[a]), each divided by its best; o is the
-    sum of the weights of the own arms that answered. rrf: score(row) = own(row) + sum_a w[a] / (k + rank_a(row)).
+    rrf: score(row) = fused(row) + sum_a w[a] / (k + rank_a(row))
+    convex: score(row) = m(row) / max m, where m(row) = o * fused(row) / max fused + sum_a w[a] * arm_a(row) / max arm_a
+    and o is the sum of the weights of those of the store's arms that answered.
     """
     each = [weights[name] for name in pool.extra]
     if config.method == "rrf":
         return scores + rrf(np.stack([arm_ranks(arm) for arm in pool.extra.values()]), each, k=config.rrf_k)
-    own = sum(_own_arm_weights(pool, config))
-    return by_best(mix([by_best(arm) for arm in (scores, *pool.extra.values())], [own, *each]))
+    store_weight = sum(_store_arm_weights(pool, config))
+    return by_best(mix([by_best(arm) for arm in (scores, *pool.extra.values())], [store_weight, *each]))

@@ -1,4 +1,4 @@
-"""Checks of the arguments of writes and pages, and vectors for every text, shared by the stores."""
+"""Functions that all stores share: checks of the arguments of writes and of `page`, and the vectors of the texts."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from umi_common.protocols import Embedder
 from umi_common.types import Chunk
 
 CACHED_FROM = 16
-"""Texts of one call from which their vectors go through the cache: a turn of a chat is one write, not two."""
+"""Fewest texts of one call for which the cache of vectors is used. Writing the cache is a second write to the disk,
+which would double the time of adding one message of a chat."""
 
 
 def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
     """The chunks as a list.
 
     Raises:
-        InvalidChunk: If something in it is no Chunk.
-        DuplicateId: If two have the same id; names the ids.
+        InvalidChunk: If an item is not a Chunk.
+        DuplicateId: If two chunks have the same id; names the first three such ids.
     """
     batch = list(chunks)
     for place, chunk in enumerate(batch):
@@ -43,7 +44,9 @@ def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
             raise InvalidChunk(f"item {place} is {type(chunk).__name__}; expected umi_common.Chunk")
     repeated = [id for id, count in Counter(chunk.id for chunk in batch).items() if count > 1]
     if repeated:
-        raise DuplicateId(f"{len(repeated)} ids come twice in this batch, first {repeated[:3]}; keep one chunk of each")
+        raise DuplicateId(
+            f"{len(repeated)} ids occur more than once in this batch, first {repeated[:3]}; keep one chunk of each id"
+        )
     return batch
 
 
@@ -57,30 +60,36 @@ def embedded(
     config: EmbedderConfig | None = None,
     cache: VectorCache | None = None,
 ) -> Vectors:
-    """(n, dim) unit rows for the texts; a row of zeros where the model knows nothing of a text.
+    """(n, dim) unit rows for the texts, in their order. A text that the model embeds as zeros gets a row of zeros.
 
     Args:
-        ids: Of the chunks, to name them in errors.
-        dim: What the store holds; None: nothing yet.
-        config: Sizes of batches and how long failures are retried; None: the defaults.
-        cache: Vectors that need no call. Each batch is put there as soon as it is embedded, so that a repeated call
-            embeds no text twice; not used for fewer than 16 texts. None: none.
+        ids: (n,) ids of the texts' chunks, for error messages.
+        texts: (n,) texts. Equal texts are embedded once.
+        dim: Dimension of the vectors in the store; None: the store holds none.
+        config: Sizes of batches, and for how long failed calls are retried; None: the defaults.
+        cache: Texts found in it are not embedded; each batch is added to it as soon as it is embedded, so a repeated
+            call embeds no text twice. Not used for fewer than CACHED_FROM texts, nor if the embedder is `in_place`.
+            None: no cache.
 
     Raises:
-        EmbedderError: If the embedder fails, or gives other than one finite vector per text; names the chunk.
-        ReindexRequired: If its dimension is not the store's.
+        EmbedderError: If the embedder fails, or does not return one finite vector per text; names the chunk.
+        ReindexRequired: If the embedder's dimension is not `dim`.
     """
     config = EmbedderConfig() if config is None else config
     if len(texts) < CACHED_FROM:
         cache = None
     if getattr(embedder, "in_place", False):
+        # No service is called: a cache would gain no time, and no limit on the bytes of a call is needed.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     known = {} if cache is None else cache.get(texts)
     known = {text: vector for text, vector in known.items() if dim in (None, len(vector))}
-    first = {text: place for place, text in reversed(list(enumerate(texts))) if text not in known}
-    missing = sorted(first.values())
+    first: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        if text not in known:
+            first.setdefault(text, place)
+    missing = list(first.values())
     made: dict[int, Vectors] = {}
-    """By the first place of a batch."""
+    """Rows of each batch, by the place of its first text."""
 
     with progress(len(texts), show_progress) as advance:
         advance(len(texts) - len(missing))
@@ -112,22 +121,22 @@ def _failure(failed: BatchFailed, ids: Sequence[str], embedder: Embedder) -> Exc
         return error
     return EmbedderError(
         f"embedder {embedder.name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
-        f"({type(error).__name__}); nothing was stored, and the same call again embeds only what is left"
+        f"({type(error).__name__}); nothing was stored. Repeat the call: what the cache holds is not embedded again"
     )
 
 
 def _checked_rows(ids: Sequence[str], made: object, embedder: Embedder, dim: int | None) -> Vectors:
-    """What the embedder made for these chunks, as unit rows."""
+    """(n, dim) unit rows from what the embedder returned for these chunks; raises as `embedded`."""
     try:
         vectors = np.asarray(made, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(
-            f"embedder {embedder.name!r} gave no matrix of numbers for chunks {ids[0]!r} to {ids[-1]!r}; "
-            "nothing was stored"
+            f"embedder {embedder.name!r} did not return a matrix of numbers for chunks {ids[0]!r} to {ids[-1]!r}; "
+            f"nothing was stored; expected shape ({len(ids)}, dimension)"
         ) from error
     if vectors.ndim != 2 or len(vectors) != len(ids) or not vectors.shape[1]:
         raise EmbedderError(
-            f"embedder {embedder.name!r} gave shape {vectors.shape} for {len(ids)} texts from chunk {ids[0]!r} on; "
+            f"embedder {embedder.name!r} returned shape {vectors.shape} for {len(ids)} texts from chunk {ids[0]!r} on; "
             f"expected ({len(ids)}, dimension)"
         )
     if dim is not None and vectors.shape[1] != dim:
@@ -138,7 +147,9 @@ def _checked_rows(ids: Sequence[str], made: object, embedder: Embedder, dim: int
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         bad = ids[int(np.flatnonzero(~finite)[0])]
-        raise EmbedderError(f"embedder {embedder.name!r} gave NaN or infinity for chunk {bad!r}; nothing was stored")
+        raise EmbedderError(
+            f"embedder {embedder.name!r} returned NaN or infinity for chunk {bad!r}; nothing was stored"
+        )
     return unit_vectors(vectors)
 
 
@@ -146,12 +157,14 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
     """A caller's own vectors as (n, dim) unit rows.
 
     Raises:
-        InvalidVector: If the shape, the dimension or a value is wrong; names the chunk.
+        InvalidVector: If the shape or the dimension is wrong, or a value is not finite; names the chunk.
     """
     try:
         matrix = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise InvalidVector(f"vectors are no matrix of numbers: {error}") from error
+        raise InvalidVector(
+            f"vectors are not a matrix of numbers ({error}); expected one row of numbers for each chunk"
+        ) from error
     expected = f"({len(chunks)}, {'dimension' if dim is None else dim})"
     if not chunks and not matrix.size:
         return np.zeros((0, 0 if dim is None else dim), dtype=np.float32)
@@ -165,13 +178,14 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
 
 
 def checked_page(after: str | None, limit: int) -> str:
-    """`after`, or the empty text, which is smaller than every id.
+    """`after`, the last id of the page before; for None the empty string, which sorts before every id.
 
     Raises:
-        InvalidLimit, InputError: If one of them is wrong.
+        InvalidLimit: If `limit` is not a whole number above 0.
+        InputError: If `after` is not a string that UTF-8 can encode.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0, the chunks of one page")
+        raise InvalidLimit(f"limit is {limit!r}; expected a whole number above 0: the most chunks of one page")
     if after is None:
         return ""
     try:
@@ -182,17 +196,21 @@ def checked_page(after: str | None, limit: int) -> str:
 
 
 def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
-    """What two threads that write the first chunks of a store at once may disagree on.
+    """Raise if the store holds vectors of another dimension.
+
+    Called under the write lock, because another thread may have written the store's first vectors in the meantime.
 
     Raises:
-        InvalidVector: If the store holds vectors of another dimension by now.
+        InvalidVector: As described.
     """
     if dim not in (None, vectors.shape[1]):
-        raise InvalidVector(f"vectors have {vectors.shape[1]} dimensions and the store holds {dim}")
+        raise InvalidVector(
+            f"vectors have {vectors.shape[1]} dimensions and the store holds {dim}; give vectors of {dim} dimensions"
+        )
 
 
 class progress:
-    """A bar over `total` chunks, or nothing."""
+    """A progress bar over `total` chunks, as a context manager; call it with a count to advance. Not `show`: no bar."""
 
     def __init__(self, total: int, show: bool) -> None:
         self._bar = None

@@ -1,4 +1,4 @@
-"""A store's directory: the lock of its one writer, and the check that it is a store or may become one."""
+"""A store's directory: the lock of its one writer, and the check that a store is there or can be created there."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from umi_common.stores.lexical.file import FOLDER as LEXICAL
 
 LOCK = "umi.lock"
 DENSE = "dense"
-"""Folder of an index that early versions kept."""
+"""Folder of the vector index in stores of early versions."""
 
 
 class WriterLock:
-    """The lock of the one writer of a directory. The system releases it when the process ends.
+    """The lock of a directory's one writer, acquired on construction. The system releases it when the process ends.
 
     Raises:
-        StoreLocked: At once, if another holds it.
+        StoreLocked: If another writer, of this process or of another, holds the lock. Does not wait for it.
         StoreReadOnly: If the directory cannot be written.
     """
 
@@ -32,10 +32,10 @@ class WriterLock:
         self._lock = FileLock(directory / LOCK, timeout=0, thread_local=False)
         try:
             self._lock.acquire(timeout=0)
-        except (Timeout, RuntimeError) as error:  # newer filelocks call a second holder in this thread a RuntimeError
+        except (Timeout, RuntimeError) as error:  # RuntimeError: newer filelock, for a second lock in one thread
             raise StoreLocked(
-                f"{directory} is open for writing elsewhere. To read beside that writer and see what it writes, use "
-                f"HybridStore.open({str(directory)!r}, read_only=True); to write, close it there first"
+                f"{directory} is open for writing in another process or in this one. To read it meanwhile, use "
+                f"HybridStore.open({str(directory)!r}, read_only=True); to write, close the other store first"
             ) from error
         except OSError as error:
             raise StoreReadOnly(
@@ -49,29 +49,33 @@ class WriterLock:
 
 
 def locked_for_writing(directory: Path) -> WriterLock:
-    """The lock of the directory, in which an empty store is made if there is none.
+    """Lock the directory for writing; first create it, and an empty store in it, where they do not exist.
 
     Raises:
-        NotAStore: If it holds something else; nothing is written then.
-        LedgerDamaged: If it was a store and its ledger is gone.
-        StoreLocked, StoreReadOnly, StoreFull: As named.
+        NotAStore: If the directory holds files that are not a store's; nothing is written then.
+        LedgerDamaged: If it holds a store's other files without the ledger, or a write-ahead log of another ledger.
+        StoreLocked: If another writer holds the lock.
+        StoreReadOnly: If the directory cannot be created or written.
+        StoreFull: If writing the empty store failed.
     """
     check_directory(directory)
-    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreReadOnly(f"{directory} cannot be made ({error.strerror}); choose another place") from error
+        raise StoreReadOnly(f"{directory} cannot be created ({error.strerror}); choose another path") from error
     lock = WriterLock(directory)
     try:
         if not (directory / FILE).exists():
             create_file(directory)
-            for folder in made or [directory]:  # the parent holds the entry of a new folder
+            for folder in created or [directory]:  # a new folder's entry is in its parent
                 sync_directory(folder.parent)
         MarkFile(directory).refuse_foreign_log(directory / FILE)
     except OSError as error:
         lock.release()
-        raise StoreFull(f"{directory}: the disk refused the new store ({error.strerror})") from error
+        raise StoreFull(
+            f"{directory}: the empty store cannot be written ({error.strerror}); free space or choose another path"
+        ) from error
     except BaseException:
         lock.release()
         raise
@@ -79,11 +83,13 @@ def locked_for_writing(directory: Path) -> WriterLock:
 
 
 def check_directory(directory: Path, *, must_exist: bool = False) -> None:
-    """Raise unless the directory is a store or, without `must_exist`, may become one.
+    """Raise unless the directory is a store. Without `must_exist`, an absent or empty directory passes, too.
 
     Raises:
-        NotAStore: If it holds something else, or nothing and `must_exist`.
-        LedgerDamaged: If it was a store and its ledger is gone.
+        NotAStore: If the path is a file, if the directory holds files that are not a store's, or if `must_exist` and
+            there is no store.
+        LedgerDamaged: If the directory holds a store's other files without the ledger.
+        StoreError: If the directory cannot be read.
     """
     if directory.exists() and not directory.is_dir():
         raise NotAStore(f"{directory} is a file; a store is a directory")
@@ -93,10 +99,11 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         raise StoreError(f"{directory} cannot be read ({error.strerror}); check its permissions") from error
     if FILE in names:
         return
-    ours = {MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"} & names
-    foreign = {name for name in names if name not in (LOCK, MARK) and not name.startswith((FILE, VECTORS))} - ours
-    if ours and not foreign:
-        raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy, nothing can rebuild it")
+    foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith((FILE, VECTORS))}
+    # The lock, an unfinished umi.db.new and cached vectors are left out: they can exist before the ledger does.
+    had_ledger = not names.isdisjoint({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
+    if had_ledger and not foreign:
+        raise LedgerDamaged(f"{directory} has lost {FILE}; restore it from a copy: the other files cannot replace it")
     if foreign:
         raise NotAStore(f"{directory} holds {sorted(foreign)[0]!r} and no {FILE}; give umi a directory of its own")
     if must_exist:

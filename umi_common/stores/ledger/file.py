@@ -1,4 +1,4 @@
-"""The file `umi.db`: its schema, making it, opening it, and checking that it is a ledger of umi."""
+"""The file `umi.db`: its schema, and functions that create it, open it, and check that it is a ledger of umi."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ SCHEMA_VERSION = 1
 PAGE_BYTES = 8_192
 """Page size of a new file, in bytes: a page holds five vectors of 384 float32; SQLite's default of 4,096 holds two."""
 CACHE_KIB = 16_384
-"""Page cache of the writing connection, in KiB. With SQLite's default of 2 MB, a large batch is written out twice."""
+"""Page cache of the writing connection, in KiB. With SQLite's default of 2 MB, pages of a large batch leave the
+cache before the commit and are written twice."""
 READING_CACHE_KIB = 4_096
-"""Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; the default holds half."""
+"""Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; the default of
+2 MB holds half of them."""
 LOG_BYTES = 32_000_000
-"""Size of umi.db-wal, in bytes, from which a commit copies it into umi.db. SQLite's default of 4 MB would make every
-large batch do so."""
+"""Size of umi.db-wal, in bytes, from which a commit makes a checkpoint: copies the log into umi.db. With SQLite's
+default of 4 MB, every large batch would make one."""
 WRITABLE = "mode=rw"
+"""Option of SQLite's file URI: open an existing file, do not create one."""
 CASCADING = "PRAGMA foreign_keys = ON"
 """For the writing connection: deleting a chunk deletes its vector."""
 SCHEMA = f"""
@@ -52,9 +55,12 @@ CREATE TABLE vectors (
 CREATE TABLE deletions (seq INTEGER PRIMARY KEY AUTOINCREMENT, chunk INTEGER NOT NULL);
 INSERT INTO meta VALUES ('count', '0'), ('epoch', '0');
 """
+"""seq: sequence number of a row, never used twice. event_time: microseconds since 1970. head: CRC-32 of id, source,
+position and event_time. digest: hash of the whole row. deletions.chunk: seq of a deleted chunk. meta.count: number of
+chunks. meta.epoch: see `history`."""
 
 ADD_SEARCH_TEXT = "ALTER TABLE chunks ADD COLUMN search_text TEXT"
-"""For stores that were made before the column existed; executed at their next write."""
+"""For stores that were created before the column existed; executed at their next write."""
 HISTORY = """
 CREATE TABLE IF NOT EXISTS commits (
     number INTEGER PRIMARY KEY,
@@ -63,14 +69,15 @@ CREATE TABLE IF NOT EXISTS commits (
     digest BLOB NOT NULL
 )"""
 """One row per commit: its last sequence numbers, and the rolling digest of all commits so far. The digest starts from
-random bytes, so an index can tell by it whether it was made from this ledger. Early versions made no such table."""
+random bytes, so an equal digest shows that an index was made from this ledger. Stores of early versions lack the table
+until their next write."""
 
 
 def create_file(directory: Path) -> None:
-    """Make an empty ledger in `directory`, or, on an error, nothing.
+    """Create an empty ledger in `directory`. It is written under another name first: on an error there is no umi.db.
 
     Raises:
-        StoreFull: If the disk refuses.
+        StoreFull: If the disk or a file-size limit refused the write.
     """
     unfinished = directory / f"{FILE}.new"
     for leftover in directory.glob(f"{FILE}.new*"):
@@ -88,10 +95,14 @@ def create_file(directory: Path) -> None:
 
 
 def open_file(path: Path | None) -> sqlite3.Connection:
-    """The connection that writes; None: to a new ledger in memory.
+    """Open the writing connection to the file at `path`; None: to a new ledger in memory.
 
     Raises:
-        sqlite3.Error, LedgerDamaged, NotAStore, StoreError: If the file is not what it should be.
+        LedgerDamaged: If the file is empty, or has a schema version that no umi wrote.
+        NotAStore: If it is a SQLite file of another program.
+        StoreError: If a newer umi wrote it.
+        StoreLocked: If a thread of this process does not stop reading the file.
+        sqlite3.Error: If SQLite cannot open it, or it is not a SQLite file.
     """
     if path is None:
         connection = connect(None)
@@ -110,7 +121,7 @@ def open_file(path: Path | None) -> sqlite3.Connection:
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
             connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_BYTES // page_bytes}")
-            connection.execute("SELECT 1 FROM meta").fetchone()  # maps umi.db-shm while no reader can
+            connection.execute("SELECT 1 FROM meta").fetchone()  # maps umi.db-shm; see readers_closed
         except BaseException:
             connection.close()
             raise
@@ -118,20 +129,25 @@ def open_file(path: Path | None) -> sqlite3.Connection:
 
 
 def refuse_empty(path: Path) -> None:
-    """Raise if the file is empty; SQLite would take it for a new database.
+    """Raise if the file is empty: SQLite would open it as a new database.
 
     Raises:
         LedgerDamaged: As described.
     """
     if path.stat().st_size == 0:
-        raise LedgerDamaged(f"{path} is empty; restore it from a copy, nothing can rebuild it")
+        raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
 
 
 def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
-    """A connection for reading in the process that writes, to the same file.
+    """Open a read-only connection in the process that writes.
+
+    Args:
+        path: Of the file.
+        location: Of the file that the writing connection opened.
 
     Raises:
-        StoreMoved: If the path names another file by now.
+        StoreMoved: If another file is at `path` now.
+        NotAStore, LedgerDamaged, StoreError: As `check_identity`.
     """
     connection = connect(path, WRITABLE)
     try:
@@ -144,7 +160,7 @@ def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
 
 
 def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
-    """Make a connection read-only, and check the file.
+    """Make a connection read-only, and check that its file is a ledger of umi.
 
     Raises:
         NotAStore, LedgerDamaged, StoreError: As `check_identity`.
@@ -155,10 +171,12 @@ def prepare_for_reading(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_identity(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise if the file is another program's or a newer umi's.
+    """Raise unless the file is a ledger of a schema version that this umi reads.
 
     Raises:
-        NotAStore, StoreError, LedgerDamaged: As named.
+        NotAStore: If it is a SQLite file of another program.
+        StoreError: If a newer umi wrote it.
+        LedgerDamaged: If its schema version is one that no umi wrote.
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
@@ -169,12 +187,15 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has schema version {version} and this umi reads {SCHEMA_VERSION}; upgrade umi-retrieval"
         )
     if version < SCHEMA_VERSION:
-        raise LedgerDamaged(f"{path} says schema version {version}, which never was; restore it from a copy")
+        raise LedgerDamaged(f"{path} has schema version {version}, which no umi writes; restore it from a copy")
 
 
 def sync_directory(directory: Path) -> None:
-    """Make renames in a directory durable, where the system can."""
-    with suppress(OSError):  # Windows cannot open directories
+    """Write a directory's entries to the disk (fsync), so that files created or renamed in it outlast a power failure.
+
+    Does nothing where the system cannot do it.
+    """
+    with suppress(OSError):  # Windows cannot open a directory as a file
         handle = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Checks of SQLite's own structures, and repair of its indexes from the tables."""
+"""Check the pages and indexes of `umi.db`, and make damaged indexes again from the tables."""
 
 from __future__ import annotations
 
@@ -8,41 +8,43 @@ from umi_common.errors import LedgerDamaged
 from umi_common.stores.ledger.ledger import Ledger
 
 PROBLEMS_MAX = 10
-"""Problems that SQLite names before it stops."""
+"""Most problems that SQLite lists; its check stops there."""
 DROP_CACHED_PAGES = "PRAGMA shrink_memory"
-"""Without this, SQLite does not read pages from the disk that are in the connection's cache."""
+"""Empties the connection's page cache, so that the statements after it read the disk."""
 
 
 def file_problems(connection: sqlite3.Connection) -> list[str]:
-    """SQLite's messages about damage of the file; reads all of it from the disk."""
+    """SQLite's messages about damage in the file, at most PROBLEMS_MAX; [] if there is none. Reads the whole file."""
     connection.execute(DROP_CACHED_PAGES)
-    said = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})").fetchall()]
-    return [] if said == ["ok"] else said
+    messages = [str(line) for (line,) in connection.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})").fetchall()]
+    return [] if messages == ["ok"] else messages
 
 
 def remake_indexes(ledger: Ledger) -> None:
-    """Make SQLite's indexes again from the tables. If a table is damaged, nothing is changed.
+    """Make SQLite's indexes again from the tables. On an error the transaction is rolled back: no index changes.
 
     Raises:
-        LedgerDamaged: If a table is damaged, or an index so much that SQLite cannot replace it.
+        LedgerDamaged: If a table is damaged, or if SQLite cannot replace an index.
     """
     try:
         with ledger.transaction() as connection:
             connection.execute(DROP_CACHED_PAGES)
             connection.execute("REINDEX")
-            _read_tables(ledger, connection)  # after it: REINDEX may have overwritten pages wrongly listed as free
+            # Read after REINDEX: where pages of a table are wrongly listed as free, it may have overwritten them.
+            _check_tables(ledger, connection)
             ledger.check_id_index(connection)
-        ledger.compact()  # frees pages that only the damaged index used
+        ledger.compact()  # returns the pages that only the damaged index used
     except LedgerDamaged as error:
-        reason = str(error.__cause__ or error).removesuffix("; restore it from a copy")  # the advice follows anyway
+        reason = str(error.__cause__ or error).removesuffix("; restore it from a copy")  # said once, at the end
         raise LedgerDamaged(f"repair() cannot mend {ledger.path} ({reason}); restore it from a copy") from error
 
 
-def _read_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
-    """Compare every row with its checksums, and the number of rows with the number that the last write stated.
+def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
+    """Read every row of the tables of chunks and vectors, and compare its checksums and the numbers of rows.
 
     Raises:
-        LedgerDamaged: If they differ.
+        LedgerDamaged: If a checksum differs, if the numbers of chunks, texts and vectors differ, or if the number of
+            chunks is not the one that the ledger stores.
     """
     heads = ledger.heads(connection)
     texts = sum(1 for _ in ledger.texts(connection))
