@@ -44,7 +44,7 @@ def test_a_folder_into_qdrant_and_back(folder, tmp_path):
     collection = f"qdrant:{tmp_path}/server/notes"
     done, said = migrate(folder, collection)
     assert done.exit_code == 0, said
-    assert f"{collection} holds the 150 chunks of {folder}, each compared; 150 copied now" in said
+    assert f"{collection} holds the same 150 chunks and vectors as {folder}; this run copied 150" in said
     done, said = migrate(collection, tmp_path / "back", "--json", "--page", 40)
     report = json.loads(said)
     assert (report["chunks"], report["copied"], report["samples"]) == (150, 150, 20)

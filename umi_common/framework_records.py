@@ -343,13 +343,13 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
     limit = min(limit, limit_max)
     fields: dict[str, Any] = {
         "query": (str, Field(description="What to look for, in plain words.")),
-        limit_name: (int, Field(default=limit, ge=1, le=limit_max, description="At most so many texts.")),
+        limit_name: (int, Field(default=limit, ge=1, le=limit_max, description="Largest number of texts to return.")),
         "filter": (
             dict[str, Any] | None,
             Field(default=None, description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
         ),
-        "start": (str | None, Field(default=None, description=f"Only what happened then or later; {when}.")),
-        "end": (str | None, Field(default=None, description=f"Only what happened before; {when}.")),
+        "start": (str | None, Field(default=None, description=f"Only texts about this time or later; {when}.")),
+        "end": (str | None, Field(default=None, description=f"Only texts about a time before this; {when}.")),
     }
     return create_model("UmiSearch", **fields)
 

@@ -1,8 +1,8 @@
-"""What the searches of a process did, for its operators: counts, DEBUG lines, and OpenTelemetry's spans and metrics.
+"""Count, log (at DEBUG) and trace finished searches; spans and metrics go to OpenTelemetry.
 
-All is read from a finished search. Spans and metrics are made only where the process has imported OpenTelemetry's API
-and set up an SDK; umi imports neither. Nothing written holds query, chunk or prompt text, or ids: numbers, names of
-parts, and the facts named in `WORDS`.
+Spans and metrics are made only if the process has imported OpenTelemetry's API and set up an SDK; umi imports neither.
+They and the log lines hold numbers, names of parts of umi, and the facts named in `WORDS`. They never hold ids, or the
+text of a query, chunk or prompt.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BOUNDS: Mapping[str, tuple[float, ...]] = {
     "milliseconds": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0),
     "hits": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
 }
-"""Upper bounds of the buckets of each histogram."""
+"""Upper bounds of the buckets of each histogram, in milliseconds or hits."""
 WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
-"""Facts of stages that may be strings; one under another name may repeat words of the query."""
+"""Names of facts of stages that are written although they are strings. Other strings may hold words of the query."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
 HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
-"""Fields of `SearchMetrics` that OpenTelemetry gets, as `umi.<field>`, and their units."""
+"""Fields of `SearchMetrics` that are counters or histograms of OpenTelemetry, named `umi.<field>`, and their units."""
 SearchBody = Callable[..., Body[SearchResult]]
 ContextBody = Callable[..., Body[AssembledContext]]
 
@@ -53,17 +53,17 @@ class Histogram:
     bounds: tuple[float, ...]
     """Rising upper bounds; a value that equals a bound is in its bucket."""
     counts: tuple[int, ...]
-    """One for each bound, and one for larger values."""
+    """Number of values in the bucket of each bound, and last the number of larger values."""
     total: float
     """Sum of the values."""
 
     @property
     def mean(self) -> float:
-        """0 without values."""
+        """Arithmetic mean of the values; 0 if there are none."""
         return self.total / max(1, sum(self.counts))
 
     def quantile(self, share: float) -> float:
-        """The upper bound of the bucket that holds the value at `share` (0..1) of all; inf beyond the last bound."""
+        """The upper bound of the bucket that holds the quantile `share` (0..1); inf if it is above the last bound."""
         rank, seen = share * sum(self.counts), 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
@@ -77,19 +77,19 @@ class SearchMetrics:
     """Counts of the searches of a retriever and its copies since it was made."""
 
     searches: int
-    """That returned a result; each context made one."""
+    """Number of searches that returned a result; the search of a context is counted too."""
     failures: int
-    """That raised."""
+    """Number of searches that raised an error."""
     fallbacks: int
-    """That went on without a part: their `degraded` is not empty."""
+    """Number of searches that returned a result without some part of umi: their `degraded` is not empty."""
     llm_calls: int
-    """Prompts that were sent, retries included."""
+    """Prompts that were sent to an LLM, retries included."""
     cache_hits: int
-    """Searches whose variations came from the cache of the LLM's replies."""
+    """Number of searches whose variations came from the cache of the LLM's replies."""
     milliseconds: Histogram
-    """Time of each search that returned a result."""
+    """Duration of each search that returned a result."""
     hits: Histogram
-    """Number of hits of each."""
+    """Number of hits of each search that returned a result."""
 
     @property
     def fallback_rate(self) -> float:
@@ -108,7 +108,7 @@ class SearchCounter:
         give_lock(self)
 
     def add(self, more: Mapping[str, float]) -> None:
-        """Add each value to the sum of its name and, of a histogram, to its bucket."""
+        """Add each value to the sum of its name; for a histogram, also count it in its bucket."""
         with self._lock:
             for name, value in more.items():
                 self._sums[name] += value
@@ -117,7 +117,7 @@ class SearchCounter:
 
     @property
     def metrics(self) -> SearchMetrics:
-        """The numbers of now."""
+        """The sums so far."""
         with self._lock:
             values: dict[str, Any] = dict(self._sums)
             for name, counts in self._buckets.items():
@@ -126,7 +126,7 @@ class SearchCounter:
 
 
 def observed_search(search: SearchBody) -> SearchBody:
-    """The search, which is counted, logged and traced when it ends."""
+    """Wrap a search so that it is counted, logged and traced when it ends."""
 
     @wraps(search)
     def body(components: Components, request: SearchRequest, *others: Any) -> Body[SearchResult]:
@@ -151,7 +151,7 @@ def observed_search(search: SearchBody) -> SearchBody:
 
 
 def observed_context(assembled: ContextBody) -> ContextBody:
-    """The assembly of a context, which is traced; the span of its search becomes a child."""
+    """Wrap the assembly of a context so that it is logged and traced; the span of its search becomes a child span."""
 
     @wraps(assembled)
     def body(components: Components, *others: Any) -> Body[AssembledContext]:
@@ -160,7 +160,7 @@ def observed_context(assembled: ContextBody) -> ContextBody:
             components = replace(components, parent=_api("set_span_in_context")(span))
         try:
             context = yield from assembled(components, *others)
-        except BaseException as error:  # a cancelled search, too, must end the span
+        except BaseException as error:  # also if it was cancelled: the span must end
             _end_failed(span, error)
             raise
         stats = context.stats
@@ -193,7 +193,7 @@ def _count(counter: SearchCounter, request: SearchRequest, result: SearchResult)
 
 @lru_cache(maxsize=1)
 def _instruments(provider: Any) -> dict[str, Callable[..., None]]:
-    """For each number of a search the function that records it with OpenTelemetry."""
+    """Field of `SearchMetrics` -> the function that records its value with OpenTelemetry."""
     meter = provider.get_meter("umi")
     record = {name: meter.create_counter(f"umi.{name}", unit).add for name, unit in COUNTERS.items()}
     return record | {name: meter.create_histogram(f"umi.{name}", unit).record for name, unit in HISTOGRAMS.items()}
@@ -240,6 +240,7 @@ def _search_facts(config: UmiConfig, request: SearchRequest, result: SearchResul
 
 
 def _bm25_status(strategy: str, lost: tuple[str, ...], recall: Mapping[str, Any]) -> str:
+    """ "off" (not asked for), "error", "empty" (a store without chunks) or "ready"."""
     if strategy == "vector":
         return "off"
     if "lexical" in lost:
@@ -248,7 +249,7 @@ def _bm25_status(strategy: str, lost: tuple[str, ...], recall: Mapping[str, Any]
 
 
 def _ranked_by(result: SearchResult, arm: str) -> int:
-    """Hits that the arm's own list holds, for the query or a variation."""
+    """Number of hits that the arm ranked, for the query or for a variation."""
     return sum(any(signal.arm == arm and signal.rank is not None for signal in hit.signals) for hit in result)
 
 
@@ -266,12 +267,12 @@ def _context_facts(context: AssembledContext) -> dict[str, Any]:
 
 
 def _facts(trace: Trace, name: str) -> Mapping[str, Any]:
-    """The facts of a stage; {} if it did not run."""
+    """The facts of the stage of this name; {} if it did not run."""
     return next((stage.facts for stage in trace if stage.name == name), {})
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers, and the strings of `WORDS`."""
+    """The facts that are numbers, or strings named in `WORDS`."""
     values = {name: value.item() if isinstance(value, np.generic) else value for name, value in facts.items()}
     return {
         name: value
@@ -281,7 +282,7 @@ def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stage_spans(span: Any, begun: int, trace: Trace) -> None:
-    """A child for each stage; `begun` is the time of the search in nanoseconds since 1970."""
+    """Make a child span for each stage; `begun` is the start of the search in nanoseconds since 1970."""
     context = _api("set_span_in_context")(span)
     tracer = _api("get_tracer")("umi")
     for stage in trace:
@@ -291,7 +292,7 @@ def _stage_spans(span: Any, begun: int, trace: Trace) -> None:
 
 
 def _span(name: str, begun: int, parent: Any) -> Any:
-    """A span that is recorded; None: no SDK is set up, or it drops this one."""
+    """A new span; None if no SDK is set up, or if it does not record this span."""
     get_tracer = _api("get_tracer")
     if get_tracer is None:
         return None
@@ -300,7 +301,7 @@ def _span(name: str, begun: int, parent: Any) -> Any:
 
 
 def _end_failed(span: Any, error: BaseException) -> None:
-    """End the span, if there is one, with the type of the error; its message may hold the query."""
+    """End the span, if there is one, with the type of the error, not its message, which may hold the query."""
     if span is not None:
         span.set_attribute("error.type", type(error).__name__)
         span.set_status(_api("StatusCode").ERROR)
@@ -308,11 +309,11 @@ def _end_failed(span: Any, error: BaseException) -> None:
 
 
 def _caller() -> Any:
-    """OpenTelemetry's context of the caller: a search may end in another thread. None: its API is not loaded."""
+    """OpenTelemetry's context of the caller, kept because a search may end in another thread; None without its API."""
     in_context = _api("set_span_in_context")
     return None if in_context is None else in_context(_api("get_current_span")())
 
 
 def _api(name: str) -> Any:
-    """A name of `opentelemetry.trace`; None: this process has not imported it, so it has no SDK either."""
+    """The attribute `name` of `opentelemetry.trace`; None if the process has not imported it, and so has no SDK."""
     return getattr(sys.modules.get("opentelemetry.trace"), name, None)

@@ -1,4 +1,4 @@
-"""Search small, return the section: a hit's chunk gives way to all adjacent chunks of the same section or source."""
+"""Replace each hit's chunk by its section: the adjacent chunks with the same value under a metadata key, joined."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from umi_common.protocols import Store, chunk_passes
 from umi_common.types import Chunk, Hit, SearchResult, TimeRange
 
 IDS_KEY = "umi_ids"
-"""Where the metadata of a joined text lists the ids of its chunks, in reading order."""
+"""Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
-"""Most chunks before and after a hit that join it."""
+"""Most chunks before a hit, and most after it, that its section takes in."""
 POLICY = AssemblyPolicy()
+"""Defaults by which adjacent chunks are joined; text in which two of them overlap appears once."""
 
 
-def in_whole(
+def with_sections(
     result: SearchResult, store: Store, key: str, where: Filter | None, window: TimeRange | None
 ) -> SearchResult:
-    """The result with one hit for each section: its best one, with the text of the section.
+    """The result with one hit for each section: the best hit in it, whose chunk gets the text of the whole section.
 
     Args:
         result: Best first.
         store: Holds the chunks.
         key: Metadata key whose value the chunks of a section share; a hit without it stays as it is.
-        where, window: The search's own; chunks that do not pass are left out of a section, too.
+        where, window: Filter and time range of the search; a section holds only chunks that pass both.
     """
     around = store.neighbours(result.ids, reach=REACH, where=where)
     shown: set[str] = set()
@@ -43,7 +44,7 @@ def in_whole(
 
 
 def _section(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
-    """The adjacent chunks that have the value of `found` under the key, itself included."""
+    """`found` and the chunks adjacent to it that have the same value under the key, in reading order."""
     if found.metadata.get(key) is not None:
         for _, group in groupby(around, lambda chunk: chunk.metadata.get(key)):
             section = list(group)
@@ -53,6 +54,7 @@ def _section(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
 
 
 def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
+    """`found` with the text of the section. The scores are equal, so the ranks keep the chunks in reading order."""
     if len(section) == 1:
         return found
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)

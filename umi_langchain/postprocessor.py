@@ -1,7 +1,7 @@
-"""umi's ranking stages as document compressors, for the documents of any retriever: unpack, one core call, repack.
+"""umi's ranking stages as LangChain document compressors, for the documents of any retriever.
 
-Each stands in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`. None needs the query. A document's
-score is `metadata["relevance_score"]` where all have a finite one, else 1 / rank. Documents given are not changed.
+Each works in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`, and ignores the query. A document's
+score is `metadata["relevance_score"]` if all documents have a finite one, else 1 / rank. The input is not changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from umi_langchain.compressor import scores_of_documents
 
 
 class _Stage(BaseDocumentCompressor):
-    """Documents in, the rows that stay with their scores out."""
+    """Base class: reads the documents' scores, lets `_ranked` order them, and writes new scores into copies."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -42,7 +42,7 @@ class _Stage(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The documents that stay, in their new order; copies where their score is new."""
+        """The documents that the stage keeps, in its order; documents that get a new score are copies."""
         if not documents:
             return []
         given = np.array(scores_of_documents(documents), dtype=np.float64)
@@ -53,24 +53,27 @@ class _Stage(BaseDocumentCompressor):
 
     @abstractmethod
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
-        """Rows in their new order, and (n,) new scores; None: the documents keep theirs."""
+        """Indices of the documents to return, in order, and the new scores of all (n,); None: the scores stay."""
 
     @abstractmethod
     def _check(self) -> None:
-        """Raises ConfigError for a setting out of range."""
+        """Raise ConfigError if a setting is out of range."""
 
 
 class UmiDecay(_Stage):
-    """Score times floor + (1 - floor) * 2 ** (-age / half-life); no time known is neutral, the future has age 0."""
+    """Multiply scores by floor + (1 - floor) * 2 ** (-age / half-life), and sort the documents by the new scores.
+
+    A document without a time keeps its score; a time in the future has age 0.
+    """
 
     half_life_hours: float
     """Age at which the factor has fallen halfway to `floor`."""
     floor: float = DecayConfig().floor
     """Smallest factor, 0..1."""
     time_key: str = "timestamp"
-    """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    """Metadata key of the document's time: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
     clock: Callable[[], datetime] | None = None
-    """Gives the present, aware; None: the computer's."""
+    """Returns the present as an aware datetime; None: the computer's clock."""
 
     def _check(self) -> None:
         DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
@@ -84,19 +87,20 @@ class UmiDecay(_Stage):
 
 
 class UmiNeighbours(_Stage):
-    """Raises scores by those of adjacent documents of a source (`ranking.neighbours.spread`); the best gets 1.
+    """Add to each score a share of the scores of the adjacent documents of the same source, and sort by the sums.
 
-    Two are adjacent if their positions differ by 1.
+    Documents are adjacent if their positions differ by 1. The sums are scaled so that the best is 1; the formula is in
+    `ranking.neighbours.spread`.
     """
 
     previous: float = NeighboursConfig().previous
-    """What a document gains from the one before it."""
+    """Weight of the score of the document before it."""
     following: float = NeighboursConfig().following
-    """What it gains from the one after it."""
+    """Weight of the score of the document after it."""
     source_key: str = "source"
-    """Metadata key of what a text was cut from."""
+    """Metadata key of the source, such as a file, that a document is a part of."""
     position_key: str = "position"
-    """Metadata key of its order there, a whole number."""
+    """Metadata key of the document's position in its source, a whole number."""
 
     def _check(self) -> None:
         NeighboursConfig(previous=self.previous, following=self.following)
@@ -120,11 +124,12 @@ class UmiNeighbours(_Stage):
 
 
 class UmiNearDuplicates(_Stage):
-    """Of documents that say the same, the one with the best score stays; the order and the scores are kept.
+    """Remove duplicates: of equal or near documents only the one with the best score stays. Order and scores stay.
 
-    Texts say the same if they are equal (case, white space, Unicode form and punctuation aside), or near: one is the
-    other with plain words added, and their cosine reaches `similarity`. Near documents with different metadata both
-    stay. So do documents that differ in a number, a name, a negation or the order of their words.
+    Two documents are equal if their texts are, apart from case, white space, Unicode form and punctuation. They are
+    near if one text is the other with plain words added, their cosine is at least `similarity` and their metadata is
+    equal.
+    Documents that differ in a number, a name, a negation or the order of their words are not near.
     """
 
     similarity: float = DuplicatesConfig().similarity
@@ -141,24 +146,25 @@ class UmiNearDuplicates(_Stage):
         kept = []
         for row in _falling(scores).tolist():
             document = documents[row]
-            place = {key: value for key, value in document.metadata.items() if key != SCORE_KEY}
-            if not finder.add(str(row), document.page_content, vectors[row], repr(sorted(place.items()))):
+            metadata = {key: value for key, value in document.metadata.items() if key != SCORE_KEY}
+            if not finder.add(str(row), document.page_content, vectors[row], repr(sorted(metadata.items()))):
                 kept.append(row)
         return np.sort(np.array(kept, dtype=np.int64)), None
 
 
 class UmiMMR(_Stage):
-    """Relevant and unlike everything chosen before: maximal marginal relevance, in the order of choice.
+    """Choose documents one by one by maximal marginal relevance: relevant, and unlike those chosen before.
 
-    Relevance is the score scaled to 0..1 over the documents given; scores come back as they were.
+    They are returned in the order of choice. Relevance is the score, scaled to 0..1 over the documents; the scores in
+    the metadata stay.
     """
 
     top_n: int | None = None
-    """At most so many documents; None: all, in their new order."""
+    """Largest number of documents that are returned; None: no limit."""
     trade_off: float = MmrConfig().trade_off
     """lambda: 1 is relevance alone, 0 is diversity alone."""
     pool: int = MmrConfig().pool
-    """Best documents that are considered."""
+    """Number of the best documents that are considered."""
     embedding: Any = None
     """Embeds the texts; None: umi's embedded model."""
 
@@ -174,7 +180,7 @@ class UmiMMR(_Stage):
 
 
 def _vectors(documents: Sequence[Document], embedding: Any) -> Vectors:
-    """(n, dim) L2-normalised. Raises what the embedding raises."""
+    """(n, dim) L2-normalised vectors of the texts. Errors of the embedding pass through."""
     return unit_rows(as_embedder(embedding).embed_documents([document.page_content for document in documents]))
 
 
@@ -184,5 +190,5 @@ def _scored(document: Document, score: float) -> Document:
 
 
 def _falling(scores: Floats) -> Ints:
-    """Rows by falling score; equals keep their order."""
+    """Indices by falling score; documents with equal scores keep their order."""
     return np.argsort(-scores, kind="stable")

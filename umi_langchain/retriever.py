@@ -46,7 +46,7 @@ from umi_langchain._convert import (
 from umi_langchain._options import CallOptions, stages_and_fields
 from umi_langchain._rerank import reranker_of
 from umi_langchain._trace import astages, report_losses, stages
-from umi_langchain._whole import in_whole
+from umi_langchain._whole import with_sections
 
 MAKERS_OPTIONS = (
     "embedding",
@@ -372,7 +372,7 @@ class UmiRetriever(BaseRetriever):
     def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
         """What `invoke` gives for a result of a search with these options of the core."""
         if self.whole is not None:
-            result = in_whole(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
+            result = with_sections(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
         return self.documents(result)
 
     async def aanswer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:

@@ -1,7 +1,8 @@
 """umi as a LangGraph store: an agent's long-term memory, found by key, by filter and by hybrid search.
 
-An item is one chunk. Its text is the value as JSON, its search text what the indexed fields say. Its id begins with the
-namespace, each label followed by a period, which no label holds, so items below a namespace are one range of ids.
+An item is one chunk. Its text is the value as JSON; its search text is the texts of the indexed fields. Its id begins
+with the labels of the namespace, each followed by a period. No label holds a period, so the items of a namespace and of
+those below it are one range of ids.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from heapq import nlargest
 from math import isfinite
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 from zlib import crc32
 
 from umi_common.errors import ConfigError, FilterError, InvalidChunk, MissingExtra
@@ -52,28 +53,30 @@ TTL_KEY = "umi_ttl_minutes"
 EXPIRES_KEY = "umi_expires_at"
 """Seconds since 1970; an item without it never expires."""
 UNINDEXED_KEY = "umi_unindexed"
+"""True in an item that no query finds."""
 UNINDEXED_TEXT = "-"
-"""Search text of an item that no query finds; it has no terms."""
+"""Search text of such an item; it has no terms."""
 TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes")
 PAGE = 256
-"""Items read at once."""
+"""Items read from the store at once."""
 LOCKS = 64
-"""Items are spread over so many locks, so that a read that moves an item's expiry never undoes a write."""
+"""Number of locks. Each item has one, by a hash of its id, so that a read that renews its expiry undoes no write."""
 
 
 class UmiStore(BaseStore):
     """A LangGraph store over a `HybridStore`, for `create_agent(store=...)` and `graph.compile(store=...)`.
 
-    Without a query, `search` lists the items that were written last first. With one, it finds at most 100 (limit and
-    offset together) by words and meaning; an item's score is `hit.relevance`, 0..1, or None where the vectors did not
-    answer. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md). Items that are
-    expired are never returned; they are removed by `sweep_ttl`, or by the first write after each
-    `sweep_interval_minutes`. Keep one `UmiStore` for a store: two do not see each other's running writes.
+    `search` without a query lists items, the last written first. With a query it finds items by words and meaning, best
+    first; limit and offset together are at most 100. An item's score is `hit.relevance`, 0..1, or None if the search
+    had no vectors. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
+
+    Expired items are never returned. They are removed by `sweep_ttl`, or by the first write after each
+    `sweep_interval_minutes`. Make only one `UmiStore` over a store: two do not lock out each other's writes.
 
     Args:
-        memory: A store, or a `DualRetriever` over one; it stays the caller's to close.
-        fields: Paths of the value that a query searches where `put` names none; "$": all of it, as JSON.
-        ttl: LangGraph's `TTLConfig`; None: items live for ever unless `put` gives a `ttl`. `omit_expired` is always on.
+        memory: A store, or a `DualRetriever` over one. `close` does not close the store.
+        fields: Paths of the value that queries search, unless `put` names others; "$": all of the value, as JSON.
+        ttl: LangGraph's `TTLConfig`; None: items never expire unless `put` gives a `ttl`. `omit_expired` is always on.
         clock: Gives the present as an aware datetime.
     """
 
@@ -100,11 +103,11 @@ class UmiStore(BaseStore):
         self._swept_at = self._clock()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The answers of several operations, aligned: all reads first, then all writes; the last write of a key counts.
+        """The results of several operations, in their order. All reads run first, then the last write of each key.
 
         Raises:
             InvalidChunk: If a value cannot be stored; names the item. Nothing is written.
-            FilterError, InvalidLimit, QueryTooLong: If a search is wrong.
+            FilterError, InvalidLimit, QueryTooLong: If a filter, limit or query of a search is not allowed.
         """
         ops = list(ops)
         for op in ops:
@@ -120,11 +123,11 @@ class UmiStore(BaseStore):
         return await asyncio.to_thread(self.batch, list(ops))
 
     def sweep_ttl(self) -> int:
-        """Remove the items that are expired; returns how many."""
+        """Remove the expired items; returns their number."""
         return self.umi.store.delete(where=self._expired())
 
     def close(self) -> None:
-        """End the threads of searches; the store stays open."""
+        """Close the retriever and its threads; the store stays open."""
         self.umi.close()
 
     def _answer(self, op: Op) -> Result:
@@ -142,7 +145,7 @@ class UmiStore(BaseStore):
         return Item(**_fields_of(chunk))
 
     def _found(self, op: SearchOp) -> list[SearchItem]:
-        """Best first."""
+        """The items that a search with a query finds, best first."""
         indexed = Not(Comparison(UNINDEXED_KEY, "$eq", True))
         where = And((*_within(op.namespace_prefix), indexed, self._living(), *_conditions(op.filter)))
         limit = checked_limit(op.offset + op.limit, "limit + offset of a search with a query")
@@ -151,7 +154,7 @@ class UmiStore(BaseStore):
         return [SearchItem(**_fields_of(hit.chunk), score=hit.relevance) for hit in hits]
 
     def _listed(self, op: SearchOp) -> list[SearchItem]:
-        """Last written first."""
+        """The items that a search without a query lists, last written first."""
         where = And((self._living(), *_conditions(op.filter)))
         passing = (chunk for chunk in self._below(op.namespace_prefix) if matches(where, chunk.metadata))
         newest = nlargest(op.offset + op.limit, passing, key=lambda chunk: (_updated(chunk), chunk.id))
@@ -169,7 +172,7 @@ class UmiStore(BaseStore):
                 yield chunk
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        """Sorted; one read for each namespace, since the next begins after all ids of this one."""
+        """The namespaces that fit, sorted. Reads one item of each, then continues after all ids of its namespace."""
         conditions = op.match_conditions or ()
         found: set[Namespace] = set()
         start = after = ID_PREFIX + _text_of(_shared_prefix(conditions))
@@ -178,9 +181,8 @@ class UmiStore(BaseStore):
             if not page[0].id.startswith(start):
                 break
             namespace = _namespace_of(page[0])
-            after = (
-                f"{ID_PREFIX}{_text_of(namespace)}/"  # "/" follows ".", with which every id of the namespace goes on
-            )
+            # Every id of the namespace continues with ".", and "/" is the character after ".".
+            after = f"{ID_PREFIX}{_text_of(namespace)}/"
             if all(_fits(condition, namespace) for condition in conditions):
                 found.add(namespace[: op.max_depth])
         return sorted(found)[op.offset : op.offset + op.limit]
@@ -205,7 +207,9 @@ class UmiStore(BaseStore):
         try:
             text = json.dumps(value, ensure_ascii=False, default=_plain)
         except (TypeError, ValueError) as error:
-            raise InvalidChunk(f"item {op.key!r:.80} of {op.namespace}: {error}; expected what JSON can say") from error
+            raise InvalidChunk(
+                f"item {op.key!r:.80} of {op.namespace}: {error}; expected a value that JSON can hold"
+            ) from error
         value = json.loads(text)
         living = known is not None and matches(self._living(), known.metadata)
         own: dict[str, Scalar] = {
@@ -214,24 +218,24 @@ class UmiStore(BaseStore):
         }
         if op.ttl is not None:
             own |= {TTL_KEY: float(op.ttl), EXPIRES_KEY: now.timestamp() + 60 * op.ttl}
-        said = [] if op.index is False else self._searched(value, op.index)
-        if not said:
+        texts = [] if op.index is False else self._indexed_texts(value, op.index)
+        if not texts:
             own[UNINDEXED_KEY] = True
         return Chunk(
             id,
             text,
             metadata={**_leaves("value", value), **own},
             event_time=now,
-            search_text="\n".join(said) or UNINDEXED_TEXT,
+            search_text="\n".join(texts) or UNINDEXED_TEXT,
         )
 
-    def _searched(self, value: Mapping[str, Any], fields: Literal[False] | list[str] | None) -> list[str]:
-        """What the fields say, without blank texts."""
-        paths = self._fields if fields is None or fields is False else fields
+    def _indexed_texts(self, value: Mapping[str, Any], fields: list[str] | None) -> list[str]:
+        """The texts of the fields to be searched (None: the store's), without blank ones."""
+        paths = self._fields if fields is None else fields
         return [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
 
     def _refresh(self, read: Sequence[Chunk], wanted: bool) -> None:
-        """Let the items that were read expire later, if they expire at all."""
+        """If `wanted`, set the expiry of the items to now plus their `ttl`; items without a `ttl` stay."""
         store = self.umi.store
         ids = [chunk.id for chunk in read if TTL_KEY in chunk.metadata] if wanted else []
         if not ids or getattr(store, "read_only", False):
@@ -245,10 +249,11 @@ class UmiStore(BaseStore):
         return Comparison(EXPIRES_KEY, "$lte", self._clock().timestamp())
 
     def _living(self) -> Filter:
-        """Passed by the items that are not expired, and by no other chunk of the store."""
+        """A filter that the items that are not expired pass, and no other chunk of the store."""
         return And((Comparison(NAMESPACE_KEY, "$gte", ""), Not(self._expired())))
 
     def _locked(self, ids: Iterable[str]) -> ExitStack:
+        """Hold the locks of these items; taken in one order, so that two threads never wait for each other."""
         with ExitStack() as held:
             for place in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
                 held.enter_context(self._locks[place])
@@ -284,7 +289,7 @@ def _fields_of(chunk: Chunk) -> dict[str, Any]:
 
 
 def _until(chunk: Chunk, now: datetime) -> Chunk:
-    """The same item, which expires its own minutes after `now`."""
+    """The same item, with its expiry set to `now` plus its `ttl`."""
     minutes = chunk.metadata[TTL_KEY]
     assert isinstance(minutes, float)  # `_chunk` sets it
     return Chunk(
@@ -297,7 +302,7 @@ def _until(chunk: Chunk, now: datetime) -> Chunk:
 
 
 def _within(namespace: Namespace) -> Iterator[Filter]:
-    """The conditions that items of a namespace, and of those below it, pass."""
+    """Yield the conditions that the items of a namespace, and of those below it, pass."""
     text = _text_of(namespace)
     if text:
         yield Comparison(NAMESPACE_KEY, "$gte", text)
@@ -305,7 +310,7 @@ def _within(namespace: Namespace) -> Iterator[Filter]:
 
 
 def _shared_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
-    """Labels with which every namespace that fits begins."""
+    """The labels with which every namespace that fits the conditions begins; () if none are known."""
     for condition in conditions:
         if condition.match_type == "prefix":
             labels = tuple(condition.path)
@@ -326,7 +331,7 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
     """The conditions of a LangGraph filter, on the metadata that `_leaves` makes.
 
     Raises:
-        FilterError: If an operator or value has no meaning.
+        FilterError: If an operator or value is unknown, or an operator stands where a key should.
     """
     for key, value in (asked or {}).items():
         path = _path(name, key)
@@ -339,7 +344,7 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """The parts of a value that filters compare, by path: scalars and lists of scalars."""
+    """Path -> the part of a value there, for the parts that filters can compare: scalars and lists of scalars."""
     if isinstance(value, dict):
         found: dict[str, Any] = {}
         for key, part in value.items():
@@ -356,12 +361,12 @@ def _comparable(value: object) -> bool:
 
 
 def _path(name: str, key: str) -> str:
-    r"""A path one key longer; periods in the key are written "\.", so that no two paths are equal."""
+    r"""The path `name`.`key`; a period in the key is written "\.", so that different keys give different paths."""
     return f"{name}." + str(key).replace("\\", "\\\\").replace(".", "\\.")
 
 
 def _plain(value: object) -> object:
-    """`value` in JSON's own types, where `plain_value` knows it."""
+    """`value` in JSON's own types. Raises TypeError if `plain_value` does not convert it."""
     plain = plain_value(value)
     if plain is value:
         raise TypeError(f"{value!r:.80} is {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""`umi migrate`: a store's chunks and vectors into another store."""
+"""`umi migrate`: copies the chunks and vectors of a store into another store."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "umi.db-migration.json"
 API_KEY = "QDRANT_API_KEY"
-ON_DISK = "qdrant:"
+LOCAL_PREFIX = "qdrant:"
+"""An address that begins so names a collection in a local folder."""
 ADDRESSES = (
     "A store's folder, or a Qdrant collection: http://HOST:6333/COLLECTION (key: $QDRANT_API_KEY) or "
     "qdrant:FOLDER/COLLECTION on this disk."
 )
 SourceArgument = Annotated[str, typer.Argument(help=ADDRESSES)]
-TargetArgument = Annotated[str, typer.Argument(help="Likewise; created if it does not exist.")]
+TargetArgument = Annotated[str, typer.Argument(help="An address like SOURCE; created if it does not exist.")]
 CheckpointOption = Annotated[
     Path | None,
-    typer.Option("--checkpoint", help=f"File for the progress; by default {CHECKPOINT} in a store's folder."),
+    typer.Option(
+        "--checkpoint",
+        help=f"File for the progress; by default {CHECKPOINT} in the target's folder, else in the source's.",
+    ),
 ]
 PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, help="Chunks copied in one call.")]
 
@@ -54,42 +58,45 @@ def migrate(
 
     After a stop or a kill, the same command continues.
     """
-    from umi_common.migrate import migrate as move
+    from umi_common.migrate import migrate as copy_store
 
-    ends = address_of(source), address_of(target)
-    if ends[0] == ends[1]:
+    from_address, to_address = address_of(source), address_of(target)
+    if from_address == to_address:
         raise ConfigError(f"{source} is both source and target; name another target")
     with ExitStack() as stack:
-        here = stack.enter_context(store_at(ends[0]))
-        there = stack.enter_context(store_at(ends[1], copy_of=here))
-        done = move(
-            here,
-            there,
-            checkpoint=_checkpoint(ends) if checkpoint is None else checkpoint,
+        from_store = stack.enter_context(store_at(from_address))
+        to_store = stack.enter_context(store_at(to_address, copy_of=from_store))
+        report = copy_store(
+            from_store,
+            to_store,
+            checkpoint=_default_checkpoint(from_address, to_address) if checkpoint is None else checkpoint,
             page=page,
             show_progress=not json and sys.stderr.isatty(),
         )
     if json:
-        print_json({"source": source, "target": target, **asdict(done)})
+        print_json({"source": source, "target": target, **asdict(report)})
     else:
-        typer.echo(f"{target} holds the {done.chunks} chunks of {source}, each compared; {done.copied} copied now")
         typer.echo(
-            f"{done.samples} sampled queries: {done.agreement:.1%} of each arm's ten best scores agree within 5 %"
+            f"{target} holds the same {report.chunks} chunks and vectors as {source}; this run copied {report.copied}"
+        )
+        typer.echo(
+            f"{report.samples} sampled queries, searched in both: {report.agreement:.1%} of the ten best scores of an "
+            "arm are equal within 5 %"
         )
 
 
 def address_of(text: str) -> Path | Collection:
-    """Where a store is.
+    """The folder or the collection that an address on the command line names.
 
     Raises:
-        ConfigError: If it names no collection.
+        ConfigError: If a Qdrant address lacks the collection's name.
     """
     if text.startswith(("http://", "https://")):
         url, _, name = text.rstrip("/").rpartition("/")
         if not url.endswith("/"):
             return Collection({"url": url, "api_key": os.environ.get(API_KEY)}, name)
-    elif text.startswith(ON_DISK):
-        folder, _, name = text.removeprefix(ON_DISK).rpartition("/")
+    elif text.startswith(LOCAL_PREFIX):
+        folder, _, name = text.removeprefix(LOCAL_PREFIX).rpartition("/")
         if folder and name:
             return Collection({"path": str(Path(folder).resolve())}, name)
     else:
@@ -98,50 +105,55 @@ def address_of(text: str) -> Path | Collection:
 
 
 @contextmanager
-def store_at(place: Path | Collection, copy_of: Movable | None = None) -> Iterator[Any]:
-    """Open a store without loading its embedder.
+def store_at(address: Path | Collection, copy_of: Movable | None = None) -> Iterator[Any]:
+    """Open a store without loading its embedder; it is closed at the end of the block.
 
     Args:
+        address: From `address_of`.
         copy_of: The store that will be copied into this one; a new store takes its embedder and settings. None: the
             store is only read.
     """
-    if isinstance(place, Collection):
-        with _qdrant(place.client) as client:
-            yield _collection(client, place.name, copy_of)
+    if isinstance(address, Collection):
+        with _qdrant_client(address.client) as client:
+            yield _store_in_collection(client, address.name, copy_of)
     else:
-        with _folder(place, copy_of) as store:
+        with _store_in_folder(address, copy_of) as store:
             yield store
 
 
-def _folder(place: Path, copy_of: Any) -> Any:
+def _store_in_folder(folder: Path, copy_of: Any) -> Any:
+    """A context manager of the store; `copy_of` as in `store_at`."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.embedded.hybrid import HybridStore
     from umi_common.stores.ledger.made_with import stored_embedder
 
     if copy_of is None:
-        return opened_without_model(place)
-    known = stored_embedder(place)
-    own = None if known is None else AbsentEmbedder(*known)
-    config = None if (place / LEDGER).exists() else copy_of.config
-    return HybridStore.open(place, embedder=copy_of.embedder if own is None else own, config=config)
+        return opened_without_model(folder)
+    made_with = stored_embedder(folder)
+    embedder = copy_of.embedder if made_with is None else AbsentEmbedder(*made_with)
+    config = None if (folder / LEDGER).exists() else copy_of.config
+    return HybridStore.open(folder, embedder=embedder, config=config)
 
 
-def _collection(client: Any, name: str, copy_of: Any) -> Any:
+def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
+    """The store; `copy_of` as in `store_at`."""
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.qdrant import QdrantStore
     from umi_common.stores.qdrant.collection import collection_made_with
     from umi_common.stores.qdrant.connection import Connection
 
-    known = collection_made_with(Connection(client, name))
-    if known is not None:
-        return QdrantStore(client, name, AbsentEmbedder(*known))
+    made_with = collection_made_with(Connection(client, name))
+    if made_with is not None:
+        return QdrantStore(client, name, AbsentEmbedder(*made_with))
     if copy_of is None:
-        raise ConfigError(f"collection {name!r} holds no store of umi; check the name, or migrate one into it first")
+        raise ConfigError(
+            f"collection {name!r} holds no store of umi; check the name, or migrate a store into it first"
+        )
     return QdrantStore(client, name, copy_of.embedder, config=copy_of.config)
 
 
 @contextmanager
-def _qdrant(arguments: dict[str, Any]) -> Iterator[Any]:
+def _qdrant_client(arguments: dict[str, Any]) -> Iterator[Any]:
     try:
         from qdrant_client import QdrantClient
     except ImportError as error:
@@ -159,7 +171,7 @@ def _qdrant(arguments: dict[str, Any]) -> Iterator[Any]:
         client.close()
 
 
-def _checkpoint(ends: tuple[Path | Collection, Path | Collection]) -> Path:
-    """In the target's folder, else the source's, else the working directory."""
-    folders = [end for end in reversed(ends) if isinstance(end, Path)]
-    return (folders[0] if folders else Path()) / CHECKPOINT
+def _default_checkpoint(source: Path | Collection, target: Path | Collection) -> Path:
+    """The progress file: in the target's folder, else in the source's, else in the working directory."""
+    folder = next((address for address in (target, source) if isinstance(address, Path)), Path())
+    return folder / CHECKPOINT

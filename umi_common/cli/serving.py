@@ -1,4 +1,4 @@
-"""`umi mcp`: a store as the tools of an MCP server, over standard input and output."""
+"""`umi mcp`: an MCP server over standard input and output, whose tools search a store."""
 
 from __future__ import annotations
 
@@ -26,25 +26,31 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
 HITS_MAX = 50
-"""Most hits of one call; a model reads them all."""
+"""Most hits of one call, since a model reads them all."""
 TOKENS_MAX = 20_000
 """Most tokens of one context."""
 
-Tokens = Annotated[int, Field(ge=50, le=TOKENS_MAX, description="Most tokens of the answer.")]
+Tokens = Annotated[int, Field(ge=50, le=TOKENS_MAX, description="Largest number of tokens of the answer.")]
 Query = Annotated[str, Field(description="What to look for, in plain words.")]
-Limit = Annotated[int, Field(ge=1, le=HITS_MAX, description="At most so many texts.")]
+Limit = Annotated[int, Field(ge=1, le=HITS_MAX, description="Largest number of texts to return.")]
 Conditions = Annotated[
     dict[str, Any] | None,
     Field(description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
 ]
-Start = Annotated[str | None, Field(description="Only what happened then or later; an ISO date or time.")]
-End = Annotated[str | None, Field(description="Only what happened before; an ISO date or time.")]
+Start = Annotated[str | None, Field(description="Only texts about this time or later; an ISO date or time.")]
+End = Annotated[str | None, Field(description="Only texts about a time before this; an ISO date or time.")]
 
 FilterOption = Annotated[
     list[str] | None,
-    typer.Option("--filter", "-w", help="KEY=VALUE or a JSON filter for every call; several must all hold."),
+    typer.Option(
+        "--filter",
+        "-w",
+        help="KEY=VALUE or a JSON filter, applied to every call; if given several times, all must hold.",
+    ),
 ]
-WritableOption = Annotated[bool, typer.Option("--writable", help="Offer a tool that adds texts; make a new store.")]
+WritableOption = Annotated[
+    bool, typer.Option("--writable", help="Offer a tool that adds texts; create the store if there is none.")
+]
 
 
 def mcp(
@@ -70,12 +76,15 @@ def mcp(
 
 
 def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[Any]:
-    """A server with the tools `search`, `context` and `explain`, and `add` if it is writable; all hold to the scope."""
+    """A server with the tools `search`, `context` and `explain`, and `add` if `writable`.
+
+    All tools read and write only chunks that pass the scope.
+    """
     from mcp.server import MCPServer
 
     server: MCPServer[Any] = MCPServer("umi", instructions=TOOL_DESCRIPTION)
 
-    def asked(limit: int, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
+    def search_arguments(limit: int, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
         return {"limit": limit, "where": scope.narrow(filter or None), "time_range": tool_window(start, end)}
 
     @server.tool(description=TOOL_DESCRIPTION)
@@ -83,7 +92,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
         query: Query, limit: Limit = 5, filter: Conditions = None, start: Start = None, end: End = None
     ) -> dict[str, Any]:
         with _errors_for_the_model():
-            return _hits(await umi.asearch(query, **asked(limit, filter, start, end)))
+            return _hits(await umi.asearch(query, **search_arguments(limit, filter, start, end)))
 
     @server.tool(description="The stored passages that answer a question best, within a token budget, with sources.")
     async def context(
@@ -91,7 +100,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     ) -> str:
         with _errors_for_the_model():
             budget = TokenBudget(max_total=tokens)
-            packed = await umi.aget_context(query, budget=budget, **asked(HITS_MAX, filter, start, end))
+            packed = await umi.aget_context(query, budget=budget, **search_arguments(HITS_MAX, filter, start, end))
             return with_losses(packed.text or NOTHING_FOUND, packed.degraded)
 
     @server.tool(description="How a search ranked the stored texts: every rank, score, stage and time.")
@@ -99,7 +108,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
         query: Query, limit: Limit = 5, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
-            return to_text(await umi.asearch(query, **asked(limit, filter, start, end)), full=True)
+            return to_text(await umi.asearch(query, **search_arguments(limit, filter, start, end)), full=True)
 
     if writable:
         server.tool(description="Store a text, so that later searches find it; returns its id.")(_adding(umi, scope))
@@ -107,7 +116,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
 
 def _adding(umi: DualRetriever, scope: Scope) -> Any:
-    """The tool that adds a text within the scope."""
+    """The tool that adds a text; it gives the text the metadata that the scope demands."""
 
     async def add(
         text: Annotated[str, Field(description="What to remember, in whole sentences.")],
@@ -116,11 +125,11 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
         metadata: Annotated[dict[str, Any] | None, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
-            tool_window(time, None)  # refuses what is no time
-            placed = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
-            chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **placed})
+            tool_window(time, None)  # raises if it is no time
+            origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
+            chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
             if not matches(scope.where, chunk.metadata):
-                raise InputError("the metadata lies outside of what this server may hold; leave it out")
+                raise InputError("the metadata does not pass the filter of this server; leave it out")
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
 
@@ -128,14 +137,14 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
 
 
 def _values_of(where: Filter | None) -> dict[str, Any]:
-    """The values that a filter demands of every chunk."""
+    """Metadata key -> value, for the keys that a filter compares with "$eq"; others cannot be filled in."""
     if isinstance(where, And):
         return {key: value for part in where.parts for key, value in _values_of(part).items()}
     return {where.key: where.value} if isinstance(where, Comparison) and where.operator == "$eq" else {}
 
 
 def _hits(result: SearchResult) -> dict[str, Any]:
-    """What a model reads of a result."""
+    """The answer of the tool `search`: id, text, relevance and metadata of each hit, and a note of lost parts."""
     hits = [
         {
             "id": hit.chunk.id,
@@ -150,7 +159,7 @@ def _hits(result: SearchResult) -> dict[str, Any]:
 
 @contextmanager
 def _errors_for_the_model() -> Iterator[None]:
-    """Turn umi's errors into answers that the model can read."""
+    """Raise umi's errors as MCP tool errors, whose message the model can read."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

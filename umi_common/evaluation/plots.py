@@ -1,5 +1,6 @@
-"""Comparisons, tunings, the scores of a result and decay as matplotlib figures; a path also writes a file.
+"""Draw comparisons, tunings, the scores of a result and decay with matplotlib.
 
+Each `plot_` function returns a matplotlib figure, and also writes it to a file if it is given a path.
 Colours differ under every common colour blindness. No display is needed, and pyplot's global state is not changed.
 Without matplotlib every function raises MissingExtra.
 """
@@ -29,15 +30,17 @@ PathOption = str | Path | None
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
 """Okabe and Ito's eight colours, which differ under every common colour blindness."""
 MARKERS = "osD^vPX*"
-"""A second cue beside colour."""
+"""Markers of the systems, in order, so that lines differ without colour too."""
 BAR_SHARE = 0.8
-"""Share of a set's width on the axis that bars fill."""
+"""Width of the bars of one set together, in units of the axis, on which two sets are 1 apart."""
 HITS_DRAWN = 6
 """Most hits drawn, so that lines stay apart."""
 ID_CHARACTERS = 28
+"""Most characters of a chunk's id that are drawn."""
 NAME_GAP = 0.065
-"""Least distance of two names at the right, as a share of the height of the axes."""
+"""Least vertical distance of two names beside the axes, in units of the vertical axis."""
 HALF_LIVES_SHOWN = 4
+"""Length of the age axis, in units of the longest half-life."""
 HOURS_A_DAY = 24.0
 
 
@@ -60,20 +63,22 @@ def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) ->
 
 
 def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path: PathOption = None) -> Any:
-    """The share of hits that are relevant against their stated relevance, in ten bins; on the diagonal it is right.
+    """Calibration: the mean `hit.relevance` of each of ten bins against the share of its hits that are relevant.
+
+    On the diagonal both are equal. The number beside a point is the number of hits in the bin.
 
     Args:
         relevance: One per hit, 0..1.
-        relevant: 0 or 1, aligned.
+        relevant: For each hit, in the same order, 1 if it is relevant, else 0.
     """
-    stated, true, counts = zip(*reliability(relevance, relevant), strict=True)
+    stated, measured, counts = zip(*reliability(relevance, relevant), strict=True)
     chart = new_chart(4.5, 4.2)
     axes = chart.add_subplot()
-    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="right")
-    axes.plot(stated, true, marker=marker(0), color=colour(0), label="measured")
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="stated = measured")
+    axes.plot(stated, measured, marker=marker(0), color=colour(0), label="measured")
     for place, count in enumerate(counts):
-        axes.annotate(f"{count:,}", (stated[place], true[place]), (0, 6), textcoords="offset points", fontsize=7)
-    label_axes(axes, "Relevance that is stated, and found", "stated relevance (0..1)", "share that is relevant (0..1)")
+        axes.annotate(f"{count:,}", (stated[place], measured[place]), (0, 6), textcoords="offset points", fontsize=7)
+    label_axes(axes, "Calibration of the relevance", "stated relevance (0..1)", "share that is relevant (0..1)")
     return chart.saved(path)
 
 
@@ -97,16 +102,16 @@ def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
     """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
     chart = new_chart(6.5, 1.4 + 0.4 * len(comparison.systems))
     axes = chart.add_subplot()
-    for share, name in enumerate(LATENCY_SHARES):
-        spent = [_latency(comparison, system, LATENCY_SHARES[name]) for system in comparison.systems]
-        axes.scatter(spent, comparison.systems, marker=marker(share), color=colour(share), label=name)
+    for place, (name, percentile) in enumerate(LATENCY_SHARES.items()):
+        times = [_latency(comparison, system, percentile) for system in comparison.systems]
+        axes.scatter(times, comparison.systems, marker=marker(place), color=colour(place), label=name)
     axes.set_xscale("log")
     label_axes(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
     return chart.saved(path)
 
 
 def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: PathOption = None) -> Any:
-    """One metric (recall at the largest k) against LLM calls per query, one point per system."""
+    """One metric against LLM calls per query, one point per system and set; None: recall at the largest k."""
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
     chart = new_chart(6.5, 4.0)
     axes = chart.add_subplot()
@@ -124,7 +129,7 @@ def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
     """The scores of a tuning: a heat map where two settings varied, else the score over each setting."""
     names = list(tuning.space)
     if not names:
-        raise ConfigError("this tuning does not know its space; plot what `tune` returned")
+        raise ConfigError("this tuning has no search space, which the plot needs; plot a tuning that `tune` returned")
     if len(names) == 2 and not any(hasattr(choices, "low") for choices in tuning.space.values()):
         chart = new_chart(5.5, 4.2)
         _heat_map(chart, tuning, names)
@@ -175,13 +180,19 @@ def _curve(comparison: Comparison, system: str, set: str | None, name: str) -> l
     return [float(np.mean(values[metric])) for metric in metrics]
 
 
-def _latency(comparison: Comparison, system: str, share: int) -> float:
-    times = [spent for run in comparison.runs if run.system == system for spent in run.milliseconds.values()]
-    return float(np.percentile(times, share))
+def _latency(comparison: Comparison, system: str, percentile: int) -> float:
+    times = [time for run in comparison.runs if run.system == system for time in run.milliseconds.values()]
+    return float(np.percentile(times, percentile))
 
 
 def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:
-    """Set title and axis labels, and a legend where lines have names; `beside`: outside the axes."""
+    """Set the title, the labels of both axes and, if any line has a label, a legend.
+
+    Args:
+        across, up: Labels of the horizontal and the vertical axis.
+        beside: Put the legend to the right of the axes instead of inside.
+        legend: False: no legend.
+    """
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
@@ -191,7 +202,7 @@ def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = Fa
 
 
 def new_chart(width: float, height: float) -> Any:
-    """An empty figure of so many inches; raises MissingExtra without matplotlib."""
+    """An empty figure, width and height in inches. Raises MissingExtra without matplotlib."""
     try:
         from umi_common.evaluation._figure import Chart
     except ImportError as error:
@@ -200,24 +211,24 @@ def new_chart(width: float, height: float) -> Any:
 
 
 def colour(place: int) -> str:
-    """The colour of the i-th system."""
+    """The colour of the system at this place, from 0."""
     return PALETTE[place % len(PALETTE)]
 
 
 def marker(place: int) -> str:
-    """The marker of the i-th system."""
+    """The marker of the system at this place, from 0."""
     return MARKERS[place % len(MARKERS)]
 
 
 def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
-    """One line per hit: its score in each arm and after each stage, as a share of the best score there."""
+    """One line per hit: its score in each arm and after each stage, divided by the highest score there."""
     hits = result.hits[:HITS_DRAWN]
     if not hits:
-        raise InputError("this result has no hits; plot one that has")
-    shares = {name: _shares(scores) for name, scores in _stations(hits).items()}
+        raise InputError("this result has no hits; plot a result with hits")
+    shares = {name: _shares(scores) for name, scores in _scores_by_name(hits).items()}
     chart = new_chart(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
     axes = chart.add_subplot()
-    ends = _apart([list(shares.values())[-1][at] for at in range(len(hits))])
+    name_heights = _apart(list(shares.values())[-1])
     for at, hit in enumerate(hits):
         values = [share[at] for share in shares.values()]
         axes.plot(list(shares), values, marker=marker(at), ms=5, color=colour(at), clip_on=False)
@@ -225,7 +236,7 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
         axes.annotate(
             name,
             (len(shares) - 1, values[-1]),
-            xytext=(len(shares) - 0.75, ends[at]),
+            xytext=(len(shares) - 0.75, name_heights[at]),
             fontsize="small",
             va="center",
             annotation_clip=False,
@@ -234,7 +245,7 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
     axes.set_ylim(0.0, 1.05)
     axes.spines[["top", "right"]].set_visible(False)
     title = f"How the first {len(hits)} hits got their score"
-    label_axes(axes, title, "arm, then stage", "share of the best of them (0..1)")
+    label_axes(axes, title, "arm, then stage", "share of the highest score (0..1)")
     return chart.saved(path)
 
 
@@ -252,27 +263,31 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
         axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=colour(place), label=name)
     axes.axhline(floor, color="#555555", lw=0.8, linestyle=(0, (1, 3)), label=f"floor {floor:g}")
     axes.set_ylim(0.0, 1.05)
-    label_axes(axes, "What an age leaves of a score", "age (days)", "factor (0..1)")
+    label_axes(axes, "Decay factor by age", "age (days)", "factor (0..1)")
     return chart.saved(path)
 
 
-def _stations(hits: Sequence[Hit]) -> dict[str, list[float]]:
-    """The score of each hit by name: each arm at its best variation, then each stage in order."""
+def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
+    """Name of an arm or a stage -> one score per hit: first the arms, then the stages in order.
+
+    An arm's score is that of its best variation. A hit that an arm or stage did not score has 0.
+    """
     best = [best_signals(hit) for hit in hits]
     arms = dict.fromkeys(arm for signals in best for arm in signals)
-    found = {arm_word(arm): [one[arm].score if arm in one else 0.0 for one in best] for arm in arms}
+    by_arm = {arm_word(arm): [signals[arm].score if arm in signals else 0.0 for signals in best] for arm in arms}
     stages = dict.fromkeys(stage for hit in hits for stage in hit.stages)
-    return {**found, **{stage: [hit.stages.get(stage, 0.0) for hit in hits] for stage in stages}}
+    by_stage = {stage: [hit.stages.get(stage, 0.0) for hit in hits] for stage in stages}
+    return {**by_arm, **by_stage}
 
 
 def _shares(scores: Sequence[float]) -> list[float]:
-    """Each score as a share of the largest; a score below 0, as a cosine may be, counts as 0."""
+    """Each score divided by the highest; a negative score, such as a cosine may be, counts as 0."""
     top = max(scores)
     return [max(0.0, score) / top if top > 0 else 0.0 for score in scores]
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
-    """Heights moved apart: in the same order, none below 0, at least `NAME_GAP` between two."""
+    """The heights, changed so that two differ by at least `NAME_GAP`; their order stays, and none is below 0."""
     placed, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
     for above, below in pairwise(order):
         placed[below] = min(placed[below], placed[above] - NAME_GAP)

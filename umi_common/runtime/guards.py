@@ -1,8 +1,8 @@
 """Guards for calls that may hang or fail: a time limit, a limited number of threads, a circuit breaker.
 
 Python cannot stop a running thread, so a call past its time limit continues in its thread and its result is dropped.
-The thread is a daemon, so the process can end. `ThreadLimiter` limits such threads; one that is done takes the next
-call, because starting a thread takes five times as long as waking one.
+The thread is a daemon, so the process can end. `ThreadLimiter` limits the number of calls that run in such threads. A
+thread whose call has returned waits for another call, because starting a thread takes five times as long as waking one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 BreakerState = Literal["closed", "open", "half-open"]
 
 IDLE_SECONDS = 1.0
-"""Seconds. A thread that gets no call for so long ends."""
+"""Seconds that an idle thread waits for a call before it ends."""
 _Inbox = SimpleQueue[Callable[[], object]]
 _idle: deque[_Inbox] = deque()
 """Inboxes of the threads that wait for a call, of all limiters of the process."""
@@ -56,7 +56,7 @@ def _run_tasks(inbox: _Inbox) -> None:
         except Empty:
             try:
                 _idle.remove(inbox)
-            except ValueError:  # a caller has just taken the inbox, and its task comes
+            except ValueError:  # `_in_thread` has just taken the inbox and is about to put a task into it
                 continue
             return
         task()
@@ -69,14 +69,14 @@ class DeadlineExceeded(Exception):
 
 
 class TooManyCalls(Exception):
-    """As many calls as the limiter allows have not returned."""
+    """The limiter runs its largest number of calls already, or the process cannot start a thread."""
 
 
 class ThreadLimiter:
     """Runs blocking calls, each in its own daemon thread, a limited number at a time.
 
     Args:
-        calls_max: Calls that have not returned, including those past their time limit.
+        calls_max: Largest number of calls that have not returned, including those past their time limit.
         waits: Whether `call` waits for another call to return, within its time limit, when `calls_max` is reached.
     """
 
@@ -108,7 +108,10 @@ class ThreadLimiter:
             raise DeadlineExceeded from None
 
     async def acall(self, function: Callable[[], T], seconds: float) -> T:
-        """`call` for an event loop; raises TooManyCalls at once. Cancelling it does not wait for the function."""
+        """`call` for an event loop; if the limit is reached, it raises TooManyCalls at once.
+
+        If it is cancelled, the function continues in its thread and its outcome is dropped.
+        """
         return await awaited(asyncio.wrap_future(self.start(function, 0.0)), seconds)
 
     @property
@@ -117,7 +120,11 @@ class ThreadLimiter:
         return _LimitedExecutor(self)
 
     def start(self, function: Callable[[], T], wait_seconds: float) -> Future[T]:
-        """The future of `function()`, which begins at once; raises TooManyCalls if no thread is free in this time."""
+        """Start `function()` in a thread and return its future.
+
+        Raises:
+            TooManyCalls: If the limit is reached and no call returns within `wait_seconds`.
+        """
         if not self._free.acquire(timeout=wait_seconds):
             raise TooManyCalls
         future: Future[T] = Future()
@@ -150,7 +157,7 @@ class _LimitedExecutor(Executor):
 
 
 def as_exception(error: BaseException) -> Exception:
-    """The error, or a RuntimeError caused by it where it is a StopIteration or no Exception, as SystemExit is."""
+    """The error itself; for a StopIteration, or a BaseException such as SystemExit, a RuntimeError caused by it."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError(f"the call raised {type(error).__name__}")
@@ -159,12 +166,12 @@ def as_exception(error: BaseException) -> Exception:
 
 
 async def awaited(awaitable: Awaitable[T], seconds: float) -> T:
-    """The awaitable's result, or DeadlineExceeded after `seconds`, even if it refuses to be cancelled.
+    """The awaitable's result, within `seconds` even if its task ignores cancellation.
 
-    `asyncio.wait_for` waits until a cancelled task has ended, so a task that ignores its cancellation would block it.
+    `asyncio.wait_for` waits until a cancelled task has ended, so such a task would block it.
 
     Raises:
-        DeadlineExceeded: The task is cancelled and not waited for.
+        DeadlineExceeded: After `seconds`. The task is cancelled, and its end is not waited for.
         asyncio.CancelledError: If the caller was cancelled. A task that cancels itself raises RuntimeError instead.
         KeyboardInterrupt, SystemExit: Unchanged. Any other BaseException becomes a RuntimeError.
     """
@@ -198,14 +205,13 @@ def _retrieve_error(task: asyncio.Future[Any]) -> None:
 class Breaker:
     """A circuit breaker: no calls to a failing service for a while, then one trial call.
 
-    Closed while calls succeed; open after failures in a row; half-open once the pause is over.
-
-    Half-open allows one call: its success closes the breaker, its failure starts the pause again.
+    It is closed (all calls allowed) at first, open (none allowed) for `seconds` after `failures` failures in a row, and
+    then half-open: one call is allowed. Its success closes the breaker, its failure starts the pause again.
 
     Args:
-        failures: Failures in a row that open it, >= 1.
+        failures: Number of failures in a row that opens the breaker, >= 1.
         seconds: Length of the pause, > 0.
-        clock: Monotonic seconds.
+        clock: Returns monotonic seconds.
 
     Thread-safe. Every `enter()` that returns True is followed by one of `succeeded`, `failed`, `abandoned`.
     """
@@ -224,18 +230,18 @@ class Breaker:
         renew_in_child(self, Breaker._renew)
 
     def _renew(self) -> None:
-        """Make the lock new and forget the running call; in a forked child both are the parent's."""
+        """Make a new lock, with no trial call running; called again in a forked child, which has no running calls."""
         self._lock = threading.Lock()
         self._trying = False
 
     @property
     def state(self) -> BreakerState:
-        """The state that the next call finds."""
+        """The state now."""
         with self._lock:
             return self._state()
 
     def enter(self) -> bool:
-        """Whether a call is allowed now."""
+        """Whether a call is allowed now; in the half-open state, True reserves the trial call for the caller."""
         with self._lock:
             state = self._state()
             if state == "open" or (state == "half-open" and self._trying):
@@ -257,7 +263,7 @@ class Breaker:
             self._trying = False
 
     def abandoned(self) -> None:
-        """Record that the caller left before the call ended, which counts neither as a success nor as a failure."""
+        """Record that the call was cancelled; it counts neither as a success nor as a failure."""
         with self._lock:
             self._trying = False
 

@@ -23,7 +23,10 @@ STAGE = "late_interaction"
 
 
 def share_in(request: SearchRequest, pool: Pool, config: LateInteractionConfig) -> float:
-    """Share of the gain, 0..1: 0 if the stage is off, or if the caller asked for one arm alone."""
+    """Factor of the stage's weight, 0..1: 0 if the stage is off or the search asks for one arm only.
+
+    If `config.adaptive`, it is the larger, the more information positions carry in this corpus.
+    """
     if not config.enabled or request.strategy != "hybrid":
         return 0.0
     return order_share(pool.calibration) if config.adaptive else 1.0
@@ -38,12 +41,14 @@ def interacted(
     share: float,
     trace: TraceBuilder,
 ) -> RankedPool:
-    """The order with its best candidates in the order of their raised scores; unchanged without the embedded model.
+    """The ranking with its first `config.pool` candidates sorted anew, by scores that late interaction has raised.
+
+    If the embedded model fails, the ranking is unchanged and the trace says so.
 
     Args:
         pool: The candidates.
         ranked: Their order so far.
-        chunks: Of the ranked rows, by id.
+        chunks: Chunk of each ranked row, by id.
         share: From `share_in`, > 0.
         trace: Gets the stage, and the failure if there is one.
     """
@@ -54,10 +59,10 @@ def interacted(
             texts = [request.query, *(chunks[id].indexed_text for id in pool.ids_at(rows))]
             vectors, tokens, counts = token_vectors(texts)
         except EmbedderError as error:
-            trace.degrade(STAGE, str(error), "kept the order without it")
+            trace.degrade(STAGE, str(error), "kept the order without late interaction")
             return ranked
-        query, others = tokens[: counts[0]], tokens[counts[0] :]
-        matches = max_similarity(vectors[query], vectors, others, counts[1:])
+        query_tokens, text_tokens = tokens[: counts[0]], tokens[counts[0] :]
+        matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
         scores = np.array(ranked.scores)
         scores[rows] = with_late_interaction(scores[rows], matches, pool.length[rows], config.weight * share)
     order = np.concatenate([rows[best_first(scores[rows])], ranked.order[config.pool :]])

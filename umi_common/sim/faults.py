@@ -27,13 +27,16 @@ Fault = Literal[
     "thinks forever",
 ]
 FAULTS: tuple[str, ...] = get_args(Fault)
-"""Every kind of `FaultyLLM`."""
+"""All faults. `_REPLIES` shows the reply of each but "hangs"."""
 
 HUGE_BYTES = 50_000_000
+"""Length of the string in the reply of "huge"."""
 HANG_SECONDS = 86_400.0
 """Seconds that `acomplete` hangs; `complete` hangs until `release()`."""
 NESTED_DEPTH = 1_000_000
+"""Arrays inside one another in the reply of "nested"."""
 MANY_STRINGS = 10_000
+"""Strings in the reply of "many"."""
 
 
 class SimulatedFault(Exception):
@@ -46,9 +49,10 @@ class FaultyLLM:
     Args:
         fault: One of `FAULTS`.
         heals_after: Number of calls that fail; later ones reply `good`. None: all fail.
-        good: The reply of later calls.
+        good: The reply of calls that do not fail, and of "hangs" once it returns.
 
-    "hangs" waits until `release()`; other faults show at once. `calls` is the number of calls. Thread-safe.
+    "hangs" waits until `release()`; the other faults raise or return at once. `calls` is the number of calls so far.
+    Thread-safe.
 
     Raises:
         ConfigError: If the fault is unknown.
@@ -75,7 +79,7 @@ class FaultyLLM:
         return self._reply(prompt)
 
     async def acomplete(self, prompt: str) -> str:
-        """`complete` on an event loop; "hangs" waits a day without blocking and can be cancelled."""
+        """`complete` on an event loop; "hangs" waits a day, whether released or not, and can be cancelled."""
         if self._healed():
             return self._good
         if self._fault != "hangs":
@@ -84,7 +88,7 @@ class FaultyLLM:
         return self._good
 
     def release(self) -> None:
-        """Let hanging calls return."""
+        """Let hanging calls of `complete` return, and later ones at once."""
         self._released.set()
 
     def _healed(self) -> bool:

@@ -17,14 +17,16 @@ from umi_common.protocols import Rewriter
 Reply: TypeAlias = str | Sequence[str] | Exception
 """A text is the reply itself, strings become a JSON array, an exception is raised."""
 Script: TypeAlias = Mapping[str, Reply] | Sequence[Reply] | Callable[[str], Reply]
+"""The `replies` of a `ScriptedLLM`."""
 
 
 class ScriptedLLM:
     """A rewriter that replies from a script.
 
     Args:
-        replies: A dict by a text that the prompt contains (the longest wins); a list, one reply per call; or a
-            function of the prompt. A reply is text, a list of strings (sent as a JSON array) or an exception (raised).
+        replies: A dict, of which the longest key that the prompt contains gives the reply; a list with one reply per
+            call; or a function of the prompt. A reply is a text, a list of strings (returned as a JSON array) or an
+            exception (raised).
         delay: Seconds each reply takes.
         sleep: Called by `complete` to wait; `VirtualClock().sleep` takes no real time. `acomplete` uses asyncio.sleep.
 
@@ -41,7 +43,7 @@ class ScriptedLLM:
         self._lock = threading.Lock()
 
     def complete(self, prompt: str) -> str:
-        """The next reply. Raises LookupError if the script has none."""
+        """The reply to this call. Raises LookupError if the script has none, and an exception that is the reply."""
         reply = self._next(prompt)
         if self._delay:
             self._sleep(self._delay)
@@ -61,14 +63,14 @@ class ScriptedLLM:
         if callable(self._replies):
             return self._replies(prompt)
         if isinstance(self._replies, Mapping):
-            return self._replies[_longest_inside(prompt, self._replies)]
+            return self._replies[_longest_key(prompt, self._replies)]
         if call > len(self._replies):
             raise LookupError(f"the script has {len(self._replies)} replies; this is call {call}")
         return self._replies[call - 1]
 
 
 class CassetteMiss(LookupError):
-    """The cassette has no reply to this prompt, and no LLM that could give one."""
+    """The cassette has no recorded reply to this prompt, and no LLM to call."""
 
 
 class CassetteLLM:
@@ -116,9 +118,11 @@ class CassetteLLM:
 
     async def acomplete(self, prompt: str) -> str:
         """`complete` on an event loop; an LLM without `acomplete` is called in a thread."""
+        if self._llm is None:
+            return self.complete(prompt)
         recorded = self._recorded(prompt)
-        if recorded is not None or self._llm is None:
-            return self.complete(prompt) if recorded is None else recorded
+        if recorded is not None:
+            return recorded
         acomplete = getattr(self._llm, "acomplete", None)
         if acomplete is None:
             return self._record(prompt, await asyncio.to_thread(self._llm.complete, prompt))
@@ -127,13 +131,14 @@ class CassetteLLM:
     def _recorded(self, prompt: str) -> str | None:
         if not self._by_query:
             return self._replies.get(prompt)
-        # From the end: earlier messages of the conversation precede the query, and may equal recorded queries.
+        # A query is a whole line, or follows a label ("Query: ..."). The last line that is a recorded query counts,
+        # because earlier lines are messages of the conversation.
         for line in reversed(prompt.splitlines()):
             for part in (line.strip(), line.partition(": ")[2].strip()):
                 if part in self._replies:
                     return self._replies[part]
         try:
-            return self._replies[_longest_inside(prompt, self._replies)]
+            return self._replies[_longest_key(prompt, self._replies)]
         except LookupError:
             return None
 
@@ -148,7 +153,7 @@ class CassetteLLM:
 
 
 class SimLLM:
-    """A rewriter that makes variations from the words of the query: same seed, same reply.
+    """A rewriter that makes variations from the words of the query; equal seed and query give an equal reply.
 
     Args:
         seed: Selects among the ways to rephrase a query.
@@ -159,20 +164,24 @@ class SimLLM:
         self._seed = seed
 
     def complete(self, prompt: str) -> str:
-        """A JSON array of two or three strings."""
-        query = next((line[7:] for line in prompt.splitlines() if line.startswith("Query: ")), prompt)
+        """A JSON array of two or three strings; "[]" if the query has only function words.
+
+        The query is the first line that begins with "Query: ", else the whole prompt.
+        """
+        marked = (line for line in prompt.splitlines() if line.startswith("Query: "))
+        query = next(marked, prompt).removeprefix("Query: ")
         words = [word for word in re.findall(r"\w+", query) if word.lower() not in _FUNCTION_WORDS]
         if not words:
             return "[]"
-        chance = random.Random(f"{self._seed}:{query}")
-        ways = [
+        rng = random.Random(f"{self._seed}:{query}")
+        phrasings = [
             " ".join(words),
             "about " + " ".join(words),
             " ".join(reversed(words)),
             max(words, key=len),
             "notes on " + words[-1],
         ]
-        return json.dumps(chance.sample(ways, k=chance.choice((2, 3))))
+        return json.dumps(rng.sample(phrasings, k=rng.choice((2, 3))))
 
     async def acomplete(self, prompt: str) -> str:
         """`complete` on an event loop."""
@@ -190,11 +199,12 @@ def _as_text(reply: Any) -> str:
     return reply if isinstance(reply, str) else json.dumps(list(reply))
 
 
-def _longest_inside(prompt: str, keys: Iterable[str]) -> str:
-    inside = [key for key in keys if key in prompt]
-    if not inside:
-        raise LookupError("the script has no key that occurs in the prompt")
-    return max(inside, key=lambda key: (len(key), key))
+def _longest_key(prompt: str, keys: Iterable[str]) -> str:
+    """The longest key that the prompt contains; raises LookupError if it contains none."""
+    contained = [key for key in keys if key in prompt]
+    if not contained:
+        raise LookupError("the prompt contains no key of the script; add a reply for it")
+    return max(contained, key=lambda key: (len(key), key))
 
 
 def _read_cassette(path: Path) -> dict[str, str]:

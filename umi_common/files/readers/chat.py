@@ -1,4 +1,4 @@
-"""Chat logs: `[2024-06-11 19:15] Mira: ...` and exports of messengers. One passage a message, with its time.
+"""Read chat logs: `[2024-06-11 19:15] Mira: ...`, exports of messengers. Each message is a passage with its time.
 
 The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day. If none decides,
 the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
@@ -7,72 +7,86 @@ the messages have no time, since a wrong time is worse than none. Times without 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from itertools import pairwise
 
 from umi_common.files.readers.passages import PASSAGE_CHARACTERS, Passage, spans
 from umi_common.framework_records import read_time
 
+# A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
 _DATE = r"\d{4}-\d\d-\d\d|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"
 _STAMP = rf"\u200e?\[?(?P<date>{_DATE})(?:,?\s|T)\s*(?P<time>\d\d?:\d\d(?::\d\d)?(?:\.\d+)?\s?(?:[AaPp]\.?[Mm]\.?)?)"
 DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<who>[^:\n]{{1,40}}): )?", re.MULTILINE)
+"""The beginning of a message with a time: `[11.06.24, 19:15] Mira: `; `who` is None in a line without a speaker."""
 UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
-LINES_LOOKED_AT = 50
+"""The beginning of a message without a time: `Mira: `."""
+CHARACTERS_LOOKED_AT, LINES_LOOKED_AT = 20_000, 50
+"""Characters, and of them lines that are not blank, that decide whether a text is a chat log."""
 DATED_SHARE, UNDATED_SHARE = 0.5, 0.9
-"""Share of the first lines that begin a message in a chat log; dated messages may continue over several lines."""
+"""Least share of these lines that begin a message; lower for dated messages, which may have several lines."""
 UNDATED_LINES_MIN = 4
+"""Fewest lines that begin a message in a log without times; prose, too, may hold a line such as "Note: ..."."""
 
 
 def message_pattern(text: str) -> re.Pattern[str] | None:
-    """The pattern of a message's beginning in this text; None: it is no chat log."""
-    lines = [line for line in text[:20_000].splitlines() if line.strip()][:LINES_LOOKED_AT]
+    """`DATED` or `UNDATED`, by the beginnings of the first lines; None: the text is no chat log.
+
+    A text without times is a chat log only if it has two speakers or more, of whom one speaks twice.
+    """
+    lines = [line for line in text[:CHARACTERS_LOOKED_AT].splitlines() if line.strip()][:LINES_LOOKED_AT]
     if sum(1 for line in lines if DATED.match(line)) > DATED_SHARE * len(lines):
         return DATED
-    found = [match["who"] for line in lines if (match := UNDATED.match(line))]
-    talking = len(Counter(found)) >= 2 and max(Counter(found).values()) >= 2
-    enough = len(found) >= max(UNDATED_LINES_MIN, UNDATED_SHARE * len(lines))
-    return UNDATED if talking and enough else None
+    speakers = [match["who"] for line in lines if (match := UNDATED.match(line))]
+    is_dialogue = 2 <= len(set(speakers)) < len(speakers)
+    has_enough = len(speakers) >= max(UNDATED_LINES_MIN, UNDATED_SHARE * len(lines))
+    return UNDATED if is_dialogue and has_enough else None
 
 
 def messages(text: str, pattern: re.Pattern[str], *, size: int = PASSAGE_CHARACTERS) -> Iterator[Passage]:
-    """One passage a message ("Mira: ..."), long ones in several; lines without a speaker (joins) are left out."""
-    begun = list(pattern.finditer(text))
-    day_first = _day_first([match["date"] for match in begun]) if pattern is DATED else None
-    borders = [match.start() for match in begun] + [len(text)]
-    for match, (_, end) in zip(begun, pairwise(borders), strict=True):
-        who = match["who"]
-        if who is None:
+    """Yield one passage for each message ("Mira: ..."), several for a long one.
+
+    Lines without a speaker, such as "Mira joined the group", are left out.
+    """
+    beginnings = list(pattern.finditer(text))
+    day_first = _day_first([match["date"] for match in beginnings]) if pattern is DATED else None
+    ends = [match.start() for match in beginnings[1:]] + [len(text)]
+    for match, end in zip(beginnings, ends, strict=False):  # without a message there is one end more
+        speaker = match["who"]
+        if speaker is None:
             continue
-        said = text[match.start("who") : end]
-        when = _moment(match, day_first) if pattern is DATED else None
-        for start, stop in spans(said, size=size):
-            yield Passage(said[start:stop], match.start("who") + start, {"speaker": who}, when)
+        message_start = match.start("who")
+        message = text[message_start:end]
+        when = _time_of(match, day_first) if pattern is DATED else None
+        for start, stop in spans(message, size=size):
+            yield Passage(message[start:stop], message_start + start, {"speaker": speaker}, when)
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:
-    """Whether days come before months; None: not decidable. With dots the day always comes first."""
+    """Whether the day precedes the month in the dates with slashes; None: the dates do not show it, or disagree."""
     pairs = [tuple(map(int, date.split("/")[:2])) for date in dates if "/" in date]
-    days = any(first > 12 for first, _ in pairs)
-    months = any(second > 12 for _, second in pairs)
-    return None if days == months else days
+    day_is_first = any(first > 12 for first, _ in pairs)
+    day_is_second = any(second > 12 for _, second in pairs)
+    return None if day_is_first == day_is_second else day_is_first
 
 
-def _moment(match: re.Match[str], day_first: bool | None) -> datetime | None:
+def _time_of(match: re.Match[str], day_first: bool | None) -> datetime | None:
+    """The time of a message; None: it is no time, or the order of day and month is not known."""
     date, clock = match["date"], re.sub(r"[\s.]*([AaPp])\.?[Mm]\.?$", r" \1M", match["time"]).upper()
     if "-" not in date:
         if "/" in date and day_first is None:
             return None
         first, second, year = map(int, re.split("[/.]", date))
-        day, month = (first, second) if "." in date or day_first else (second, first)
+        day, month = (first, second) if "." in date or day_first else (second, first)  # with dots the day is first
         date = f"{year + 2000 if year < 100 else year:04}-{month:02}-{day:02}"
     if clock.endswith("M"):
         clock = _on_24_hours(clock)
-    return read_time(f"{date}T{clock.rjust(len(clock) + (clock[1] == ':'), '0')}{match['zone'] or ''}")
+    if clock[1] == ":":
+        clock = f"0{clock}"
+    return read_time(f"{date}T{clock}{match['zone'] or ''}")
 
 
 def _on_24_hours(clock: str) -> str:
+    """ "7:15 PM" -> "19:15:00"; a text that is no time comes back unchanged."""
     form = "%I:%M:%S %p" if clock.count(":") == 2 else "%I:%M %p"
     try:
         return datetime.strptime(clock, form).replace(tzinfo=timezone.utc).strftime("%H:%M:%S")

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Literal
 
 from umi_common.query.time import dates, relative, spans
-from umi_common.query.time.ranges import FoundPeriod, joined_periods, operated
+from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS
 from umi_common.types import TimeRange, as_utc
 
@@ -127,7 +127,7 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
         first, *periods = periods
         whole = joined_periods(query, first, periods[0] if periods else None)
         if whole is first:
-            wholes.append(operated(query, first))
+            wholes.append(changed_period(query, first))
         else:
             wholes.append(whole)
             periods = periods[1:]

@@ -1,4 +1,7 @@
-"""Words that join two periods or change one: "between A and B", "since A", "two weeks before A"."""
+"""Read the words that join two periods ("between A and B") or change one ("since A", "two weeks before A").
+
+Both functions return the period they were given if no such words stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,20 @@ from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import COUNT, UNIT, WEEKDAY, WEEKDAYS, counted, time_pattern
 
-_BEFORE = time_pattern(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
-_INSIDE = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
+_WORD_IN_FRONT = time_pattern(r"(?<!\w)(?P<word>since|before|after|until|till|by|between|from) (?:the |on |in )?$")
+"""Matched against the text before a period: a word that ends it ("until the ")."""
+_FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|from)\b")
+"""Matched against a period's own text: such a word that begins it."""
 _JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
-_BESIDE = time_pattern(
+"""The words between the two periods that "between" or "from" begins."""
+_OFFSET = time_pattern(
     rf"(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
+"""What precedes a period next to A: "two weeks before", "the day after", "the Sunday before"."""
+CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 16, 40
+"""How many characters before a period are searched for a word that changes it, and before that word for an offset."""
+SATURDAY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +39,32 @@ class FoundPeriod:
 
 
 def joined_periods(query: str, first: FoundPeriod, second: FoundPeriod | None) -> FoundPeriod:
-    """ "between A and B", "from A to B": one period from the start of A to the end of B."""
+    """The period from the start of A to the end of B in "between A and B", "from A to B"; else `first` itself.
+
+    Args:
+        first: A.
+        second: B, the next period in the query; None: there is none.
+    """
     opening = _operator(query, first)
     if second is None or opening is None or opening[0] not in {"between", "from"}:
         return first
     if _JOIN.fullmatch(query[first.end : second.start]) is None and not _begins_with_join(query, first, second):
         return first
-    start, end = first.period, second.period
-    if start.yearless and end.end is not None:
-        start = _in_the_year_before(start, end.end)
-    if start.start is None or end.end is None or end.end <= start.start:
+    period, end = first.period, second.period.end
+    if period.yearless and end is not None:
+        period = _starting_before(period, end)
+    if period.start is None or end is None or end <= period.start:
         return first
-    return FoundPeriod(opening[1], second.end, CalendarPeriod(start.start, end.end))
+    return FoundPeriod(opening[1], second.end, CalendarPeriod(period.start, end))
 
 
 def _begins_with_join(query: str, first: FoundPeriod, second: FoundPeriod) -> bool:
+    """Whether `second` follows at once and its own words begin with the join ("to Friday")."""
     return not query[first.end : second.start].strip() and _JOIN.match(query, second.start) is not None
 
 
-def _in_the_year_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
+def _starting_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod:
+    """The period moved to the year of `end`, or to the year before if it would not start before `end`."""
     for year in (end.year, end.year - 1):
         moved = spans.in_year(period, year)
         if moved.start is not None and moved.start < end:
@@ -55,18 +72,18 @@ def _in_the_year_before(period: CalendarPeriod, end: datetime) -> CalendarPeriod
     return period
 
 
-def operated(query: str, found: FoundPeriod) -> FoundPeriod:
-    """ "since A", "before A", "the week before A": the period changed by the word in front of it."""
+def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
+    """The period of "since A", "before A", "the week before A", where `found` is A; else `found` itself."""
     operator = _operator(query, found)
     if operator is None:
         return found
     word, start = operator
     period = found.period
     if word in {"before", "after"}:
-        beside = _BESIDE.search(query, max(0, start - 40), start + len(word))
-        if beside is not None:
-            return FoundPeriod(beside.start(), found.end, _beside(beside, period))
-    if word in {"since", "from"} and period.start is not None and (word == "since" or _is_open(query, found)):
+        offset = _OFFSET.search(query, max(0, start - OFFSET_CHARACTERS), start + len(word))
+        if offset is not None:
+            return FoundPeriod(offset.start(), found.end, _next_to(period, offset))
+    if word in {"since", "from"} and period.start is not None and (word == "since" or _followed_by_on(query, found)):
         return FoundPeriod(start, found.end, CalendarPeriod(period.start, None))
     if word in {"before", "until", "till"}:
         edge = period.start if word == "before" else period.end
@@ -79,33 +96,38 @@ def operated(query: str, found: FoundPeriod) -> FoundPeriod:
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
-    """The word that changes a period, in front of it or as its first word, and the index where it starts."""
-    inside = _INSIDE.match(query, found.start, found.end)
-    if inside is not None:
-        return inside["word"].lower(), found.start
-    before = _BEFORE.search(query, max(0, found.start - 16), found.start)
-    return None if before is None else (before["word"].lower(), before.start())
+    """The word that changes a period, its first word or the word in front of it, and the index where it starts."""
+    first_word = _FIRST_WORD.match(query, found.start, found.end)
+    if first_word is not None:
+        return first_word["word"].lower(), found.start
+    in_front = _WORD_IN_FRONT.search(query, max(0, found.start - CHARACTERS_IN_FRONT), found.start)
+    return None if in_front is None else (in_front["word"].lower(), in_front.start())
 
 
-def _is_open(query: str, found: FoundPeriod) -> bool:
+def _followed_by_on(query: str, found: FoundPeriod) -> bool:
+    """Whether "on", "onwards" or "up" follows, as in "from May on": the period then has no end."""
     return re.match(r" (?:on|onwards?|up)\b", query[found.end : found.end + 12], re.I) is not None
 
 
-def _beside(match: re.Match[str], period: CalendarPeriod) -> CalendarPeriod:
-    """ "two weeks before A", "the Sunday before A": a period next to A."""
+def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
+    """The period before or after `period` that a match of `_OFFSET` names: "two weeks before", "the Sunday after".
+
+    The period itself if it is open on that side.
+    """
     before = match["side"].lower() == "before"
     edge = period.start if before else period.end
     if edge is None:
         return period
     sign = -1 if before else 1
     if match["weekday"]:
-        day = edge if before else edge - timedelta(days=1)
+        day = edge if before else edge - timedelta(days=1)  # `weekday` begins to look on the next day
         return spans.weekday(day, WEEKDAYS.index(match["weekday"].lower()), sign)
     if match["whole"]:
         unit = match["whole"].lower()
         if unit == "weekend":
-            return spans.days(spans.known(spans.weekday(edge, 5, sign).start), 2)
+            return spans.days(spans.known(spans.weekday(edge, SATURDAY, sign).start), 2)
         other = spans.shifted(edge, unit, sign)
         return CalendarPeriod(other, edge) if before else CalendarPeriod(edge, other)
-    (_, reach), unit = counted(match["count"]), match["unit"].lower()
-    return spans.around(spans.shifted(edge, unit, sign * reach), unit)
+    _, nearest = counted(match["count"])
+    unit = match["unit"].lower()
+    return spans.around(spans.shifted(edge, unit, sign * nearest), unit)

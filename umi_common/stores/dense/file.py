@@ -1,8 +1,9 @@
-"""Vectors and their codes on disk: `dense/<name>` and `dense/<name>.codes`, row by row, opened by memory map.
+"""Save vectors and their codes in `dense/<name>` and `dense/<name>.codes`, row by row; read them by memory map.
 
 Both files only grow: a save appends the rows that they lack. The saved lexical index, which is written afterwards,
-names them and states their rows and checksums; what lies behind these rows is free room. So a save that was interrupted
-leaves the rows of the one before, and files that do not fit cost time only: vectors are then read from the ledger.
+holds their name, number of rows and checksums; bytes after these rows are ignored. So an interrupted save leaves the
+rows of the previous save valid. If the files are not what was saved, the vectors are read from the ledger, which is
+slower.
 """
 
 from __future__ import annotations
@@ -23,28 +24,30 @@ from umi_common.stores.growing import Growing
 FOLDER = "dense"
 SUFFIXES = ("", ".codes")
 SAVED_FROM = 10_000
-"""Rows from which vectors are saved beside the ledger; fewer are read from it in less than 0.1 s."""
+"""Least number of rows that are saved here; fewer are read from the ledger in less than 0.1 s."""
 _WORDS = 8_192
+"""Number of checksums of a file; each sums every 8,192nd word of 8 bytes."""
 _BLOCK = 8 * _WORDS
+"""Bytes of a block: one word for each checksum."""
 Sums = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedVectors:
-    """The rows that two files hold."""
+    """Name, shape and checksums of the rows that the two files hold."""
 
     name: str
     rows: int
     dim: int
     sums: tuple[Sums, Sums]
-    """Checksums of the vectors' bytes and of the codes', see `_sums`."""
+    """Checksums of the file of vectors and of the file of codes, from `_sums`."""
 
 
 def append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors, codes: Int8Codes) -> SavedVectors:
-    """Append what `before` lacks of (n, dim) vectors and codes to its files; None: make new files.
+    """Append the rows of (n, dim) vectors and codes that the files of `before` lack; None: make new files.
 
     Raises:
-        OSError: If the disk refuses; the rows of `before` stay.
+        OSError: If the files cannot be written; the rows of `before` stay valid.
     """
     folder = directory / FOLDER
     folder.mkdir(exist_ok=True)
@@ -66,13 +69,13 @@ def append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors, 
 def map_rows(
     directory: Path, saved: SavedVectors, *, checked: bool = True
 ) -> tuple[Growing[np.float32], Growing[np.int8]]:
-    """Maps of the vectors and codes.
+    """Memory maps of the vectors and of the codes.
 
     Args:
         checked: Compare the checksums, which reads both files once.
 
     Raises:
-        OSError, ValueError: If they are not what was saved.
+        OSError, ValueError: If the files are missing or are not what was saved.
     """
     folder = directory / FOLDER
     with (folder / saved.name).open("rb") as floats, (folder / f"{saved.name}{SUFFIXES[1]}").open("rb") as bytes_:
@@ -81,7 +84,7 @@ def map_rows(
 
 
 def remove_others(directory: Path, name: str) -> None:
-    """Remove all files but those of this name, where the system lets them go."""
+    """Remove the files of all other names; files that cannot be removed, since a process maps them, stay."""
     for path in (directory / FOLDER).iterdir():
         if path.stem != name:
             with suppress(OSError):
@@ -93,7 +96,7 @@ def _mapped(file: BinaryIO, dtype: Any, saved: SavedVectors, sums: Sums | None) 
     data = _bytes_of(rows.view)
     whole = len(data) // _BLOCK * _BLOCK
     if sums is not None and not np.array_equal(_sums(data[:whole], 0) + _sums(data[whole:], whole), sums):
-        raise ValueError("its content fails its checksum")
+        raise ValueError("the saved vectors do not fit their checksums")
     return rows
 
 
@@ -102,9 +105,14 @@ def _bytes_of(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _sums(data: npt.NDArray[np.uint8], start: int) -> Sums:
-    """(_WORDS,) sums modulo 2**64 of the 8-byte words of `data`, by their place in a block of the file.
+    """(_WORDS,) checksums of a part of a file: number i sums the i-th words of all blocks, modulo 2**64.
 
-    `data` begins at byte `start`. Sums of parts add up to those of the whole, and take a quarter of a CRC-32's time.
+    The sums of two parts add up to those of both, so appending rows needs no reading. They take a quarter of the time
+    of a CRC-32.
+
+    Args:
+        data: The bytes of the part.
+        start: Position of the first byte in the file.
     """
     stop = start + len(data)
     if start % _BLOCK or stop % _BLOCK:

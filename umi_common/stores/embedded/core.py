@@ -77,7 +77,7 @@ class Core:
         """
         self._check_open()
         if self.ledger.read_only:
-            raise StoreReadOnly("the store was opened with read_only=True; open it without to write")
+            raise StoreReadOnly("the store was opened with read_only=True; to write, open it without read_only")
         self.ledger.check_location()
         self.indexes.follow()
 

@@ -1,8 +1,8 @@
 """The ledger: one SQLite file with all chunks and vectors of a store; every index is made from it.
 
-A write is acknowledged after its commit. Rows are never changed: replacing a chunk deletes its row and appends a new
-one. Appended rows and deletions are numbered, so an index or a reading process that knows the last numbers it has seen
-reads only what is new.
+A write returns after its commit. Rows are never changed: replacing a chunk deletes its row and appends a new
+one. Appended rows and deletions are numbered, so an index or a reading process that stores the last numbers it has read
+reads only the rows after them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from operator import itemgetter, lt
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,17 +71,18 @@ from umi_common.types import Chunk
 Result = TypeVar("Result")
 
 ROWS_AT_ONCE = 1_000
-"""Rows with text in memory while all are read."""
+"""Rows in memory at once while the texts of all are read."""
 VECTORS_AT_ONCE = 250
-"""Vectors decoded together: they stay in the processor's cache until they are in their array."""
+"""Vectors decoded together; so few stay in the processor's cache until they are copied into the result."""
 COMMITS_KEPT = 100_000
-"""Newest commits that stay listed, some 5 MB. An index older than these is made from all texts again."""
+"""Number of the newest commits that are kept in `commits`, some 5 MB. An older index is made from all texts again."""
 SESSIONS_KEPT = 16
-"""Newest sessions whose names stay listed."""
+"""Number of the newest sessions whose names are kept."""
 DELETIONS_KEPT = 50_000
-"""Newest deletions that stay listed, some 0.5 MB. A reading process that is further behind loads everything again."""
+"""Number of the newest deletions that are kept in `deletions`, some 0.5 MB. A process that read before them loads
+everything again."""
 SELECTS_KEPT = 64
-"""SQL texts of `_select_by_seq` that are cached, by number of rows."""
+"""Results of `_select_by_seq` that are cached."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 LOOK_UP_EVERY_ID = """
@@ -92,8 +92,8 @@ SELECT count(*), count(found) FROM (
         WHERE named.id = listed.id AND named.seq = listed.seq
     ) AS found FROM chunks AS listed NOT INDEXED
 )"""
-"""Rows in the table, and how many of them the index of ids finds. A scan along an index with a damaged page may find
-fewer rows and end without an error."""
+"""Counts the rows of the table, and those that the index of ids finds. A damaged page of the index may hide rows from a
+scan without an error."""
 
 
 class Ledger:
@@ -101,7 +101,7 @@ class Ledger:
 
     Args:
         path: The file; None: a new ledger in memory.
-        read_only: Write nothing, and see what the writing process commits.
+        read_only: Refuse writes, and read what another process commits.
 
     Raises:
         LedgerDamaged: From any method, if SQLite or a checksum shows that the file is not what was written.
@@ -114,7 +114,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._closed = False
         self._has_search_text = False
-        """Whether the file is known to have the column `search_text`, which early versions did not make."""
+        """True once the column `search_text` was seen, which files of early versions lack."""
         self._location = None if path is None or read_only else Location(path)
         self._followed: FollowedFile | None = None
         self._readers: Connections
@@ -136,14 +136,14 @@ class Ledger:
         return reading_connection(self.path, self._location)
 
     def in_place(self) -> bool:
-        """Whether the path still names the opened directory and file; True in memory."""
+        """Whether the path still names the opened directory and file; always True in memory and with `read_only`."""
         return self._location is None or self._location.unchanged()
 
     def check_location(self) -> None:
-        """Called before a write, and again before it is acknowledged.
+        """Check that the file is where it was opened: before each write, and after its commit.
 
         Raises:
-            StoreMoved: If the path does not name the opened directory and file any more.
+            StoreMoved: If the path no longer names the opened directory and file.
         """
         if self._location is not None:
             self._location.check()
@@ -167,14 +167,14 @@ class Ledger:
 
     @contextmanager
     def transaction(self, meanwhile: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
-        """Commit all changes of the block, durably, or none.
+        """A connection for writing; commits all changes of the block durably, or none if it raises.
 
         Args:
             meanwhile: Called while SQLite commits.
 
         Raises:
-            StoreFull: If the disk refuses; nothing has changed then.
-            StoreMoved: If the file is not where it was opened; the change is lost or lies under another path.
+            StoreFull: If the disk has no room; nothing has changed then.
+            StoreMoved: If the file was moved or deleted; the change is lost, or is in the file's new place.
         """
         with self._lock, sqlite_errors(self.path, writing=True):
             self._check_writable()
@@ -213,7 +213,7 @@ class Ledger:
                 self.version()  # opens the file again
 
     def version(self) -> tuple[int, int]:
-        """Changes with each commit of another process; constant unless `read_only`. Cheap.
+        """Two numbers that change with each commit of another process; without `read_only` always (0, 0). Cheap.
 
         Raises:
             StoreMoved: If the path names another file by now.
@@ -233,7 +233,7 @@ class Ledger:
         return not busy and pages == copied
 
     def has_log(self) -> bool:
-        """Whether the write-ahead log is not empty. After close() another process may still have kept it."""
+        """Whether the write-ahead log holds anything. After close() it may, if another process was reading."""
         log = None if self.path is None else self.path.with_name(f"{self.path.name}-wal")
         return log is not None and log.exists() and log.stat().st_size > 0
 
@@ -253,7 +253,7 @@ class Ledger:
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
         if self.read_only:
-            raise StoreReadOnly("the store was opened with read_only=True; open it without to write")
+            raise StoreReadOnly("the store was opened with read_only=True; to write, open it without read_only")
 
     def close(self) -> None:
         """Copy the write-ahead log into the file and close every connection."""
@@ -282,10 +282,10 @@ class Ledger:
         """Delete rows by sequence number and append others, in one commit.
 
         Args:
-            dead: Sequence numbers of rows that exist.
-            entries: The rows to append; they get the last len(entries) numbers of the returned mark.
-            vectors: (len(entries), dim)
-            settings: Stored with `set_meta`, in the same commit.
+            dead: Sequence numbers of the rows to delete; all exist.
+            entries: The n rows to append. They get the sequence numbers mark.seq - n + 1 to mark.seq, in order.
+            vectors: (n, dim), aligned with `entries`.
+            settings: Stored as by `set_meta`, in the same commit.
             meanwhile: See `transaction`.
         """
         assert len(vectors) == len(entries)
@@ -293,8 +293,8 @@ class Ledger:
             connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
             connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in dead))
             if dead:
-                forgotten = last_number(connection, "deletions") - DELETIONS_KEPT
-                connection.execute("DELETE FROM deletions WHERE seq <= ?", (forgotten,))
+                last_dropped = last_number(connection, "deletions") - DELETIONS_KEPT
+                connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
             insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
@@ -306,12 +306,17 @@ class Ledger:
             )
             if settings:
                 connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
+            # The digest of the history covers the deleted numbers, the vectors' checksums and the rows' digests.
             numbers = [np.array(dead, dtype="<i8"), np.array([check for _, check in blobs], dtype="<i8")]
             contents = [*(array.tobytes() for array in numbers), *(entry.digest for entry in entries)]
             return self.record(connection, contents)
 
     def record(self, connection: sqlite3.Connection, contents: Iterable[bytes]) -> Mark:
-        """Append a commit to the history, inside its transaction; `contents` enter the rolling digest in order."""
+        """Append a commit to the history, in the transaction of `connection`; returns its mark.
+
+        Args:
+            contents: What the commit changed, as bytes; enters the rolling digest in order.
+        """
         seq, deletion = last_number(connection, "chunks"), last_number(connection, "deletions")
         commit = last_commit(connection).followed_by(contents, seq, deletion)
         connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", commit)
@@ -320,11 +325,11 @@ class Ledger:
         return self._mark(connection, commit)
 
     def begin_session(self) -> str:
-        """Start a session of writing: make sure that the history fits the file's rows, and store the session's name.
+        """Start a session of writing: store its random name, and start a new history if the old one is out of date.
 
         Returns:
-            The session's random name, which `umi.db` itself holds, not only its write-ahead log; "" if another process
-            kept SQLite from copying the log.
+            The session's name, once it is copied from the write-ahead log into `umi.db`; "" if another process that
+            was reading prevented the copy.
         """
         session = secrets.token_hex(8)
         with self.transaction() as connection:
@@ -333,7 +338,7 @@ class Ledger:
                 connection.execute(ADD_SEARCH_TEXT)
             last, mark = last_commit(connection), self.mark(connection)
             if (last.seq, last.deletion) != (mark.seq, mark.deletion) or not last.digest:
-                # A new ledger, or a version of umi without history wrote last: a new history starts.
+                # The ledger is new, or an early version of umi, which keeps no history, wrote last.
                 row = (last.number + 1, mark.seq, mark.deletion, secrets.token_bytes(DIGEST_BYTES))
                 connection.execute("INSERT INTO commits VALUES (?, ?, ?, ?)", row)
             sessions = " ".join([session, *sessions_of(connection)][:SESSIONS_KEPT])
@@ -350,14 +355,14 @@ class Ledger:
         return self.steady(read)
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
-        """Whether `mark` is an earlier commit of this ledger, so that an index made then only lacks the later rows."""
+        """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
         if not mark.commit:
             return False
         found = commit_at(connection, mark.commit)
         return (found.seq, found.deletion, found.digest.hex()) == (mark.seq, mark.deletion, mark.digest)
 
     def mark(self, connection: sqlite3.Connection) -> Mark:
-        """The last commit that `connection` sees."""
+        """The mark of the rows and of the last commit that `connection` reads."""
         last = last_commit(connection)
         seq, deletion = last_number(connection, "chunks"), last_number(connection, "deletions")
         return self._mark(connection, Commit(last.number, seq, deletion, last.digest))
@@ -377,7 +382,7 @@ class Ledger:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def count(self, connection: sqlite3.Connection) -> int:
-        """Number of chunks, as the last write stated it."""
+        """Number of chunks, as the last write stored it."""
         return self._number(connection, "count")
 
     def rows(self, connection: sqlite3.Connection) -> int:
@@ -391,7 +396,7 @@ class Ledger:
     # Rows
 
     def heads(self, connection: sqlite3.Connection, *, after: int = 0) -> list[Head]:
-        """Chunks without their texts, whose sequence number is above `after`, by rising number."""
+        """The chunks with a sequence number above `after`, without their texts, by rising number."""
         heads, last = [], after
         for seq, id, source, position, when, check in connection.execute(
             "SELECT seq, id, source, position, event_time, head FROM chunks WHERE seq > ? ORDER BY seq", (after,)
@@ -405,10 +410,10 @@ class Ledger:
         return heads
 
     def deleted(self, connection: sqlite3.Connection, *, after: int) -> list[int] | None:
-        """Sequence numbers of the chunks deleted after a deletion number; None: the list is not complete.
+        """Sequence numbers of the chunks whose deletion has a number above `after`; None: they are not all known.
 
-        Its oldest rows are dropped in time. Deletion numbers rise without a gap, so a missing row is noticed, and so is
-        one that names a chunk that still exists.
+        They are not if `DELETIONS_KEPT` dropped some, if a row of `deletions` is missing (the numbers have no gaps) or
+        if one names a chunk that still exists.
         """
         rows = connection.execute(
             "SELECT chunk, typeof(chunk) = 'integer' AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.seq = chunk) "
@@ -421,42 +426,42 @@ class Ledger:
     def texts(
         self, connection: sqlite3.Connection, *, after: int = 0, limit: int = -1
     ) -> Iterator[tuple[int, str, str]]:
-        """(seq, indexed text, metadata as JSON) of chunks numbered above `after`, by rising number; -1: no limit."""
+        """(seq, indexed text, metadata as JSON) of `limit` chunks above `after`, by rising seq; -1: of all."""
         rows = connection.execute(
             f"SELECT seq, {self._entry_columns(connection)} FROM chunks WHERE seq > ? ORDER BY seq LIMIT ?",
             (after, limit),
         )
-        while some := rows.fetchmany(ROWS_AT_ONCE):
-            for seq, *fields in some:
+        while batch := rows.fetchmany(ROWS_AT_ONCE):
+            for seq, *fields in batch:
                 entry = checked(Entry(*fields))
                 yield seq, entry.indexed_text, entry.metadata
 
-    def beginnings(self, letters: int) -> dict[int, str]:
-        """seq -> the first letters of the indexed text of each chunk."""
+    def beginnings(self, characters: int) -> dict[int, str]:
+        """seq -> the first `characters` characters of the indexed text, for all chunks."""
         with self.reading() as connection:
             self._entry_columns(connection)
             indexed = "coalesce(search_text, text)" if self._has_search_text else "text"
-            return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (letters,)))
+            return dict(connection.execute(f"SELECT seq, substr({indexed}, 1, ?) FROM chunks", (characters,)))
 
     def vectors(self, connection: sqlite3.Connection, *, after: int = 0, expected: int = 0) -> Vectors:
-        """(n, dim) vectors of chunks whose number is above `after`, by rising number; (0, 0) if there are none.
+        """(n, dim) vectors of the chunks with a sequence number above `after`, by rising number; (0, 0) without any.
 
         Args:
-            expected: n, if it is known: the array is then made in its final size.
+            expected: n, if it is known, so that the array need not grow.
 
         Raises:
             LedgerDamaged: If a vector is not what was written, or sequence numbers do not rise.
         """
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         found, last = Growing(np.float32, 0), after
-        while read := rows.fetchmany(VECTORS_AT_ONCE):
-            seqs = [last, *map(itemgetter(0), read)]
-            some = decode_vectors([row[1:] for row in read])
+        while batch := rows.fetchmany(VECTORS_AT_ONCE):
+            seqs = [last, *(seq for seq, _, _ in batch)]
+            vectors = decode_vectors([row[1:] for row in batch])
             if not len(found.view):
-                found = Growing(np.float32, some.shape[1], room=max(expected, len(some)))
-            if some.shape[1] != found.view.shape[1] or not all(map(lt, seqs, seqs[1:])):
+                found = Growing(np.float32, vectors.shape[1], room=max(expected, len(vectors)))
+            if vectors.shape[1] != found.view.shape[1] or seqs != sorted(set(seqs)):
                 raise LedgerDamaged("the vectors of umi.db are not what was written; restore it from a copy")
-            found.extend(some)
+            found.extend(vectors)
             last = seqs[-1]
         return found.view
 
@@ -482,8 +487,8 @@ class Ledger:
             with self.reading() as connection:
                 wanted = self._entry_columns(connection) if columns is None else columns
                 for start in range(0, len(seqs), SQL_VARIABLES):
-                    some = seqs[start : start + SQL_VARIABLES]
-                    found += connection.execute(_select_by_seq(wanted, len(some)), some).fetchall()
+                    batch = seqs[start : start + SQL_VARIABLES]
+                    found += connection.execute(_select_by_seq(wanted, len(batch)), batch).fetchall()
             return found
 
         return self.steady(read)
@@ -495,10 +500,10 @@ class Ledger:
         return ENTRY_COLUMNS if self._has_search_text else ENTRY_COLUMNS.replace("search_text", "NULL")
 
     def scan(self, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
-        """One page of chunks by rising id, read along the index of ids; see `protocols.Store.scan`.
+        """At most `limit` chunks that pass `where`, with an id above `after`, by rising id; see `protocols.Store.scan`.
 
-        SQLite compares UTF-8 bytes, which is the order of code points and so of Python's strings. After the last page,
-        which has fewer than `limit` chunks, the index of ids is compared with all rows.
+        SQLite reads them along its index of ids and compares UTF-8 bytes, an order equal to that of Python's strings.
+        After the last page, which has fewer than `limit` chunks, the index is compared with all rows.
 
         Raises:
             InvalidLimit: If `limit` is below 1.
@@ -531,13 +536,13 @@ class Ledger:
             raise LedgerDamaged(f"{self.path} holds {rows} chunks and should hold {stated}; restore it from a copy")
         if found != rows:
             raise LedgerDamaged(
-                f"{self.path}: an index of SQLite's is damaged, which finds {found} of {rows} chunks. The chunks are "
-                "there: run repair() (umi repair), then repeat the call"
+                f"{self.path}: SQLite's index of ids is damaged and finds {found} of {rows} chunks. No chunk is lost: "
+                "run repair() (umi repair), then repeat the call"
             )
 
 
 @lru_cache(SELECTS_KEPT)
 def _select_by_seq(columns: str, count: int) -> str:
-    """SELECT of `count` rows of `chunks` by number. A join, because SQLite copies the list of an `IN (...)` first."""
+    """SQL that reads `count` rows of `chunks` by sequence number. A join: SQLite copies the list of `IN (...)`."""
     asked = ", ".join(["(?)"] * count)
     return f"WITH asked(number) AS (VALUES {asked}) SELECT seq, {columns} FROM asked CROSS JOIN chunks ON seq = number"

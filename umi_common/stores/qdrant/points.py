@@ -1,16 +1,16 @@
-"""A chunk as a Qdrant point and back.
+"""Convert a chunk to a Qdrant point, and a point to a chunk or a `Candidate`.
 
-id          uuid5 of the chunk's id, so each chunk has one point whoever writes it; the payload holds the id itself
+id          uuid5 of the chunk's id, so a chunk that is written again replaces its point; the payload holds the id too
 vectors     "dense": the unit vector, absent where the embedder gave zeros
             "lexical": a sparse vector of the text's terms, index by term
-payload     the chunk's fields, and what filters and statistics read
+payload     the chunk's fields, and further fields for filters and statistics
 
-A term's sparse value is the factor of BM25 that the text decides:
+A term's sparse value is the factor of BM25 that depends on the text, not on the other texts:
 
-    value = tf / (tf + K),   K = k1 * (1 - b + b * length / stated average length)
+    value = tf / (tf + K),   K = k1 * (1 - b + b * length / fixed average length)
 
-Qdrant multiplies it by idf, which gives Lucene's BM25. The stated average length never changes, so a stored value does
-not either. umi computes tf from the value again and scores with the true average length and any k1 and b.
+Qdrant multiplies it by idf, which gives Lucene's BM25. The average length in K is fixed when the collection is made, so
+stored values never change. umi computes tf from the value and scores with the current average length, k1 and b.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ from umi_common.types import Chunk, Metadata, MetadataValue, from_microseconds, 
 
 DENSE, LEXICAL = "dense", "lexical"
 NAMESPACE = uuid.UUID("5f0d6a0e-7f0b-5c6e-9a55-0d1c6f2b7e11")
-"""Of all umi's points; another one would give every chunk a second point."""
+"""Namespace of the uuid5 of all points. It must never change: chunks written again would get a second point."""
 SETTINGS = str(uuid.uuid5(NAMESPACE, ""))
 """Id of the point that holds the collection's settings (no chunk has the empty id). It has no vectors, so searches and
 statistics do not see it."""
 DIGEST_BYTES = 16
+"""Length of `digest`, before it is written in hexadecimal."""
 INDEX_BYTES = 4
-"""Qdrant's sparse indices have 32 bits: of a million terms, about a hundred share an index with another."""
+"""Qdrant's sparse indices have 32 bits: among a million terms, about 116 pairs of terms have the same index."""
 VALUE_MAX = 1.0 - 2.0**-24
 """The largest float32 below 1; a value that was rounded to 1 is read as this."""
 FLOAT = "float"
-"""Key of the object that stands for a float in the metadata of a payload: its value in hexadecimal."""
+"""A float in metadata is stored as an object with this key, whose value is the float in hexadecimal."""
 HEAD = ["id", "source", "position", "time", "length", "metadata"]
-"""Payload fields that a `Candidate` is made of; the text is not among them."""
+"""Payload fields that `to_candidate` needs; the text is not among them."""
 
 
 class Candidate(NamedTuple):
-    """A chunk as ranking sees it: its vectors, and its fields without the text."""
+    """The parts of a chunk that ranking needs: its vectors, and its fields without the text."""
 
     id: str
     source: str | None
@@ -58,13 +59,14 @@ class Candidate(NamedTuple):
     time: int | None
     """Microseconds since 1970."""
     length: int
-    """In terms."""
+    """Number of terms of the text."""
     metadata: Metadata
     vector: Vectors | None
-    """(dim,); None: the chunk has none."""
+    """(dim,), unit length; None: the embedder gave zeros."""
     indices: Sequence[int]
-    """Of the sparse vector."""
+    """Indices of the sparse vector, rising."""
     values: Sequence[float]
+    """Values of the sparse vector, aligned with `indices`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,10 @@ class Saturation:
     k1: float
     b: float
     average_length: float
-    """Stated, in terms."""
+    """The fixed average length of K, in terms."""
 
     def norm(self, length: Ints | int) -> Floats:
-        """K of texts by their length in terms."""
+        """K of one text, or of each of several, from the length in terms."""
         share = 1.0 - self.b + self.b * np.asarray(length, dtype=np.float64) / self.average_length
         return np.asarray(self.k1 * share, dtype=np.float64)
 
@@ -93,9 +95,10 @@ def index_of(term: str) -> int:
 
 
 def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], list[float]]:
-    """Indices, rising, and values of a text's terms.
+    """Indices, rising, and values of the sparse vector of a text.
 
-    A text without terms gets an index that no query has: Qdrant counts points with a sparse vector, BM25 all texts.
+    BM25's idf counts all texts, Qdrant's only points with a sparse vector. So a text without terms, too, gets one: its
+    index is that of the empty term, which no query has.
     """
     if not terms:
         return [index_of("")], [1.0]
@@ -107,19 +110,22 @@ def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], lis
 
 
 def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats:
-    """Term frequencies from stored values, aligned; whole numbers, exact below about 2,000.
+    """Term frequencies computed from stored values, aligned; whole numbers, exact below about 2,000.
 
     Args:
-        values: In [0, 1); 0: the text has not the term.
-        lengths: Of the texts, in terms.
+        values: One per text, in [0, 1]; 0: the term does not occur in the text.
+        lengths: Length of each text in terms.
     """
-    known = np.minimum(np.asarray(values, dtype=np.float64), VALUE_MAX)
-    exact = known * saturation.norm(lengths) / (1.0 - known)
-    return np.asarray(np.where(known > 0, np.maximum(np.rint(exact), 1.0), 0.0), dtype=np.float64)
+    below_one = np.minimum(np.asarray(values, dtype=np.float64), VALUE_MAX)
+    exact = below_one * saturation.norm(lengths) / (1.0 - below_one)
+    return np.asarray(np.where(below_one > 0, np.maximum(np.rint(exact), 1.0), 0.0), dtype=np.float64)
 
 
 def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Saturation) -> Any:
-    """The point of a chunk with its unit vector (dim,), or zeros, and the terms of its text."""
+    """The point of a chunk from its unit vector (dim,), or zeros, and the terms of its text in order.
+
+    `draw` and `source_draw` are checksums: statistics sample the points with the smallest ones.
+    """
     indices, values = sparse(terms, saturation)
     vectors: dict[str, Any] = {LEXICAL: models().SparseVector(indices=indices, values=values)}
     if vector.any():
@@ -150,7 +156,7 @@ def to_chunk(payload: dict[str, Any]) -> Chunk:
     """The chunk of a payload.
 
     Raises:
-        LedgerDamaged: If it is not what was written.
+        LedgerDamaged: If a field is missing or the chunk does not fit its digest.
     """
     try:
         time = payload.get("time")
@@ -172,7 +178,7 @@ def to_chunk(payload: dict[str, Any]) -> Chunk:
 
 
 def to_candidate(point: Any) -> Candidate:
-    """A point that was read with the payload fields `HEAD` and all vectors."""
+    """The candidate of a point, which was read with the payload fields `HEAD` and all vectors."""
     payload, vectors = point.payload, point.vector or {}
     dense, lexical = vectors.get(DENSE), vectors.get(LEXICAL)
     return Candidate(
@@ -189,7 +195,7 @@ def to_candidate(point: Any) -> Candidate:
 
 
 def metadata_of(payload: dict[str, Any]) -> Metadata:
-    """Metadata as the chunk had it; lists come back as tuples."""
+    """The chunk's metadata, from a payload; stored lists become tuples again."""
     return {key: _value(stored) for key, stored in payload["metadata"].items()}
 
 
@@ -200,16 +206,19 @@ def _value(stored: Any) -> Any:
 
 
 def digest(chunk: Chunk) -> str:
-    """BLAKE2b of all fields of a chunk; equal for equal chunks, whatever the order of their metadata."""
+    """BLAKE2b of all fields of a chunk, hexadecimal; the order of its metadata does not matter."""
     time = None if chunk.event_time is None else microseconds(chunk.event_time)
     fields = [chunk.id, chunk.text, plain(chunk.metadata), chunk.source, chunk.position, time]
-    fields += [] if chunk.search_text is None else [chunk.search_text]
-    whole = json.dumps(fields, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).hexdigest()
+    if chunk.search_text is not None:  # else left out, as by early versions, whose digests must stay valid
+        fields.append(chunk.search_text)
+    encoded = json.dumps(fields, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(encoded.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def plain(metadata: Metadata) -> dict[str, Any]:
-    """Metadata as JSON holds it, floats in hexadecimal: Qdrant reads one decimal in five as the float64 beside it."""
+    """Metadata in JSON's types. Floats become hexadecimal: Qdrant reads one decimal number in five as a neighbouring
+    float64.
+    """
     return {key: _plain(value) for key, value in metadata.items()}
 
 
