@@ -129,7 +129,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
             chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
             if not matches(scope.where, chunk.metadata):
-                raise InputError("the metadata does not pass the filter of this server; leave it out")
+                raise InputError("the metadata is outside the filter of this server; leave it out")
             await asyncio.to_thread(umi.store.add, [chunk])
             return chunk.id
 
