@@ -25,11 +25,11 @@ Query: {query}
 
 Return as JSON array of strings. Example: ["variation 1", "variation 2", "variation 3"]
 Only return the JSON array, nothing else."""
-"""ADR-015, word for word."""
+"""The prompt that umi's requirements (ADR-015) prescribe, word for word."""
 
 
 class Frozen(BaseModel):
-    """Immutable; unknown fields are an error."""
+    """Base of all settings: immutable; an unknown field or a wrong value raises ConfigError."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -41,59 +41,64 @@ class Frozen(BaseModel):
 
 
 class AnalyzerConfig(Frozen):
-    """How a text becomes terms. Part of the store's fingerprint, so a change needs a reindex."""
+    """How a text is cut into terms. The index holds the terms, so a change needs a reindex."""
 
     language: str = "english"
     """A Snowball language ("english", "german", ...) or "none" for no stemming."""
     stop_words: frozenset[str] = frozenset()
-    """Words dropped before stemming; lower-case. Empty by default, because they carry meaning in short chats."""
+    """Lower-case words that are dropped before stemming. Empty by default: in short chats such words carry meaning."""
 
 
 class LexicalConfig(Frozen):
-    """BM25. No change needs a reindex."""
+    """BM25: its variant and parameters. No change of them needs a reindex."""
 
     variant: Literal["lucene", "okapi", "l", "plus"] = "lucene"
     k1: float = Field(default=1.2, ge=0.0, le=10.0)
+    """Saturation: the larger, the more further occurrences of a term in a chunk add."""
     b: Share = 0.75
+    """How much a chunk's length lowers its score: 0 not at all, 1 in full."""
     delta: float = Field(default=0.5, ge=0.0, le=10.0)
-    """Only L and Plus (rank_bm25: 0.5 for L, 1.0 for Plus)."""
+    """For "l" and "plus" only: added to the term frequency part. rank_bm25 uses 0.5 for L and 1.0 for Plus."""
     epsilon: float = Field(default=0.25, ge=0.0, le=1.0)
-    """Only Okapi: floor of a negative idf as a share of the mean idf."""
+    """For "okapi" only: a negative idf is replaced by this share of the mean idf."""
     function_word_weight: Share = 0.5
-    """Weight of a query's function words ("what", "is", "the"); every other word has 1. 1: no difference is made."""
+    """Weight of a query's function words ("what", "is", "the"); every other word has weight 1. At 1 all are equal."""
 
 
 class RecallConfig(Frozen):
     """How many candidates a search ranks, and how long it waits for the embedder."""
 
     depth: int = Field(default=200, ge=10, le=10_000)
-    """Candidates from each arm and variation."""
+    """Candidates that each arm returns for the query and for each of its variations."""
     around: int = Field(default=1, ge=0, le=10)
-    """Chunks to each side of a candidate, in its source, that join the pool."""
+    """Chunks on each side of a candidate, in its source, that are added to the pool."""
     embedder_timeout_seconds: Positive = 5.0
     """Seconds that a search waits for the embedder; then the lexical arm answers alone. A service replies within one
     second; a model that loads at its first call may take a few."""
 
 
 class EmbedderConfig(Frozen):
-    """Which model embeds, and how it is called. The embedded model, which never waits, uses `batch_texts` alone."""
+    """Which model embeds, and how it is called. umi's embedded model calls no service: it uses `batch_texts` only."""
 
     model: str | None = None
     """"minilm", "fastembed:MODEL" or "sentence-transformers:MODEL", read when a store is opened without an embedder.
     None: the model that made the store if that is "minilm", else the embedded model."""
     concurrency: int = Field(default=64, ge=1, le=1_000)
-    """Calls for queries at a time, where one call embeds one query; half as many where a call takes several."""
+    """Most calls for queries at the same time, for a model that embeds one query per call; half as many for a model
+    that embeds several per call."""
     batch_texts: int = Field(default=256, ge=1, le=100_000)
-    """Most texts in one call."""
+    """Most documents in one call."""
     batch_bytes: int = Field(default=300_000, ge=1)
-    """Most UTF-8 bytes in one call, so fewer than 100,000 tokens of most tokenizers; a longer text goes alone."""
+    """Most UTF-8 bytes of documents in one call: under 100,000 tokens of most tokenizers. A longer document is sent in
+    a call of its own."""
     document_calls: int = Field(default=4, ge=1, le=100)
-    """Calls for documents at a time; more than one only where the model waits for a service during most of a call."""
+    """Most calls for documents at the same time. Calls are made one at a time unless the model waits for a service
+    during most of a call."""
     retry_seconds: float = Field(default=60.0, ge=0.0)
     """Seconds from the first call for a batch of documents to the last retry after rate limits, timeouts and failures
     of the service. Queries are retried within `recall.embedder_timeout_seconds`."""
     cached_queries: Count = 4_096
-    """Query vectors kept in memory; the one that was used longest ago is dropped first. 0: none."""
+    """Query vectors kept in memory; the least recently used is dropped first. 0: none."""
     cached_documents: Count = 200_000
     """Vectors of documents kept in the store's directory, so that an `add` that failed, or the same text under another
     id, costs no second call; the oldest is dropped first. An `add` of fewer than 16 texts keeps none. A store
@@ -101,30 +106,36 @@ class EmbedderConfig(Frozen):
 
 
 class RoutingConfig(Frozen):
-    """When the LLM is asked."""
+    """When the LLM is asked for variations of the query."""
 
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
+    """heuristic: if the query has a trigger word such as "who" or "last". evidence: if a first search without the LLM
+    finds weak evidence. always, never: for every query, for none."""
     weakness: Share = 0.56
-    """evidence: the LLM is asked when the evidence's weakness (0 strong .. 1 weak) is at least this."""
+    """Mode evidence asks the LLM if the weakness of the evidence, from 0 (strong) to 1 (weak), is at least this."""
 
 
 class RewriteConfig(Frozen):
     """How the LLM is asked for variations of a query."""
 
     template: str = REWRITE_TEMPLATE
-    """Must hold {query}; may hold {history}; other braces are literal."""
+    """The prompt. Must hold {query}; may hold {history}; other braces are literal."""
     variations_max: int = Field(default=3, ge=1, le=10)
+    """Most variations of a query that are used."""
     variation_bytes_max: int = Field(default=1_000, ge=10, le=10_000)
+    """UTF-8 bytes of the longest variation that is used."""
     timeout_seconds: Positive = 4.0
+    """Seconds that a search waits for the LLM, retries included; then it uses the query alone."""
     retries: int = Field(default=0, ge=0, le=3)
+    """Further calls after one that failed or had no usable reply."""
     keep_replies: bool = False
-    """Keep the cache in the store's directory too, so that the next process finds these replies."""
+    """Also write the LLM's replies to a file in the store's directory, where the next process finds them."""
     cache_size: Count = 1_024
     """Replies kept in memory; the least recently used is dropped first. 0: no cache."""
     breaker_failures: int = Field(default=5, ge=1)
-    """Failures in a row after which the LLM is not called for a while."""
+    """Failures in a row after which the LLM is not called for `breaker_seconds`."""
     breaker_seconds: Positive = 30.0
-    """Length of that while; then one call tries again."""
+    """Seconds without a call to the LLM after `breaker_failures`; then one call tests whether it works again."""
 
     @field_validator("template")
     @classmethod
@@ -139,49 +150,54 @@ class WhenConfig(Frozen):
 
     enabled: bool = True
     mode: Literal["lift", "filter"] = "lift"
-    """lift: chunks in the period, by event_time or by a date in their text, score higher; every chunk stays.
-    filter: a phrase beside a word for a record ("messages from March 2023") leaves out chunks whose event_time is not
-    in the period, and those without one; other phrases lift."""
+    """lift: chunks in the period, by event_time or by a date in their text, score higher; no chunk is left out.
+    filter: where the query limits records to the period ("messages from March 2023"), chunks whose event_time is
+    outside it, and chunks without one, are left out; for all other phrases as lift."""
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
-    """A chunk in the period scores (1 + boost) times as much."""
+    """The score of a chunk in the period is multiplied by 1 + boost."""
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
-    """The boost of a phrase that names its year and so has one meaning only."""
+    """In place of `boost` where the phrase names a year, and so can mean one period only."""
 
 
 class FusionConfig(Frozen):
-    """How the scores of two arms and all query variations become one score."""
+    """How the scores of both arms for all query variations become one score."""
 
     method: Literal["convex", "rrf"] = "convex"
+    """convex: weighted mean of the arms' scores. rrf: weighted reciprocal ranks, whatever the scores."""
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
+    """How convex brings scores to one scale if not `adaptive`: see `umi_common.ranking.normalize`."""
     lexical_weight: float = Field(default=0.45, ge=0.0)
+    """Weight of the lexical arm. Only the ratio of the two weights matters, except beside extra arms and in rrf."""
     dense_weight: float = Field(default=0.55, ge=0.0)
+    """Weight of the dense arm."""
     adaptive: bool = True
-    """With "convex": add up each arm's evidence instead of its normalised scores; `normalizer` is then not used."""
+    """convex adds up each arm's evidence instead of its normalised scores; `normalizer` is then not used."""
     rrf_k: Positive = 60.0
+    """Rank damping of rrf: an arm adds weight / (rrf_k + rank), rank from 1."""
     variation_weight: float = Field(default=1.0, ge=0.0)
-    """Weight of each LLM variation; the original has 1."""
+    """Weight of each variation that the LLM wrote; the original query has 1."""
 
 
 class NeighboursConfig(Frozen):
-    """Chunks gain from the chunks beside them and from their source."""
+    """A chunk's score gains from the chunks beside it and from its source; formulas in `ranking.neighbours`."""
 
     enabled: bool = True
     previous: float = Field(default=0.6, ge=0.0)
-    """Gain from the chunk before. The larger of the two, because answers follow questions."""
+    """Factor on the gain from the chunk before. Larger than `following`, because answers follow questions."""
     following: float = Field(default=0.3, ge=0.0)
-    """Gain from the chunk after."""
+    """Factor on the gain from the chunk after."""
     source: float = Field(default=0.5, ge=0.0)
-    """Gain from the match of the whole source."""
+    """Factor on the gain from the whole source, by how well it matches the query."""
     adaptive: bool = True
-    """Reduce the gains to what positions and sources of this corpus are worth, down to 0."""
+    """Reduce the gains, down to 0, where adjacent chunks or chunks of one source are hardly more alike than others."""
 
 
 class ReferencesConfig(Frozen):
-    """Chunks gain from the best candidates that refer to them and leave out what they say of the query."""
+    """A chunk gains if one of the best candidates refers to it and lacks terms of the query that the chunk holds."""
 
     enabled: bool = True
     share: float = Field(default=0.7, ge=0.0, le=1.0)
-    """Most that a chunk gains, in shares of the best score."""
+    """Most that a chunk's score gains, as a share of the best score."""
 
 
 class DecayConfig(Frozen):
@@ -194,52 +210,56 @@ class DecayConfig(Frozen):
 
 
 class LateInteractionConfig(Frozen):
-    """The best candidates gain by how well their own words match the query's, by token vectors of the embedded model.
+    """The best candidates gain by how well their tokens match the query's, by token vectors of the embedded model.
 
-    A built-in reranker, which needs no other model and no service.
+    A built-in reranker: it needs no other model and no service.
     """
 
     enabled: bool = True
     pool: int = Field(default=50, ge=1, le=1_000)
     """Best candidates that are compared."""
     weight: float = Field(default=0.16, ge=0.0)
-    """Gain, in shares of the score, of a candidate one standard deviation better than the mean; at 3, 9 times that."""
+    """A short candidate whose match is z standard deviations above the mean gains weight * z^2, as a share of its
+    score."""
     adaptive: bool = True
-    """Reduce the gain to how far positions carry in this corpus, down to 0 where chunks have none."""
+    """Reduce the gain where adjacent chunks are hardly more alike than others, down to 0 where chunks have no
+    position."""
 
 
 class DuplicatesConfig(Frozen):
-    """Folding of hits that repeat a better one; `Hit.duplicates` lists them. Contexts show equal text once in any case.
+    """Leave out hits that repeat a better hit, and list them in that hit's `duplicates`.
 
-    Texts are duplicates if they are equal (case, white space, Unicode form and punctuation aside), or near: with a
-    cosine of at least `similarity`, and one is the other with plain words added. Another number, name, negation or word
-    order is another fact. Another source, event_time or metadata is another place.
+    Two texts are duplicates if they are equal (case, white space, Unicode form and punctuation aside), or near: their
+    cosine is at least `similarity`, and one text is the other with words added. Texts that differ in a number, a name,
+    a negation or the order of words are never near. Chunks with equal source, event_time and metadata are of one place.
+    Contexts show equal text once, whether this is enabled or not.
     """
 
     enabled: bool = False
     similarity: float = Field(default=0.98, ge=0.5, le=1.0)
     """Smallest cosine of near texts."""
     across_sources: bool = False
-    """Whether equal texts of different places are duplicates, too. Near texts of different places never are."""
+    """Whether equal texts of different places are duplicates. Near texts of different places never are."""
 
 
 class MmrConfig(Frozen):
-    """Maximal marginal relevance, for diversity. Off because it costs recall."""
+    """Maximal marginal relevance, for diversity. Off by default, because it lowers recall."""
 
     enabled: bool = False
     trade_off: Share = 0.7
     """lambda: 1 is relevance alone, 0 is diversity alone."""
     pool: int = Field(default=50, ge=1)
+    """Best candidates that it chooses from."""
 
 
 class RelevanceConfig(Frozen):
-    """What is done with the relevance of the hits (`Hit.relevance`)."""
+    """How the relevance of the hits (`Hit.relevance`, 0..1) is used."""
 
     minimum: Share | None = None
-    """Hits of a lower relevance are left out; None: none is."""
+    """Hits of a lower relevance are left out; None: no hit is left out."""
     answerable: Share = 0.1
-    """`SearchResult.answerable`: whether the first hit's relevance is at least this. At 0.1, 5 % of the questions about
-    foreign matter pass, and 94 % of the others."""
+    """Smallest relevance of the first hit with which `SearchResult.answerable` is True. At 0.1 it is True for 94 % of
+    the questions about the corpus, and for 5 % of those about other subjects."""
 
 
 class RerankConfig(Frozen):
@@ -248,39 +268,40 @@ class RerankConfig(Frozen):
     pool: int = Field(default=50, ge=1, le=1_000)
     """Best candidates that it scores."""
     timeout_seconds: Positive = 10.0
+    """Seconds that a search waits for the reranker; then the order before it stays."""
 
 
 class ExtraArmsConfig(Frozen):
-    """The extra arms, if the retriever has some."""
+    """The extra arms, if the retriever has any."""
 
     depth: int = Field(default=50, ge=1, le=1_000)
-    """Candidates from each."""
+    """Candidates that each arm returns."""
     timeout_seconds: Positive = 4.0
     """Seconds that a search waits for an arm; then it goes on without the arm."""
 
 
 class AssemblyConfig(Frozen):
-    """Contexts, where a call gives no `TokenBudget` or no `AssemblyPolicy` of its own; see there."""
+    """Defaults of `TokenBudget` and `AssemblyPolicy`, for calls that give none; the two document the fields."""
 
     max_total: int = Field(default=4_096, ge=1)
-    """Tokens of the whole text."""
+    """Most tokens of the whole text."""
     per_source_max: int = Field(default=2_048, ge=1)
-    """Tokens of one source."""
+    """Most tokens of one source."""
     per_chunk_max: int = Field(default=1_024, ge=1)
-    """Tokens of one chunk."""
+    """Most tokens of one chunk."""
     order: Literal["score", "source", "chronological", "edges-first"] = "score"
     format: str = "plain"
     pack: Literal["score", "density"] = "score"
     neighbours: int = Field(default=0, ge=0, le=10)
-    """Chunks on each side of a strong hit that compete for the budget, too."""
+    """Chunks on each side of a hit of high score that are also candidates for the context."""
     header: str = ""
     separator: str = "\n\n"
     citation: str = "[{number}] {source} {date}"
-    """Template of a source's line at the end; "": no list."""
+    """Template of each line in the list of sources at the end; "": no list."""
 
 
 class UmiConfig(Frozen):
-    """All stages, in the order of a search."""
+    """All settings: one model for each stage of a search, and one for contexts."""
 
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()
@@ -303,10 +324,10 @@ class UmiConfig(Frozen):
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> UmiConfig:
-        """Defaults, overlaid by a TOML file, overlaid by `UMI_<STAGE>__<FIELD>` in the environment.
+        """Defaults, replaced by the values of a TOML file, replaced by `UMI_<STAGE>__<FIELD>` in the environment.
 
         Raises:
-            ConfigError: If the file is missing or not TOML, or names or values are wrong.
+            ConfigError: If the file is missing or is not TOML, or a name or a value is wrong.
         """
         from umi_common._settings import read_settings  # pydantic-settings costs import time
 
@@ -329,10 +350,10 @@ class UmiConfig(Frozen):
         return type(self)(**{name: values[name] for name in values if name in self.model_fields_set | changes.keys()})
 
     def check_live_change(self, new: UmiConfig) -> None:
-        """Raise if the change to `new` needs another index.
+        """Raise if the change to `new` needs a new index.
 
         Raises:
-            ReindexRequired: If the analyzer differs; names the call that rebuilds.
+            ReindexRequired: If the analyzer differs; the message names the call that makes the index again.
         """
         if new.analyzer != self.analyzer:
             raise ReindexRequired(
@@ -342,6 +363,7 @@ class UmiConfig(Frozen):
 
 
 def _first_fault(model: str, error: ValidationError) -> str:
+    """The message of a ConfigError: "FusionConfig.rrf_k: Input should be greater than 0; got -1"."""
     fault = error.errors()[0]
     place = ".".join(str(part) for part in fault["loc"]) or "value"
     inner = fault.get("ctx", {}).get("error")

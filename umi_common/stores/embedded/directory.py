@@ -35,7 +35,7 @@ class WriterLock:
         except (Timeout, RuntimeError) as error:  # RuntimeError: newer filelock, for a second lock in one thread
             raise StoreLocked(
                 f"{directory} is open for writing in another process or in this one. To read it meanwhile, use "
-                f"HybridStore.open({str(directory)!r}, read_only=True); to write, close the other store first"
+                f"HybridStore.open({str(directory)!r}, read_only=True); to write, close it there first"
             ) from error
         except OSError as error:
             raise StoreReadOnly(
