@@ -27,8 +27,8 @@ from umi_common.protocols import Embedder
 from umi_common.types import Chunk
 
 CACHED_FROM = 16
-"""Fewest texts of one call for which the cache of vectors is used. Writing the cache is a second write to the disk,
-which would double the time of adding one message of a chat."""
+"""Fewest texts of one call for which the cache of vectors is used. Writing the cache is a second write to the disk;
+without it, adding one message of a chat is one write."""
 
 
 def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
