@@ -26,6 +26,7 @@ SearchText = str | Sequence[str] | None
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 SCORE_KEY = "relevance_score"
 REASONS_KEY = "umi_reasons"
+SKIP_ADVICE = 'from_documents(..., on_invalid="skip") leaves such documents out'
 
 
 def to_chunks(
@@ -56,6 +57,11 @@ def to_chunks(
     chunks: list[Chunk] = []
     hashed: set[str] = set()
     for place, document in enumerate(documents):
+        if not isinstance(document, Document):
+            raise InvalidChunk(
+                f"document {place} is {type(document).__name__}; expected a list of LangChain Documents; "
+                "from_texts takes strings"
+            )
         source = str(document.metadata.get(keys.source)) if keys.source is not None else ""
         position = _offset(document.metadata)
         if seen is not None:
@@ -72,8 +78,9 @@ def to_chunks(
             )
         except InvalidChunk as error:
             if skipped is None:
-                raise InvalidChunk(f"document {place}: {error}") from error
-            skipped.append(SkippedChunk(place, document.id, source, str(error)))
+                raise InvalidChunk(f"document {place}: {error}; {SKIP_ADVICE}") from error
+            stated = source if document.metadata.get(keys.source) is not None else None
+            skipped.append(SkippedChunk(place, document.id, stated, str(error)))
             continue
         ids.append(chunk.id)
         if document.id is None and chunk.id in hashed:

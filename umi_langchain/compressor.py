@@ -29,7 +29,7 @@ class UmiCompressor(BaseDocumentCompressor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Tokens in all, per source and per document."""
+    """Tokens in all, per source and per document; a number: in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, and what counts as a repeat; separators and citations take their share of the budget."""
     counter: Any = None
@@ -40,6 +40,11 @@ class UmiCompressor(BaseDocumentCompressor):
     """Metadata key of its order there; the splitters' "start_index" is read too."""
     time_key: str | None = "timestamp"
     """Metadata key of when it happened."""
+
+    def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
+        if budget is not None:
+            fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
+        super().__init__(**fields)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

@@ -69,7 +69,7 @@ def create_umi_tool(
         args_schema=tool_schema("k", k_default, k_max),
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=True,
+        handle_validation_error=str,
     )
 
 

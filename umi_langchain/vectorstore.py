@@ -101,6 +101,33 @@ class UmiVectorStore(VectorStore):
         made.add_documents(as_documents(texts, metadatas, ids))
         return made
 
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | str | None = None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """`from_texts` in a thread."""
+        return await asyncio.to_thread(cls.from_texts, texts, embedding, metadatas, ids=ids, **options)
+
+    @classmethod
+    def from_documents(
+        cls, documents: list[Document], embedding: Embeddings | str | None = None, **options: Any
+    ) -> Self:
+        """A store with these documents in it; options as in the constructor."""
+        return super().from_documents(documents, embedding, **options)  # type: ignore[arg-type]
+
+    @classmethod
+    async def afrom_documents(
+        cls, documents: list[Document], embedding: Embeddings | str | None = None, **options: Any
+    ) -> Self:
+        """`from_documents` in a thread."""
+        return await asyncio.to_thread(cls.from_documents, documents, embedding, **options)
+
     def retriever(self, **options: Any) -> UmiRetriever:
         """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`."""
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}

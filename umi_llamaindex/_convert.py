@@ -71,6 +71,11 @@ def to_chunks(
     """
     chunks = []
     for place, node in enumerate(nodes):
+        if not isinstance(node, BaseNode):
+            raise InvalidChunk(
+                f"node {place} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
+                "TextNode(text=...) holds a string"
+            )
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         source = None if source is None else str(source)
         start = getattr(node, START, None)
@@ -88,7 +93,9 @@ def to_chunks(
             )
         except InvalidChunk as error:
             if skipped is None:
-                raise InvalidChunk(f"node {place}: {error}") from error
+                raise InvalidChunk(
+                    f'node {place}: {error}; from_nodes(..., on_invalid="skip") leaves such nodes out'
+                ) from error
             skipped.append(SkippedChunk(place, node.node_id, source, str(error)))
             continue
         if seen is not None:
@@ -160,7 +167,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     else:
         raise ConfigError(
             f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "
-            "SimpleVectorStore; for any other, give its nodes to from_nodes"
+            "SimpleVectorStore; a UmiVectorStore has its own: .retriever(); for any other, give its nodes to from_nodes"
         )
 
 

@@ -73,8 +73,8 @@ class UmiRetriever(BaseRetriever):
         deep_search: Whether the LLM, where there is one, may be asked for variations of the query.
         now: What "last week" refers to; None: the clock.
         min_relevance: 0..1; nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
-        score: What a node's score is: "score", whose best is 1 for every query, or "relevance", 0..1, comparable over
-            queries, for a `SimilarityPostprocessor` for example.
+        score: What a node's score is: "score", whose best is 1 or more for every query, or "relevance", 0..1,
+            comparable over queries, for a `SimilarityPostprocessor` for example.
         callback_manager: None: `Settings.callback_manager`, as it is at each query.
         object_map, objects, verbose: As in `BaseRetriever`.
     """

@@ -10,11 +10,12 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage
 from langchain_core.retrievers import BaseRetriever
 
-from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidLimit, InvalidTimeRange
-from umi_langchain import UmiRetriever, UmiVectorStore
+from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidChunk, InvalidLimit, InvalidTimeRange
+from umi_langchain import UmiCompressor, UmiRetriever, UmiVectorStore, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 TEXTS = ["Ann met Bob in Paris", "Bob met Carl in Rome", "Carl met Dora in Oslo"]
@@ -214,3 +215,46 @@ async def test_a_retriever_takes_and_removes_documents(retriever):
     assert retriever.delete(where={"user": "a"}) and ids(retriever.invoke("Emil")) == {"1"}
     with pytest.raises(InputError):
         scoped.delete()
+
+
+@pytest.mark.parametrize("given", [["Ann met Bob"], Document("Ann met Bob"), "Ann met Bob"])
+def test_what_is_no_list_of_documents_says_what_to_pass(given):
+    with pytest.raises(InvalidChunk, match=r"expected a list of LangChain Documents; from_texts takes strings"):
+        UmiRetriever.from_documents(given)
+
+
+def test_a_blank_page_says_how_to_leave_blank_pages_out():
+    with pytest.raises(InvalidChunk, match=r"document 1: .*on_invalid=\"skip\""):
+        UmiRetriever.from_documents([Document("Page one."), Document("  ")])
+
+
+def test_a_skipped_document_without_a_source_has_none():
+    skipping = UmiRetriever.from_documents([Document("Page one."), Document("  ")], on_invalid="skip")
+    assert [skipped.source for skipped in skipping.skipped] == [None]
+
+
+@pytest.mark.parametrize("start", ["2024-05-01", MAY.date()])
+def test_a_time_range_that_is_no_datetime_shows_one(retriever, start):
+    with pytest.raises(InvalidTimeRange, match=r"datetime\(2024, 5, 1, tzinfo=timezone.utc\)"):
+        retriever.invoke("Bob", time_range=(start, None))
+
+
+async def test_a_vector_store_of_documents_needs_no_embedding():
+    documents = [Document(text) for text in TEXTS]
+    assert UmiVectorStore.from_documents(documents).similarity_search("Oslo", k=1)[0].page_content == TEXTS[2]
+    assert (await UmiVectorStore.afrom_documents(documents)).similarity_search("Oslo", k=1)
+    assert (await UmiVectorStore.afrom_texts(TEXTS)).similarity_search("Oslo", k=1)
+
+
+def test_a_compressors_budget_is_a_number_of_tokens():
+    assert UmiCompressor(budget=500).budget.max_total == 500
+    assert UmiCompressor().budget == UmiCompressor.model_fields["budget"].default
+
+
+def test_an_embedding_class_is_refused_with_what_is_missing():
+    with pytest.raises(ConfigError, match=r"class DeterministicFakeEmbedding; .*DeterministicFakeEmbedding\(\.\.\.\)"):
+        UmiRetriever.from_documents([Document(TEXTS[0])], DeterministicFakeEmbedding)
+
+
+def test_a_tool_tells_the_model_which_argument_was_wrong(retriever):
+    assert "k" in (said := create_umi_tool(retriever).invoke({"query": "Bob", "k": "two"})) and "integer" in said

@@ -17,7 +17,7 @@ from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, R
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
-from umi_common.errors import ConfigError, InvalidTimeRange, InvalidVector
+from umi_common.errors import ConfigError, InvalidChunk, InvalidTimeRange, InvalidVector
 from umi_llamaindex import (
     UmiContextBudget,
     UmiDecay,
@@ -240,3 +240,20 @@ async def test_a_context_for_the_prompt_with_history_and_filter():
     assert (await retriever.aget_context(query, budget=TokenBudget(max_total=200))).text == context.text
     assert len(retriever.get_context("Bob").ids) == 3
     retriever.close()
+
+
+@pytest.mark.parametrize("given", [["Ann met Bob"], TextNode(text="Ann met Bob"), "Ann met Bob"])
+def test_what_is_no_list_of_nodes_says_what_to_pass(given):
+    with pytest.raises(InvalidChunk, match="expected a list of LlamaIndex nodes or Documents"):
+        UmiRetriever.from_nodes(given)
+
+
+def test_a_blank_node_says_how_to_leave_blank_nodes_out():
+    with pytest.raises(InvalidChunk, match=r"node 1: .*on_invalid=\"skip\""):
+        UmiRetriever.from_nodes([NODES[0], TextNode(text="  ")])
+
+
+def test_an_index_over_umi_has_its_retriever_in_its_vector_store():
+    index = VectorStoreIndex.from_vector_store(vectors := UmiVectorStore(), embed_model=vectors.embed_model)
+    with pytest.raises(ConfigError, match=r"UmiVectorStore.*\.retriever\(\)"):
+        UmiRetriever.from_index(index)

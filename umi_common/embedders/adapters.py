@@ -153,6 +153,8 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
         model = (None if config is None else config.embedder.model) or "default"
     if isinstance(model, str):
         return _named(model)
+    if isinstance(model, type):
+        raise ConfigError(f"embedder is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
     if all(hasattr(type(model), part) for part in ("embed_documents", "embed_queries")) and hasattr(model, "name"):
         return model  # type: ignore[no-any-return]
     for documents, query in FRAMEWORK_METHODS:
