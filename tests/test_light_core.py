@@ -84,7 +84,7 @@ def test_langchain_and_llamaindex_are_their_cores_alone_and_all_has_every_extra_
     assert EXTRAS["langchain"] == ["langchain-core>=1.0,<2"]
     assert EXTRAS["llamaindex"] == ["llama-index-core>=0.13,<0.15"]
     (itself,) = (Requirement(line) for line in EXTRAS["all"] if line.startswith("umi-retrieval"))
-    assert set(EXTRAS) - itself.extras == {"all", "bench", "dev", "docs", "scale"}
+    assert set(EXTRAS) - itself.extras == {"all", "bench", "dev", "docs", "engines", "scale"}
 
 
 def test_with_the_core_alone_a_store_on_disk_is_searched_and_packed_into_a_context(tmp_path):

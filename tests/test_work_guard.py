@@ -199,7 +199,8 @@ def test_what_is_stored_already_costs_no_embedding_and_writes_nothing(store, cou
 def test_opening_costs_the_same_statements_for_any_number_of_chunks(counts, tmp_path):
     """And embeds nothing, and analyses no text again: the snapshot holds the postings.
 
-    Two of the statements ask whether the file has the column `search_text`.
+    Two of the statements ask whether the file has the column `search_text`. Seven read what was written or deleted
+    since the arrays were saved and compare the number of rows, instead of reading all rows.
     """
     spent = []
     for count in (20, 1_000):
@@ -210,7 +211,7 @@ def test_opening_costs_the_same_statements_for_any_number_of_chunks(counts, tmp_
             spent.append(len(counts.sql))
         assert counts.embedded == (0, 0)
         assert counts.indexed == 0
-    assert spent[0] == spent[1] <= 33
+    assert spent[0] == spent[1] <= 38
 
 
 def rare(number: int) -> str:

@@ -34,8 +34,10 @@ ID_BYTES_MAX = 1024
 def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRange) -> datetime:
     """`moment` in UTC. Raises `error`, whose message begins with `what`, if it is no aware datetime."""
     if not isinstance(moment, datetime):
-        example = "datetime(2024, 5, 1, tzinfo=timezone.utc)"
-        raise error(f"{what} is {type(moment).__name__}; expected an aware datetime, e.g. {example}")
+        raise error(
+            f"{what} is {type(moment).__name__}; expected an aware datetime, e.g. "
+            "datetime(2024, 5, 1, tzinfo=timezone.utc)"
+        )
     if moment.tzinfo is None:
         raise error(f"{what} {moment.isoformat()} has no time zone; add one, e.g. .replace(tzinfo=timezone.utc)")
     return moment.astimezone(timezone.utc)

@@ -84,7 +84,7 @@ def test_the_turn_that_says_it_gains_most_and_the_trace_and_the_hit_show_it():
     before = {hit.chunk.id: hit.score for hit in off.hits}
     gains = {hit.chunk.id: hit.score / before[hit.chunk.id] for hit in on.hits if before.get(hit.chunk.id)}
     assert max(gains, key=gains.get) == "t2"
-    assert all(gain >= 1 for gain in gains.values())
+    assert on.hits[0].score == approx(off.hits[0].score)  # the best score stays what it was
     (stage,) = [stage for stage in on.trace.stages if stage.name == "late_interaction"]
     assert stage.facts == {"candidates": len(CHAT), "share": 1.0}
     assert all("late_interaction" in hit.stages for hit in on.hits)

@@ -6,7 +6,9 @@
     z(i) = (s(i) - mean s) / deviation of s                     over the candidates; below 0 counts as 0
     final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: of neighbours, falls with the length of the chunk
 
-The stage of neighbours finds the place in a chat and blurs which turn of it answers; the words of each turn tell. The
+Afterwards the search divides all scores so that the largest is as large as before.
+
+The stage of neighbours raises the turns around an answer, too; this one compares the words of each turn itself. The
 share is how far positions carry in the corpus (`neighbours.order_share`): 0 where chunks have none. Measured in
 docs/decisions.md.
 

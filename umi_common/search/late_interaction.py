@@ -65,5 +65,7 @@ def interacted(
         matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
         scores = np.array(ranked.scores)
         scores[rows] = with_late_interaction(scores[rows], matches, pool.length[rows], config.weight * share)
+        if scores.max(initial=0.0) > 0:  # the best score stays what it was, 1 without a decay
+            scores *= ranked.scores.max() / scores.max()
     order = np.concatenate([rows[best_first(scores[rows])], ranked.order[config.pool :]])
     return replace(ranked, order=order, scores=scores, stages={**ranked.stages, STAGE: scores})
