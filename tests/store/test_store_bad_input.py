@@ -92,13 +92,16 @@ def test_an_embedder_that_fails_half_way_writes_nothing(store, fault, error, sai
     assert unchanged(store)
 
 
-def test_an_embedders_own_error_is_the_cause(store):
-    def broken(texts):
-        raise ConnectionError("no route")
+def test_an_embedders_own_error_is_the_cause():
+    class Broken(HashEmbedder):
+        def embed_documents(self, texts):
+            raise ConnectionError("no route")
 
-    store._core.embedder = HashEmbedder(64)
-    store._core.embedder.embed_documents = broken
-    with pytest.raises(EmbedderError, match=r"'a'.*ConnectionError") as caught:
+    without_retries = UmiConfig().replaced(embedder={"retry_seconds": 0.0})
+    with (
+        HybridStore.open(embedder=Broken(64), config=without_retries) as store,
+        pytest.raises(EmbedderError, match=r"'a'.*ConnectionError") as caught,
+    ):
         store.add([Chunk("a", "x")])
     assert isinstance(caught.value.__cause__, ConnectionError)
 
