@@ -241,3 +241,11 @@ def assert_same(one, other):
     assert one.ids == other.ids
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def test_a_tilde_in_the_path_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with HybridStore.open("~/memory", embedder=HashEmbedder()) as store:
+        store.add([Chunk("a", "Luna is a grey cat.")])
+    assert (tmp_path / "home" / "memory" / "umi.db").exists() and not (tmp_path / "~").exists()

@@ -94,7 +94,7 @@ class HybridStore:
             EmbedderError: If the embedder fails; the store is as it was.
         """
         model = None if embedder is None else as_embedder(embedder)
-        reindex(Path(path), model, config, show_progress=show_progress)
+        reindex(Path(path).expanduser(), model, config, show_progress=show_progress)
 
     def add(
         self,

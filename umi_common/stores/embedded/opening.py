@@ -81,7 +81,9 @@ def open_core(
     """See `HybridStore.open`."""
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
-    directory = None if path is None else Path(path).absolute()  # the program may change its working directory
+    directory = (
+        None if path is None else Path(path).expanduser().absolute()
+    )  # the program may change its working directory
     if directory is None or read_only:
         return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
     real = os.path.realpath(directory)
