@@ -7,6 +7,7 @@ import time
 from datetime import datetime, timezone
 
 import chromadb
+import numpy as np
 import pytest
 from chroma_server import ChromaServer
 from langchain_chroma import Chroma
@@ -109,6 +110,25 @@ def test_a_text_that_takes_the_place_of_a_deleted_one_is_found_by_the_next_searc
         chroma.delete(["t1"])
         chroma.add_texts(["Snow fell."], ids=["t9"])
         assert by_words(store, "snow") == {"t9"} and not by_words(store, "roofers")
+
+
+def test_a_text_that_is_deleted_by_a_filter_is_gone_from_the_next_search(collection):
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        write(collection, {"t9": "Snow fell."}, [{"season": "winter"}])
+        assert by_words(store, "snow") == {"t9"}
+        collection.delete(where={"season": "winter"})
+        assert not by_words(store, "snow")
+
+
+def test_a_write_that_chroma_refuses_raises_chromas_own_error(client, collection):
+    with ChromaStore(collection, MODEL):
+        ids, plain = np.array(["t1", "t2"]), client.get_collection("notes")
+        errors = []
+        for each in (plain, collection):
+            with pytest.raises(Exception) as caught:
+                each.update(ids, documents="one text for two ids")
+            errors.append(repr(caught.value))
+        assert errors[0] == errors[1]
 
 
 def test_a_vector_that_is_replaced_under_the_same_text_is_used_by_the_next_search(collection):

@@ -101,9 +101,8 @@ class MiniLMEmbedder(PackagedModel):
             from tokenizers import Tokenizer
 
             options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = (
-                1  # batches run in parallel already; onnxruntime's threads use the processor while they wait
-            )
+            # Batches run in parallel already, and onnxruntime's own threads use the processor while they wait.
+            options.intra_op_num_threads = 1
             options.log_severity_level = 3
             run_with = partial(onnxruntime.InferenceSession, providers=["CPUExecutionProvider"])
             session = run_with(_content(WEIGHTS), options)

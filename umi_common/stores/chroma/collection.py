@@ -19,8 +19,6 @@ RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
 IDS_AT_ONCE = 50_000
 """Ids listed in one call. Chroma walks over all ids before a page: 100,000 ids take 6 s in twenty pages, 1 s in two."""
-
-
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
@@ -200,9 +198,10 @@ def _telling(write: Callable[..., Any], listeners: WeakSet[Listener]) -> Callabl
     """`write`, which then tells the listeners the ids that it was given; `ids` is its first argument."""
 
     def tell(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        ids = (named.get("ids") if "ids" in named else arguments[0] if arguments else None) or ()
+        ids = named.get("ids", arguments[0] if arguments else None)
+        stated = [] if ids is None else [ids] if isinstance(ids, str) else list(ids)
         for listener in tuple(listeners):
-            listener.written([ids] if isinstance(ids, str) else list(ids))
+            listener.written(stated)
 
     @wraps(write)
     def told(*arguments: Any, **named: Any) -> Any:

@@ -20,7 +20,6 @@ from umi_common.stores.chroma.side_index import SideIndex
 
 RECORDS_COMPARED = 1_000
 """Records compared in one go: about 20 ms."""
-
 SLOW_COUNT_SECONDS = 0.01
 """From which on counting is slow: Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
 PAUSE_FACTOR = 10
@@ -43,6 +42,7 @@ class Follower:
         self._compared_at = time.monotonic()
         self._rest: list[str] = []
         self._written: set[str] = set()
+        self._number_changed = False
         self._next_count = 0.0
         self._noting = threading.Lock()
         collection.observe(self)
@@ -60,7 +60,7 @@ class Follower:
         """
         if self._written:
             self._read_written()
-        if always or time.monotonic() >= self._next_count:
+        if always or self._number_changed or time.monotonic() >= self._next_count:
             self._compare_number()
         if time.monotonic() - self._compared_at >= self.seconds and self.lock.acquire(blocking=False):
             try:
@@ -70,6 +70,7 @@ class Follower:
 
     def _compare_number(self) -> None:
         begun = time.monotonic()
+        self._number_changed = False  # before counting: a write that follows sets it again
         self._next_count = 0.0
         same = self._collection.count() == len(self._side)
         took = time.monotonic() - begun
@@ -84,7 +85,7 @@ class Follower:
         """Note a write through the same collection object: the next `follow` reads these records, and counts."""
         with self._noting:
             self._written.update(ids)
-            self._next_count = 0.0
+            self._number_changed = True
 
     def forget(self, ids: Sequence[str]) -> None:
         """Drop the note of records, because the caller reads them now."""

@@ -230,10 +230,8 @@ class SideIndex:
             alive = np.array([id != "" for id in ids], dtype=np.bool_)
             rows = np.arange(len(ids))
             self._table = RowTable.restored(ids, rows, source, position, time, alive, lexical.sources)
-            placed, counts = np.unique(source[source != NO_SOURCE], return_counts=True)
-            self._in_source = Counter(
-                dict(zip([lexical.sources[code] for code in placed], counts.tolist(), strict=True))
-            )
+            counts = np.bincount(source[source != NO_SOURCE], minlength=len(lexical.sources)).tolist()
+            self._in_source = Counter(dict(zip(lexical.sources, counts, strict=True)))
             self.skipped, self.derived = set(about["skipped"]), set(about["derived"])
         except FileNotFoundError:
             return False
