@@ -12,7 +12,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget
+from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
 from umi_common.framework_records import PlaceKeys
 from umi_common.types import Hit
 from umi_langchain._convert import SCORE_KEY, to_chunks
@@ -22,6 +22,7 @@ from umi_langchain._whole import IDS_KEY
 class UmiCompressor(BaseDocumentCompressor):
     """Documents that fit a token budget: repeats left out, the better of two kept, neighbours joined, the last one cut.
 
+    The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
     Documents count as better by `metadata["relevance_score"]` where all have one, else by their order. What comes back
     are copies with ids and metadata; where several were joined, those of the first, and all ids in metadata["umi_ids"].
     """
@@ -31,7 +32,7 @@ class UmiCompressor(BaseDocumentCompressor):
     budget: TokenBudget = TokenBudget()
     """Tokens in all, per source and per document; a number: in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order, and what counts as a repeat; separators and citations take their share of the budget."""
+    """Order, and what counts as a repeat; its format, header and citations are not used."""
     counter: Any = None
     """What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain."""
     source_key: str | None = "source"
@@ -52,7 +53,7 @@ class UmiCompressor(BaseDocumentCompressor):
         """What fits, in the policy's order; blank documents are left out.
 
         Raises:
-            BudgetError: If the budget cannot hold a part's frame and one character of any document.
+            BudgetError: If the budget cannot hold one character of any document.
             InvalidChunk: If a document's metadata cannot be read; names the document.
         """
         written = [document for document in documents if document.page_content.strip()]
@@ -62,7 +63,7 @@ class UmiCompressor(BaseDocumentCompressor):
         )  # the first of a repeated id counts
         best = {chunk.id: chunk for chunk in reversed(chunks)}
         hits = [Hit(best[id], scores[id], rank) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
-        context = assemble(hits, budget=self.budget, policy=self.policy, counter=self.counter)
+        context = assemble(hits, budget=self.budget, policy=as_list(self.policy), counter=self.counter)
         by_id = dict(zip(reversed(ids), reversed(written), strict=True))
         return [_document(part, by_id[part.ids[0]]) for part in context]
 

@@ -12,7 +12,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget
+from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
@@ -23,8 +23,6 @@ from umi_llamaindex._convert import SOURCE_KEY, START, to_node
 
 IDS_KEY = "umi_ids"
 """Metadata key for the ids of all nodes that were joined into one."""
-SEPARATOR = "\n\n"
-"""What LlamaIndex's response synthesizers put between nodes."""
 ROUNDS = 8
 """How often room is taken back for metadata, before metadata is left out."""
 
@@ -77,7 +75,7 @@ class UmiContextBudget(BaseNodePostprocessor):
         if places is not None:
             items = sorted(items, key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
-        policy = replace(self.policy, format="{text}", header="", citation="", separator=SEPARATOR)
+        policy = as_list(self.policy)
         count = counter_for(self.counter)
         allowed = room = self.budget.available
         for _ in range(ROUNDS):
@@ -87,7 +85,7 @@ class UmiContextBudget(BaseNodePostprocessor):
             except BudgetError:
                 break
             fitting = [_node(part, by_id, around) for part in _at_places(context, places)]
-            written = count.measure(SEPARATOR.join(item.get_content(MetadataMode.LLM) for item in fitting))
+            written = count.measure(policy.separator.join(item.get_content(MetadataMode.LLM) for item in fitting))
             if written <= allowed:
                 return fitting
             room = min(room - 1, context.stats.tokens * allowed // written)  # metadata shrinks about as texts do

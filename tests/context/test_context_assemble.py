@@ -178,10 +178,35 @@ class TestNeighbours:
         long = hit("t2", "turn 2 says " * 40, 0.9, 1, source="talk", position=2)
         beside = {"t2": (self.turns[1], long.chunk, self.turns[3])}
         policy = AssemblyPolicy(neighbours=1, format="{text}", citation="")
-        context = assemble(
-            [long, self.strong[1]], budget=TokenBudget(max_total=20), policy=policy, counter=Words(), around=beside
-        )
+        hits = [hit("z", "something else", 0.95, 1), long]
+        context = assemble(hits, budget=TokenBudget(max_total=20), policy=policy, counter=Words(), around=beside)
         assert context.ids == ["z"]
+
+
+class TestTheBestHit:
+    """It is never left out for the ones after it."""
+
+    best = hit("best", " ".join(f"word{i}" for i in range(500)), 0.9, 1)
+    short = tuple(hit(f"s{i}", f"short text number {i} has seven words", 0.8 - i / 100, i + 2) for i in range(9))
+
+    def test_one_that_is_too_long_shows_its_beginning_and_leaves_room_for_others(self):
+        context = bare([self.best, *self.short], 60)
+        assert context.ids[:4] == ["best", "s0", "s1", "s2"]
+        assert context.parts[0].trimmed and len(context.parts[0].text.split()) == 30
+
+    def test_a_small_budget_is_all_for_it(self):
+        assert bare([self.best, *self.short], 20).ids == ["best"]
+
+    def test_one_that_fits_is_whole(self):
+        context = bare([hit("best", "w " * 55, 0.9, 1), *self.short], 60)
+        assert context.ids == ["best"] and not context.parts[0].trimmed
+
+    def test_tokens_reserved_for_a_kind_stay_reserved(self):
+        budget = TokenBudget(max_total=60, kinds={"note": 40})
+        note = hit("note", "n " * 30, 0.1, 3, kind="note")
+        policy = AssemblyPolicy(format="{text}", citation="")
+        context = assemble([self.best, note], budget=budget, policy=policy, counter=Words())
+        assert "note" in context.ids
 
 
 def test_a_part_tells_which_arms_found_it_and_at_which_rank():

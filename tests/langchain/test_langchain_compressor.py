@@ -62,6 +62,13 @@ def test_what_does_not_fit_is_left_out_and_one_part_always_comes():
     assert len(packed([Document(id="long", page_content="word " * 1_000)], max_total=30)) == 1
 
 
+def test_a_small_budget_of_texts_without_source_keeps_the_first():
+    texts = [f"Short text number {i} says one thing in ten words" for i in range(5)]
+    documents = [Document(page_content=text) for text in texts]
+    compressor = UmiCompressor(budget=22, counter=words)
+    assert [document.page_content for document in compressor.compress_documents(documents, "query")] == texts[:2]
+
+
 def test_neighbours_of_one_source_are_joined_and_say_so():
     metadata = [{"source": "a", "position": n} for n in range(2)]
     documents = [Document(id=f"c{n}", page_content=f"sentence number {n}.", metadata=metadata[n]) for n in range(2)]

@@ -1,7 +1,8 @@
 """Hits to a context that fits its budget: deterministic, no I/O, never over a cap under the given counter.
 
 Greedy packing works with estimates. Then the finished text is counted, and pieces are taken back, the last ones first,
-until every cap holds. Tokens that are left over go to one piece that is cut to fit.
+until every cap holds. The best hit, if it is too long, gives its beginning. Tokens that are left over go to one more
+piece that is cut to fit.
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ def _in_packing_order(pieces: Sequence[Piece], policy: AssemblyPolicy, counter: 
 
 def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered:
     """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room."""
+    _lead_with_the_best(packing, renderer, candidates)
     for kind, share in renderer.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     packing.fill(candidates)
@@ -140,6 +142,16 @@ def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) 
             break
         rendered = renderer.longest_prefix(packing.chosen)
     return rendered if cut else _with_one_cut(packing, renderer, candidates) or rendered
+
+
+def _lead_with_the_best(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> None:
+    """If the best hit is too long for the budget, choose its beginning: half the room, or all if that is little."""
+    if renderer.budget.kinds or not candidates:
+        return
+    first, measure = candidates[0], renderer.counter.measure
+    room = packing.room(first)
+    if 0 < room < min(measure(first.chunk.text), renderer.budget.per_chunk_max):
+        packing.fill([first.cut(cut_to_fit(first.chunk.text, room // 2 if room >= 2 * TRIM_MIN else room, measure))])
 
 
 def _settled(packing: Packing, rendered: _Rendered) -> bool:

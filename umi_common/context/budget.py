@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -137,6 +137,11 @@ class AssemblyPolicy:
                 raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of them: ({names!r},)")
             if names is not None:
                 object.__setattr__(self, name, tuple(names))
+
+
+def as_list(policy: AssemblyPolicy) -> AssemblyPolicy:
+    """The policy for parts that a framework puts into its prompt itself: texts alone, a blank line between two."""
+    return replace(policy, format="{text}", header="", citation="", separator="\n\n")
 
 
 class Span(NamedTuple):

@@ -117,7 +117,7 @@ class Packing:
         return self._budget.per_source_max - self._spent_source.get(piece.source, 0)
 
     def _within_chunk_cap(self, piece: Piece) -> Piece:
-        cap, counter, text = self._budget.per_chunk_max, self._counter, piece.chunk.text
+        cap, counter, text = self._budget.per_chunk_max, self._counter, piece.text
         if not counter.surely_exceeds(text, cap) and counter.count(text) <= cap:
             return piece
         end = self._cuts.get(piece.chunk.id)
