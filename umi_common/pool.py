@@ -1,7 +1,7 @@
-"""The candidates of one call as arrays: what flows from recall to shape.
+"""The candidates of one recall as arrays: `Store.recall` returns a `Pool`, and ranking reads it.
 
-Rows are sorted by id, so a stable sort by falling score gives every tie to the smaller id.
-V is the number of query variations (the original is 0), n the number of candidates.
+Rows are sorted by id, so a stable sort by falling score puts equal scores in the order of their ids.
+V is the number of query variations (number 0 is the original query), n the number of candidates.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ NOT_RANKED = 0
 FIRST_RANK = 1
 
 ROUNDING = 1e-7
-"""How far from 1 rounding to float32 leaves a length: half a unit in the last place of each coordinate, 6e-8 in all."""
+"""A vector whose length differs from 1 by at most this counts as a unit vector: rounding its coordinates to float32
+changes the length by up to 6e-8."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """E references between rows of a pool or of a store: from a candidate to a chunk that holds query terms which it
-    lacks.
+    """E references between rows of a pool or of a store, each from a candidate to a chunk that holds query terms which
+    the candidate lacks.
     """
 
     source: Ints
@@ -45,17 +46,17 @@ class Links:
     """(E,) > 0; those of one source add up to at most 1."""
 
     def of_rows(self, which: Ints, count: int) -> Links:
-        """The references among some of `count` rows, which are numbered by their place in `which`."""
-        place = np.full(count, -1)
-        place[which] = np.arange(len(which))
-        source, target = place[self.source], place[self.target]
+        """The references whose two rows are both in `which`; row which[i] of the `count` rows becomes row i."""
+        new_row = np.full(count, -1)
+        new_row[which] = np.arange(len(which))
+        source, target = new_row[self.source], new_row[self.target]
         kept = (source >= 0) & (target >= 0)
         return Links(source[kept], target[kept], self.weight[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """One frozen struct of arrays. No stage changes it."""
+    """The candidates of one recall. Frozen, and no ranking stage changes its arrays."""
 
     ids: tuple[str, ...]
     """(n,) rising."""
@@ -64,21 +65,22 @@ class Pool:
     dense: Floats
     """(V, n) cosine, -1..1; all 0 in mode "text"."""
     lexical_rank: Ints
-    """(V, n) from FIRST_RANK in the arm's own list; NOT_RANKED outside it."""
+    """(V, n) rank from FIRST_RANK in the lexical arm's own list; NOT_RANKED outside it."""
     dense_rank: Ints
-    """(V, n) likewise."""
+    """(V, n) the same for the dense arm."""
     lexical_bound: Floats
-    """(V,) the largest BM25 this query could reach: sum of its terms' largest impacts; 0: no term is known."""
+    """(V,) the largest BM25 that a chunk could reach: sum of the largest impacts of the query's terms; 0: the corpus
+    holds none of them."""
     coverage: Floats
     """(V,) idf-weighted share of the query's terms that the corpus holds, 0..1."""
     source_lexical: Floats
     """(V, n) BM25 of the row's whole source as one document; 0 without a source."""
     source_bound: Floats
-    """(V,) the largest BM25 a whole source could reach."""
+    """(V,) the largest BM25 that a whole source could reach."""
     source: Ints
-    """(n,) a code per source; NO_SOURCE."""
+    """(n,) a number for each source; NO_SOURCE for a chunk without one."""
     position: Ints
-    """(n,) order in the source: chunks side by side differ by exactly 1; NO_POSITION."""
+    """(n,) order in the source: adjacent chunks differ by exactly 1; NO_POSITION for a chunk without one."""
     length: Ints
     """(n,) terms in the chunk."""
     age_hours: Floats
@@ -90,22 +92,22 @@ class Pool:
     dense_mean: Floats = field(default_factory=lambda: np.zeros(0))
     """(V,) mean of each query's cosines over the corpus or a sample of it; (0,): not known."""
     dense_deviation: Floats = field(default_factory=lambda: np.zeros(0))
-    """(V,) their standard deviation."""
+    """(V,) standard deviation of the same cosines."""
     dense_count: int = 0
-    """Chunks behind `dense_mean`."""
+    """Number of chunks over which `dense_mean` is taken."""
     version: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(n,) version of each chunk that was scored, for `Store.get_versions`; 0: not known; (0,): the store has none."""
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
-    """Further arms by name, each (n,): its score for the original query, > 0; 0: not found by it."""
+    """Scores of each extra arm by its name, (n,) for the original query: > 0, or 0 for chunks that it did not find."""
     links: Links | None = None
     """References of the best candidates for the original query; None: none, or the store does not look for them."""
     calibration: Mapping[str, float] = field(default_factory=dict)
     """Numbers about the corpus, taken at indexing time without labels; empty: none yet."""
     degraded: tuple[Degradation, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """For the trace: which engine answered, how many rows each gave, timings in ms."""
+    """For the trace: which engine answered, how many rows each arm found, times in ms."""
 
     @classmethod
     def of(
@@ -119,7 +121,7 @@ class Pool:
         weights: Floats | None = None,
         **others: Any,
     ) -> Pool:
-        """The pool of n chunks, sorted by id; each field that is left out is neutral or follows from those given.
+        """The pool of n chunks, sorted by id; fields that are left out get neutral values or are computed from others.
 
         Args:
             ids: n distinct ids in any order; the arrays of rows are in the same order.
@@ -128,9 +130,9 @@ class Pool:
             vectors: (n, dim) unit rows; None: not known, (n, 0).
             query_vectors: (V, dim) unit rows; None: not known, (V, 0).
             weights: (n,) >= 0, such as a decay: scores above 0 are multiplied by them before they are ranked; None: 1.
-            others: Further fields of a pool. Left out, `lexical_rank` ranks every row with a BM25 above 0, `dense_rank`
-                every row and query with a vector, `lexical_bound` is the largest BM25, and `coverage` is 1 where some
-                row matches. The rest says: not known.
+            others: Further fields of a pool. Where they are left out, `lexical_rank` ranks the rows with a BM25 above
+                0, `dense_rank` the rows with a vector if the query has one, `lexical_bound` is the largest BM25, and
+                `coverage` is 1 for a query that some row matches. Every other field gets its value for "not known".
         """
         given = {"lexical": lexical, "dense": dense, "vectors": vectors, "query_vectors": query_vectors}
         arrays = {name: array for name, array in given.items() if array is not None} | others
@@ -175,31 +177,40 @@ class Pool:
         return int(self.lexical.shape[0])
 
     def only(self, strategy: str) -> Pool:
-        """The same rows with one arm silenced: "text" keeps the lexical arm, "vector" the dense one.
+        """The rows that one arm scored above 0, without the other arm's scores.
+
+        Args:
+            strategy: "text" keeps the lexical arm, "vector" the dense arm.
 
         Raises:
-            SearchUnavailable: If the arm that is asked for did not answer.
+            SearchUnavailable: If the arm to keep did not answer.
         """
         if self.mode not in ("hybrid", strategy):
+            arm = "lexical" if strategy == "text" else "dense"
             raise SearchUnavailable(
-                f'strategy "{strategy}" needs an arm that could not answer; see the store\'s status'
+                f'strategy "{strategy}" needs the {arm} arm, which did not answer; see the store\'s status'
             )
         keep = np.any((self.lexical if strategy == "text" else self.dense) > 0, axis=0)
-        silent = np.zeros_like(self.lexical)
+        zeros = np.zeros_like(self.lexical)
         unranked = np.zeros_like(self.lexical_rank)
         arms: dict[str, Any] = (
-            {"dense": silent, "dense_rank": unranked}
+            {"dense": zeros, "dense_rank": unranked}
             if strategy == "text"
-            else {"lexical": silent, "lexical_rank": unranked, "source_lexical": silent}
+            else {"lexical": zeros, "lexical_rank": unranked, "source_lexical": zeros}
         )
         return replace(self, mode=strategy, **arms).rows(np.flatnonzero(keep))
 
     def asked_alone(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
-        """The pool as if these variations had been the whole search: their rows of the arrays, and the chunks that they
-        found, that stand up to `around` beside one of the `best` first of an arm, or that are among `ids`.
+        """The pool that a recall of some of the variations alone would have returned.
+
+        Args:
+            which: The variations.
+            best: Chunks up to this rank in an arm add their neighbours.
+            around: Neighbours on each side of such a chunk, in its source.
+            ids: Chunks that are in the pool whether an arm found them or not.
         """
-        asked: dict[str, Any] = {name: getattr(self, name)[which] for name in (*PER_VARIATION, *PER_VARIATION_AND_ROW)}
-        own = replace(self, **asked)
+        arrays: dict[str, Any] = {name: getattr(self, name)[which] for name in (*PER_VARIATION, *PER_VARIATION_AND_ROW)}
+        own = replace(self, **arrays)
         ranks = np.concatenate([own.lexical_rank, own.dense_rank])
         found = (ranks != NOT_RANKED).any(axis=0)
         if around:
@@ -209,35 +220,35 @@ class Pool:
         return own.rows(np.flatnonzero(found))
 
     def with_rows(self, ids: Sequence[str], age_hours: Sequence[float]) -> Pool:
-        """The pool and chunks of which its arms have not heard: without scores, source and vector."""
+        """The pool with further chunks, which have no scores, source, position or vector."""
         more = len(ids)
-        neutral = {"source": NO_SOURCE, "position": NO_POSITION}
+        missing = {"source": NO_SOURCE, "position": NO_POSITION}
         wider: dict[str, Any] = {
-            name: np.concatenate([array, np.full((more, *array.shape[1:]), neutral.get(name, 0), dtype=array.dtype)])
+            name: np.concatenate([array, np.full((more, *array.shape[1:]), missing.get(name, 0), dtype=array.dtype)])
             for name, array in ((name, getattr(self, name)) for name in self._per_row)
         }
         wider["age_hours"] = np.concatenate([self.age_hours, age_hours])
         wider |= {name: np.pad(getattr(self, name), ((0, 0), (0, more))) for name in PER_VARIATION_AND_ROW}
         wider["extra"] = {name: np.pad(scores, (0, more)) for name, scores in self.extra.items()}
-        together = (*self.ids, *ids)
-        order = sorted(range(len(together)), key=together.__getitem__)
-        return replace(self, ids=together, **wider).rows(np.array(order, dtype=np.int64))
+        all_ids = (*self.ids, *ids)
+        order = sorted(range(len(all_ids)), key=all_ids.__getitem__)
+        return replace(self, ids=all_ids, **wider).rows(np.array(order, dtype=np.int64))
 
     @property
     def _per_row(self) -> tuple[str, ...]:
         return (*PER_ROW, "version") if len(self.version) else PER_ROW
 
     def _beside(self, which: Bools, around: int) -> Bools:
-        """(n,) whether a row stands at most `around` places from one of `which` in its source."""
+        """(n,) whether a row is at most `around` positions from one of `which` in the same source."""
         width = int(self.position.max(initial=0)) + 2 * around + 1
-        place = self.source * width + self.position
+        code = self.source * width + self.position  # sources are `width` apart, so no range reaches into the next one
         placed = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
-        near = place[which & placed][:, np.newaxis] + np.arange(-around, around + 1)
-        beside: Bools = placed & np.isin(place, near)
+        near = code[which & placed][:, np.newaxis] + np.arange(-around, around + 1)
+        beside: Bools = placed & np.isin(code, near)
         return beside
 
     def rows(self, which: Ints) -> Pool:
-        """The pool of these rows, in this order; it must be that of the ids."""
+        """The pool of these rows, given in the order of their ids."""
         per_row: dict[str, Any] = {name: getattr(self, name)[which] for name in self._per_row}
         per_variation: dict[str, Any] = {
             name: np.take(getattr(self, name), which, axis=1) for name in PER_VARIATION_AND_ROW
@@ -261,7 +272,7 @@ NEUTRAL: Mapping[str, tuple[str, Any]] = {
     "vectors": ("n0", np.float32(0.0)),
     "query_vectors": ("V0", np.float32(0.0)),
 }
-"""Axes and value of each array that `Pool.of` may be left without; "n0": (n, 0)."""
+"""Axes and neutral value of each array that may be left out in `Pool.of`; "n0" is (n, 0), "V0" is (V, 0)."""
 PER_ROW = ("source", "position", "length", "age_hours", "vectors")
 PER_VARIATION = (
     "lexical_bound",
@@ -275,17 +286,17 @@ PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "sour
 
 
 def source_codes(sources: Iterable[str | None]) -> Ints:
-    """(n,) a code for each distinct source by first appearance, from 0; NO_SOURCE for None."""
+    """(n,) the number of each row's source, from 0 in the order of first appearance; NO_SOURCE for None."""
     codes: dict[str, int] = {}
     return np.array([NO_SOURCE if name is None else codes.setdefault(name, len(codes)) for name in sources], np.int64)
 
 
 def unit_vectors(vectors: Vectors) -> Vectors:
-    """Rows of length 1; rows of zeros stay, and so do, to the last bit, rows that this function gave."""
+    """New float32 rows, scaled to length 1. Rows of zeros, and unit vectors (see ROUNDING), keep their numbers."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may go on to change theirs
-    other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # a copied store keeps its vectors
-    if len(other):  # divided as float64: a length may lie outside float32 where no coordinate does
+    rows = np.array(vectors, dtype=np.float32, order="C")  # a copy: the caller may change theirs later
+    other = np.flatnonzero((np.abs(norms - 1.0) > ROUNDING) & (norms > 0))  # unit vectors stay equal bit by bit
+    if len(other):  # divided as float64: a length may exceed float32 although no coordinate does
         rows[other] = vectors[other] / norms[other, np.newaxis]
     return rows
 

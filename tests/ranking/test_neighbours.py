@@ -8,7 +8,7 @@ from pytest import approx
 
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE
-from umi_common.ranking.neighbours import Shares, links, shares_of, source_evidence, spread
+from umi_common.ranking.neighbours import Shares, adjacent_rows, shares_of, source_evidence, spread
 
 SHORT = 0
 """A length at which a chunk needs all the context it can get."""
@@ -70,7 +70,7 @@ def test_a_negative_share_is_refused():
 
 
 def test_links_find_rows_wherever_they_stand():
-    previous, following = links(np.array([0, 1, 0, 0]), np.array([2, 3, 1, 4]))
+    previous, following = adjacent_rows(np.array([0, 1, 0, 0]), np.array([2, 3, 1, 4]))
     assert previous.tolist() == [2, 4, 4, 4]
     assert following.tolist() == [4, 4, 0, 4]
 

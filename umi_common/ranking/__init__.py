@@ -16,15 +16,11 @@ A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; ad
 `search/rank.py`:
 
     neighbours   chunks gain from the chunks beside them and from their source
-    references   chunks gain from the best candidates that refer to them and leave out what they say
+    references   a chunk gains if one of the best candidates refers to it and lacks query terms that the chunk holds
     period       chunks in the period that the query names gain
     (umi_common.decay, which stores use too: older chunks lose)
 
-A step after the texts are fetched, in `search/late_interaction.py`:
-
-    late_interaction   candidates gain by how well their own words match the query's
-
-A selection leaves rows out; both are off by default:
+(Late interaction needs texts, so it is a step of `search`.) Two selections leave rows out; both are off by default:
 
     duplicates   chunks that repeat a better one
     mmr          maximal marginal relevance

@@ -1,8 +1,10 @@
 """Find chunks that repeat a better one. Pure.
 
-Two texts are equal if their words are, in the same order: Unicode form, case, white space, quotation marks and
-punctuation at the end of a word aside. Two texts are near if their cosine reaches a threshold and one is the other with
-plain words added. Another number, name, negation or word order is another fact, so is a word in place of another.
+Two texts are equal if they have the same words in the same order; Unicode form, case, white space, quotation marks
+and punctuation at the end of a word do not count. Two texts are near if their cosine reaches a threshold and one is
+the other with plain words added. Texts that differ in a number, a name, a negation or the order of words are never
+near, nor
+are texts in which one word replaces another: they may state different facts.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from umi_common.types import Chunk
 SAME_TEXT, NEAR_DUPLICATE = "same text", "near-duplicate"
 FOLDED = (SAME_TEXT, NEAR_DUPLICATE)
 """Reasons for which a chunk is folded into a better one."""
-ROUNDING = 1e-6
-"""Cosine by which float32 dot products of equal vectors may fall short of 1."""
+COSINE_ROUNDING = 1e-6
+"""Largest amount by which the float32 dot product of two equal unit vectors is below 1."""
 QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 ENDINGS = QUOTES + ".,;:!?\u2026"
 LIMITING_WORDS = (
@@ -36,19 +38,21 @@ LIMITING_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Which better chunk a chunk repeats, and how."""
+    """The better chunk that a chunk repeats, and how."""
 
     id: str
-    """Of the better chunk."""
+    """Id of the better chunk."""
     reason: str
     """One of `FOLDED`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
+    """A chunk that repeats none before it."""
+
     id: str
     words: tuple[str, ...]
-    """As they are written."""
+    """From `words_as_written`."""
     vector: Vectors
 
 
@@ -56,7 +60,7 @@ class DuplicateFinder:
     """Compares each chunk with the better ones before it.
 
     Args:
-        settings: The threshold, and whether equal texts of different places count as duplicates.
+        settings: The smallest cosine of near texts, and whether equal texts of different places are duplicates.
     """
 
     def __init__(self, settings: DuplicatesConfig) -> None:
@@ -65,55 +69,54 @@ class DuplicateFinder:
         self._kept: dict[Hashable, list[_Kept]] = {}
 
     def add(self, id: str, text: str, vector: Vectors, place: Hashable = None) -> Repeat | None:
-        """The better chunk that this one repeats; None: it repeats none, and later ones are compared with it.
+        """The better chunk that this one repeats. None: it repeats none, and chunks added later are compared with it.
 
         Args:
-            id: Unique; chunks are added best first.
-            text: Its text.
-            vector: (dim,) L2-normalised; all zero or of dimension 0: only equal texts are found.
-            place: `place_of` the chunk. Near texts of different places are never duplicates.
+            id: Unique. Chunks are added best first.
+            text: The chunk's text.
+            vector: (dim,) L2-normalised; if it is all zero or has no dimension, only equal texts are found.
+            place: From `place_of`. Near texts of different places are never duplicates.
         """
         words = words_as_written(text)
-        folded = tuple(word.casefold() for word in words)
-        same = self._ids.setdefault(folded if self._settings.across_sources else (place, folded), id)
+        caseless = tuple(word.casefold() for word in words)
+        same = self._ids.setdefault(caseless if self._settings.across_sources else (place, caseless), id)
         if same != id:
             return Repeat(same, SAME_TEXT)
-        neighbours = self._kept.setdefault(place, [])
-        for other in self._alike(neighbours, vector):
+        kept = self._kept.setdefault(place, [])
+        for other in self._alike(kept, vector):
             if is_near(words, other.words):
                 return Repeat(other.id, NEAR_DUPLICATE)
-        neighbours.append(_Kept(id, words, vector))
+        kept.append(_Kept(id, words, vector))
         return None
 
     def _alike(self, kept: Sequence[_Kept], vector: Vectors) -> list[_Kept]:
-        """Those whose cosine reaches the threshold, best first."""
+        """The kept chunks whose cosine with the vector reaches the threshold, in the order in which they were added."""
         if not kept or not vector.any():
             return []
         cosines = np.stack([other.vector for other in kept]) @ vector
-        return [kept[row] for row in np.flatnonzero(cosines >= self._settings.similarity - ROUNDING).tolist()]
+        return [kept[row] for row in np.flatnonzero(cosines >= self._settings.similarity - COSINE_ROUNDING).tolist()]
 
 
 def place_of(chunk: Chunk) -> Hashable:
-    """Where and when a chunk was said: its source, time and metadata. Chunks of one place have equal values."""
+    """A key made of a chunk's source, time and metadata; chunks with equal keys are of one place."""
     return (chunk.source, chunk.event_time, tuple(sorted(chunk.metadata.items())))
 
 
 def words_as_written(text: str) -> tuple[str, ...]:
-    """The words of a text as written, without quotation marks and punctuation at their end; all of it if none is left.
+    """The words of a text with their case, but without quotation marks around them and punctuation after them.
 
-    Other signs stay, because "-5", "a < b" and "5 %" say something else without them.
-    """
+    Other signs stay, because "-5", "a < b" and "5 %" mean something else without them. A text that consists of
+    quotation marks and punctuation alone is one word."""
     text = unicodedata.normalize("NFC", text)
     words = (word.lstrip(QUOTES).rstrip(ENDINGS) for word in text.split())
     return tuple(word.replace("\u2019", "'") for word in words if word) or (text.strip(),)
 
 
 def is_near(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether one text is the other with words added that are lower-case, without a digit, and deny or limit nothing.
+    """Whether one text is the other with plain words added: lower-case letters only, and none of `LIMITING_WORDS`.
 
     Args:
-        one: Its `words_as_written`.
-        other: Likewise.
+        one, other: From `words_as_written`.
     """
     shorter, longer = sorted((one, other), key=len)
     rest = iter(shorter)

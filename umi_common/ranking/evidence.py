@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from umi_common.errors import ConfigError
 from umi_common.pool import Floats, Pool
-from umi_common.ranking.normalize import EPSILON
+from umi_common.ranking.normalize import EPSILON, by_best
 
 LEXICAL_SCALE = 4.0
 """Divisor of the lexical evidence: that of the best chunk is then 0.5 on average over the dev sets. Holds for Lucene's
@@ -157,8 +157,7 @@ def fuse_evidence(
         raise ConfigError(f"variation_weights are {weights.tolist()!r}; expected numbers >= 0, not all 0")
     weighted_lexical, weighted_dense = lexical_share * lexical, (1 - lexical_share) * dense
     scores = np.asarray((weights / weights.sum()) @ (weighted_lexical + weighted_dense), dtype=np.float64)
-    best = float(scores.max(initial=0.0))
     strongest = weighted_lexical.max(axis=1, initial=0.0)
     total = strongest + weighted_dense.max(axis=1, initial=0.0)
     share = np.where(total > EPSILON, strongest / np.where(total > EPSILON, total, 1.0), 0.5)
-    return (scores / best if best > EPSILON else np.zeros_like(scores)), share
+    return by_best(scores), share

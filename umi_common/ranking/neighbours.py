@@ -1,7 +1,7 @@
 """Stage: a chunk gains from the chunks beside it and from its whole source. Pure.
 
     e(i) = score(i) / max                            the chunk's own score
-    r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: short chunks need context, long ones do not
+    r(i) = 1 / (1 + (length(i) / 150)^3)             how much a chunk gains: the shorter, the more context it lacks
     y(j) = e(j)^3 * r(j)                             how much a chunk gives: only short chunks with high scores give
     n(i, j) = 1 - ramp(cos(i, j), 0.8, 0.9)          how much of a neighbour is new: copies give nothing to each other
     spread(i) = e(i)^1.5 + r(i) * ( p * sum_{d=1,2} 2^(1-d) * (previous * n * y(i-d) + following * n * y(i+d))
@@ -24,19 +24,19 @@ from umi_common.config import NeighboursConfig, UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Pool, Vectors
 from umi_common.ranking.fusion import weights_of_variations
-from umi_common.ranking.normalize import EPSILON
+from umi_common.ranking.normalize import EPSILON, by_best
 
 DEFAULTS = NeighboursConfig()
 HOPS = 2
-"""Positions that a score travels to each side."""
+"""Largest distance, in positions, from which a chunk gains."""
 FADE = 0.5
-"""Factor for each further position."""
+"""Factor on the gain for each position beyond the first."""
 SELF_CONTAINED_TERMS = 150.0
 """Length in terms at which a chunk gains half as much as a very short one."""
 
 COPY_FROM, COPY_AT = 0.8, 0.9
-"""Cosine at which a neighbour starts to count as a copy of the chunk, and at which it passes nothing on. The score of a
-log line says nothing for the next line, which only resembles it."""
+"""Cosines of a chunk and its neighbour: up to the first the neighbour gives all, from the second on nothing, because it
+is a copy. The lines of a log are an example: one does not become relevant because the next, nearly equal one is."""
 
 PRIOR_PAIRS = 40.0
 PRIOR_SUCCESSION = 0.1
@@ -46,12 +46,13 @@ PRIOR_CHUNKS = 20.0
 PRIOR_UNITY = 0.05
 """A measured unity is averaged with this prior, which counts as 20 chunks."""
 UNITY_FROM, UNITY_TO = 0.01, 0.025
-"""Below the first number the share is 0, above the second 1. Shuffled dev corpora: succession below 0.03 (9 in 10),
-unity below 0.01; real ones: above 0.05 (9 in 10) and above 0.03."""
+"""Below the first number the share is 0, above the second 1. With shuffled positions, 9 in 10 dev corpora have a
+succession below 0.03, and all have a unity below 0.01; unshuffled, 9 in 10 have a succession above 0.05, and all have a
+unity above 0.03."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
-"""Unity at which a share starts to fall, and at which it is 0. Chats and meetings: below 0.07; sessions on one topic
-each: 0.4; a reference manual: 0.43."""
+"""Unity at which both shares start to fall, and at which each is 0. Chats and meetings have a unity below 0.07,
+sessions on one topic each 0.4, a reference manual 0.43."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
 
 
 def shares_of(calibration: Mapping[str, float]) -> Shares:
-    """The shares for a corpus with these calibration numbers; missing numbers count as the priors.
+    """The shares for a corpus with these calibration numbers; the prior takes the place of a missing number.
 
     succession: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
     autocorrelation of the vectors), from `succession_pairs` pairs. unity: the share of the vectors' variance that lies
@@ -96,7 +97,7 @@ def shares_of(calibration: Mapping[str, float]) -> Shares:
         s = ramp(shrunk unity, 0.01, 0.025) * (1 - ramp(shrunk unity, 0.1, 1.0)) * company
 
     Args:
-        calibration: May lack any of them.
+        calibration: Any of these numbers, by name.
     """
     pairs, chunks = calibration.get("succession_pairs", 0.0), calibration.get("unity_chunks", 0.0)
     succession = _shrunk(calibration.get("succession", 0.0), pairs, PRIOR_SUCCESSION, PRIOR_PAIRS)
@@ -110,7 +111,7 @@ def shares_of(calibration: Mapping[str, float]) -> Shares:
 
 
 def order_share(calibration: Mapping[str, float]) -> float:
-    """How far positions carry in a corpus with these calibration numbers, 0..1: 0 where no chunk has one.
+    """How much adjacent chunks have in common in a corpus with these calibration numbers, 0..1; 0 without positions.
 
     ramp(succession * pairs / (pairs + 40), 0.03, 0.08)
     """
@@ -120,17 +121,17 @@ def order_share(calibration: Mapping[str, float]) -> float:
 
 
 def needs(length: Ints) -> Floats:
-    """(n,) r: 1 / (1 + (terms / 150)^3), how much chunks of these lengths gain."""
+    """(n,) 1 / (1 + (terms / 150)^3): how much chunks of these lengths gain, r in the formula."""
     relative = length / SELF_CONTAINED_TERMS
     return np.asarray(1.0 / (1.0 + relative * relative * relative), dtype=np.float64)
 
 
-def links(source: Ints, position: Ints) -> tuple[Ints, Ints]:
+def adjacent_rows(source: Ints, position: Ints) -> tuple[Ints, Ints]:
     """The row at the previous and at the next position of each row's source; n where there is none.
 
     Args:
-        source: (n,) codes; NO_SOURCE: in no source.
-        position: (n,) order in the source; neighbours differ by exactly 1; NO_POSITION: no neighbours.
+        source: (n,) codes; NO_SOURCE for a chunk without a source.
+        position: (n,) order in the source, adjacent chunks differ by exactly 1; NO_POSITION for one without a position.
 
     Returns:
         (previous, following), each (n,).
@@ -191,67 +192,69 @@ def spread(
         position: (n,) order in the source; NO_POSITION.
         length: (n,) terms in the chunk.
         whole: (n,) from `source_evidence`, 0..1.
-        previous: Gain from the chunk before, >= 0.
-        following: Gain from the chunk after, >= 0.
-        source_share: Gain from the whole source, >= 0.
-        shares: Factors on these gains.
+        previous: Factor on the gain from the chunk before, >= 0.
+        following: Factor on the gain from the chunk after, >= 0.
+        source_share: Factor on the gain from the whole source, >= 0.
+        shares: Further factors on these gains, from the corpus.
         vectors: (n, dim) L2-normalised, or (n, 0); None: no neighbour counts as a copy.
 
     Returns:
         (n,) scores, the best 1; if all gains are 0, a copy of the given ones.
 
     Raises:
-        ConfigError: If a share is negative.
+        ConfigError: If a factor is negative.
     """
-    before, after, together = previous * shares.position, following * shares.position, source_share * shares.source
-    if min(previous, following, source_share, before, after, together) < 0:
-        raise ConfigError(f"neighbour shares {previous!r}, {following!r}, {source_share!r}: expected numbers >= 0")
-    if not len(scores) or max(before, after, together) == 0:
+    before, after, by_source = previous * shares.position, following * shares.position, source_share * shares.source
+    if min(previous, following, source_share, before, after, by_source) < 0:
+        raise ConfigError(
+            f"neighbours: previous {previous!r}, following {following!r}, source {source_share!r}, {shares!r}; "
+            "expected numbers >= 0"
+        )
+    if not len(scores) or max(before, after, by_source) == 0:
         return np.array(scores)
-    own = _by_best(np.maximum(scores, 0.0))
-    needing = needs(length)
-    gained = together * whole
+    own = by_best(np.maximum(scores, 0.0))
+    gain = needs(length)
+    gained = by_source * whole
     if before or after:
-        backward, forward = links(source, position)
-        sent = own * own * own * needing
-        gained = gained + before * _passed_on(sent, backward, vectors) + after * _passed_on(sent, forward, vectors)
-    return _by_best(own * np.sqrt(own) + needing * gained)
+        backward, forward = adjacent_rows(source, position)
+        given = own * own * own * gain
+        gained = (
+            gained + before * _gained_from(given, backward, vectors) + after * _gained_from(given, forward, vectors)
+        )
+    return by_best(own * np.sqrt(own) + gain * gained)
 
 
-def _passed_on(sent: Floats, beside: Ints, vectors: Vectors | None) -> Floats:
-    """(n,) sums of the scores sent over at most HOPS positions in one direction, copies left out.
+def _gained_from(given: Floats, beside: Ints, vectors: Vectors | None) -> Floats:
+    """(n,) sums of the scores that the next HOPS chunks in one direction give, less for copies.
 
     Args:
-        sent: (n,)
+        given: (n,) what each row gives to an adjacent one: y in the formula.
         beside: (n,) the row at the next position in that direction; n: none.
         vectors: As in `spread`.
     """
-    n = len(sent)
+    n = len(given)
     gained = np.zeros(n)
-    step = np.append(beside, n)
-    there = beside
+    next_row = np.append(beside, n)
+    giver = beside
     for hop in range(HOPS):
-        rows = np.flatnonzero(there < n)
-        given = FADE**hop * sent[there[rows]]
-        gained[rows] += given if vectors is None else given * _new_in(vectors[there[rows]], vectors[rows])
-        there = step[there]
+        rows = np.flatnonzero(giver < n)
+        scores = FADE**hop * given[giver[rows]]
+        gained[rows] += scores if vectors is None else scores * _new_in(vectors[giver[rows]], vectors[rows])
+        giver = next_row[giver]
     return gained
 
 
 def _new_in(one: Vectors, other: Vectors) -> Floats:
-    """(m,) 1 - ramp(cosine of row pairs, 0.8, 0.9)."""
+    """(m,) 1 - ramp(cosine of the pair of rows, 0.8, 0.9): the share of a neighbour that is not a copy."""
     cosines = np.einsum("md,md->m", one, other)
     return np.asarray(1.0 - np.clip((cosines - COPY_FROM) / (COPY_AT - COPY_FROM), 0.0, 1.0), dtype=np.float64)
 
 
-def _by_best(scores: Floats) -> Floats:
-    best = float(scores.max(initial=0.0))
-    return np.asarray(scores / best if best > EPSILON else np.zeros(len(scores)), dtype=np.float64)
-
-
 def _shrunk(measured: float, seen: float, prior: float, prior_seen: float) -> float:
+    """The mean of a measured number and its prior, weighted by the observations behind each."""
     return (seen * measured + prior_seen * prior) / (seen + prior_seen)
 
 
 def _ramp(value: float, start: float, end: float) -> float:
+    """0 up to `start`, 1 from `end` on, linear between."""
     return min(max((value - start) / (end - start), 0.0), 1.0)

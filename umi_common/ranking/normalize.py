@@ -12,7 +12,7 @@ import numpy.typing as npt
 from umi_common.pool import Floats
 
 EPSILON = 1e-9
-"""A spread or bound below this counts as none."""
+"""A spread or a bound below this counts as 0."""
 
 
 def min_max(scores: npt.ArrayLike) -> Floats:
@@ -76,9 +76,7 @@ def by_best(scores: npt.ArrayLike) -> Floats:
         scores: (..., n), n >= 0, finite.
     """
     given = _floats(scores)
-    if given.shape[-1] == 0:
-        return np.array(given)
-    return by_bound(given, given.max(axis=-1))
+    return by_bound(given, given.max(axis=-1, initial=0.0))
 
 
 def none(scores: npt.ArrayLike) -> Floats:

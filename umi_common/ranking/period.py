@@ -16,20 +16,21 @@ SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeriodBoost:
-    """The period that the query names, and its gain."""
+    """The period that the query names, and the settings for it."""
 
     range: TimeRange
     names_year: bool
+    """Whether the phrase names its year: `dated_boost` is then used, else `boost`."""
     now: datetime
     """The moment that ages in the pool refer to."""
     config: WhenConfig
-    said: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
 
     def inside(self, pool: Pool) -> Bools:
         """(n,) whether a chunk's time lies in the period; False without a time."""
-        oldest = _age_hours(self.range.start, self.now, np.inf)
-        youngest = _age_hours(self.range.end, self.now, -np.inf)
+        oldest = _age_hours(self.range.start, self.now, if_open=np.inf)
+        youngest = _age_hours(self.range.end, self.now, if_open=-np.inf)
         return np.asarray((pool.age_hours <= oldest) & (pool.age_hours > youngest))
 
 
@@ -37,10 +38,10 @@ def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, ob
     """(n,) scores times 1 + boost where the chunk's time lies in the period or its text states it."""
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
     lifted = settings.inside(pool)
-    lifted[settings.said] = True
+    lifted[settings.stating] = True
     facts["lifted"] = int(lifted.sum())
     return np.where(lifted, scores * (1.0 + boost), scores)
 
 
-def _age_hours(moment: datetime | None, now: datetime, without: float) -> float:
-    return without if moment is None else (now - moment).total_seconds() / SECONDS_PER_HOUR
+def _age_hours(moment: datetime | None, now: datetime, *, if_open: float) -> float:
+    return if_open if moment is None else (now - moment).total_seconds() / SECONDS_PER_HOUR

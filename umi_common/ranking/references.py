@@ -1,12 +1,12 @@
-"""Stage: a chunk gains from the best candidates that refer to it and leave out what it says. Pure.
+"""Stage: a chunk gains if a good candidate refers to it and lacks query terms that the chunk holds. Pure.
 
     e(i) = score(i) / max                            the chunk's own score
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
     final(j) = e(j) + share * min(1, gain(j))
 
-A reference is a name that one of both texts mentions, or a rare term that both hold, and its weight is larger the more
-of the query j holds and i lacks (`stores.references.find`). So a question whose answer stands in one chunk changes
-nothing, and one that takes two steps finds the second. Measured in docs/decisions.md.
+i refers to j if one of the two texts mentions a name of the other, or both hold a rare term. The more query terms j
+holds and i lacks, the larger is the weight (`stores.references.find`). A chunk that holds all query terms gives
+nothing; if the answer takes two chunks, the second is found through the first. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from umi_common.config import ReferencesConfig
 from umi_common.pool import Floats, Links, Pool
 
 POWER = 5
-"""With it only the best few candidates pass anything on: at half the best score 3 %."""
+"""So large that only the best few candidates give anything: one with half the best score gives 3 % of its weight."""
 
 
 def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[str, object]) -> Floats:
@@ -34,7 +34,7 @@ def with_references(scores: Floats, links: Links, share: float) -> Floats:
     Args:
         scores: (n,) of the stages before; below 0 counts as 0.
         links: Between rows below n.
-        share: Most that a chunk gains, in shares of the best score, >= 0.
+        share: Most that a chunk gains, as a share of the best score, >= 0.
     """
     own = np.maximum(scores, 0.0)
     best = float(own.max(initial=0.0))

@@ -1,21 +1,20 @@
 """The relevance of hits, 0..1: an estimate of the probability that a hit answers the query. Pure.
 
-A score is divided by the best of its result, so the best is 1 for any query. Relevance is not:
+Scores are divided by the best of their result, so they do not compare across queries. Relevance does:
 
     relevance(i) = known * answers(i)
     known      = sigmoid(13.8 * lift + 63.9 * spread + 8.3 * covered - 13.2)
     answers(i) = sigmoid(0.5 * covered + 2.2 * evidence - 1.9 + 3.2 * ln(score(i) / best score))
 
     lift       how far the best cosine is above the query's background: (cosine - mean) / (1 - mean)
-    spread     deviation of the background / (1 - mean); a query about foreign matter is equally far from every chunk
+    spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
     covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
     evidence   the most evidence of a chunk, as fusion adds it up, before it is divided by the best
 
-`known` asks whether the corpus is about the query's matter at all, `answers` whether the answer is there. Lift and
-spread do not change where an embedder adds the same amount to all cosines and shrinks the rest, as many do. Each
-feature is averaged over the query variations with the weights of fusion. Where one arm answers alone, its features have
-coefficients of their own. All were fitted on nine collections with two embedders; docs/evaluation.md has the figures on
-collections left out.
+`known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
+answer. Many embedders give cosines of the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is
+averaged over the query variations with the weights of fusion. If only one arm answers, other coefficients are used.
+All were fitted on nine collections with two embedders; docs/evaluation.md has the figures on collections left out.
 """
 
 from __future__ import annotations
@@ -33,32 +32,28 @@ from umi_common.ranking.normalize import EPSILON
 
 DEFAULTS = FusionConfig()
 LEXICAL_SHARE = DEFAULTS.lexical_weight / (DEFAULTS.lexical_weight + DEFAULTS.dense_weight)
-"""The default arms' weights, also where others are set: the coefficients belong to them."""
+"""Share of the lexical arm in the evidence, by the default weights. Other settings do not change it, because the
+coefficients were fitted with it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coefficients:
-    """The logistic functions for the arms that answered; see the formulas of this file."""
+    """Coefficients of the formulas at the top of this file."""
 
     known: Floats
     """(4,) of lift, spread and covered, and the constant."""
     answers: Floats
     """(3,) of covered and evidence, and the constant."""
     fall: float
-    """Of ln(score / best score)."""
-
-
-def _coefficients(*numbers: float) -> Coefficients:
-    """Four of `known`, three of `answers`, `fall`."""
-    return Coefficients(np.array(numbers[:4]), np.array(numbers[4:7]), numbers[7])
+    """Coefficient of ln(score / best score) in `answers`."""
 
 
 COEFFICIENTS = {
-    "hybrid": _coefficients(13.80, 63.87, 8.35, -13.21, 0.48, 2.25, -1.87, 3.16),
-    "text": _coefficients(0.0, 0.0, 15.77, -5.06, -1.03, 2.08, -1.13, 3.94),
-    "vector": _coefficients(17.06, 66.84, 0.0, -12.14, 0.0, 1.93, -1.87, 2.05),
+    "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([0.48, 2.25, -1.87]), 3.16),
+    "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
+    "vector": Coefficients(np.array([17.06, 66.84, 0.0, -12.14]), np.array([0.0, 1.93, -1.87]), 2.05),
 }
-"""By the arms that answered."""
+"""By `Pool.mode`: the arms that answered."""
 
 
 def relevance(pool: Pool, scores: Floats, *, unit: float = 1.0, variation_weight: float = 1.0) -> Floats | None:
@@ -73,7 +68,7 @@ def relevance(pool: Pool, scores: Floats, *, unit: float = 1.0, variation_weight
         variation_weight: Weight of each LLM variation; the original query has 1.
 
     Returns:
-        None: not known, because the store answered by words alone and states no bound of its BM25.
+        None: not known, because only the lexical arm answered and the store gives no bound of its BM25.
     """
     mode, best = _mode_of(pool), float(scores.max(initial=0.0))
     if mode is None:
@@ -91,7 +86,7 @@ def relevance(pool: Pool, scores: Floats, *, unit: float = 1.0, variation_weight
 
 
 def _mode_of(pool: Pool) -> str | None:
-    """The arms whose scores can be compared over queries: "hybrid", "text", "vector"; None: neither's."""
+    """The arms whose scores compare across queries: "hybrid", "text" or "vector"; None: none. BM25 needs its bound."""
     if pool.mode == "vector" or (pool.lexical_bound > 0).any() or not pool.lexical.any():
         return pool.mode
     return "vector" if pool.mode == "hybrid" else None

@@ -56,19 +56,19 @@ class Arm:
             raise ConfigError(f"arm {self.name!r}: weight {self.weight!r}: expected a number >= 0")
 
 
-def arms_of(finders: Sequence[Any], as_arm: Callable[[Any], Arm]) -> list[Arm]:
-    """An arm of each of a framework's retrievers; the second one of a class is called "class 2", and so on.
+def arms_of(retrievers: Sequence[Any], as_arm: Callable[[Any], Arm]) -> list[Arm]:
+    """One arm for each of a framework's retrievers; the second of a class is named "<class> 2", and so on.
 
     Args:
-        finders: An `Arm` among them keeps its name.
-        as_arm: Makes an arm, whose name is the class.
+        retrievers: May also be arms, which keep their names.
+        as_arm: From a retriever to an arm named as its class; returns an arm as it is.
     """
     seen: Counter[str] = Counter()
     arms = []
-    for finder in finders:
-        arm = as_arm(finder)
+    for retriever in retrievers:
+        arm = as_arm(retriever)
         seen[arm.name] += 1
-        again = seen[arm.name] > 1 and arm is not finder
+        again = seen[arm.name] > 1 and arm is not retriever
         arms.append(replace(arm, name=f"{arm.name} {seen[arm.name]}") if again else arm)
     return arms
 
@@ -78,16 +78,16 @@ class ArmHits:
     """The hits of one arm for one search."""
 
     scores: Mapping[str, float]
-    """By id, > 0."""
+    """Score of each hit by id, > 0."""
     chunks: Mapping[str, Chunk]
-    """The hits that the arm gave as chunks, by id."""
+    """Chunk of each hit by id, for the hits that the arm returned as chunks."""
 
 
 class ExtraArms:
     """The extra arms of one retriever, each with its thread limit.
 
     Raises:
-        ConfigError: If two have one name, or one is no `Arm`.
+        ConfigError: If two arms have the same name, or one is no `Arm`.
     """
 
     def __init__(self, arms: Sequence[Arm]) -> None:
@@ -96,7 +96,7 @@ class ExtraArms:
                 raise ConfigError(f"arms holds {type(arm).__name__}; expected Arm(name, search)")
         self.weights = {arm.name: arm.weight for arm in arms}
         if len(self.weights) < len(arms):
-            raise ConfigError(f"arms {[arm.name for arm in arms]}: give each a name of its own")
+            raise ConfigError(f"arms {[arm.name for arm in arms]}: two have the same name; give each a name of its own")
         self._arms = [(arm, ThreadLimiter()) for arm in arms]
 
     def calls(self, request: SearchRequest, config: ExtraArmsConfig) -> tuple[Call, ...]:
@@ -158,7 +158,7 @@ def _read(reply: ArmReply, depth: int) -> ArmHits:
 
 
 def _reason(error: Exception) -> str:
-    """The failure in a few words, without the arm's own message, which could hold the query."""
+    """The failure in a few words. The message of the arm's error is left out, because it may hold the query."""
     if isinstance(error, DeadlineExceeded):
         return "no reply in time"
     if isinstance(error, TooManyCalls):

@@ -35,8 +35,8 @@ def fetch(
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """The chunks of the best rows by id, and the order of these rows.
 
-    A row is left out if its chunk was removed since it was scored, or replaced by one that does not pass the filter; or
-    if it repeats a better one and folding is on. The next best row takes its place.
+    A row is left out if its chunk was removed after it was scored, if the chunk now fails the filter, or if it
+    repeats a better one and duplicates are left out. The next best row takes its place.
 
     Args:
         wanted: Rows to fetch, if the pool has so many.
@@ -52,7 +52,7 @@ def fetch(
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
             asked += len(rows)
-            # Replacements are shown only in the version that was scored: a newer one would be of a later moment.
+            # Later rounds take scored versions only: a newer one could belong with a write after the first round.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
             for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), value_of(outcome), strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
@@ -71,10 +71,10 @@ def fetch(
 
 
 def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
-    """The chunks of some rows, aligned: in the version that was scored where the store keeps versions.
+    """The chunks of some rows, aligned; from a store that keeps versions, the versions that were scored.
 
     Args:
-        exact: None in place of a chunk that was replaced since; else the newer version.
+        exact: For a chunk that was replaced after it was scored, True gives None, False the newer version.
     """
     ids = pool.ids_at(rows)
     get_versions: Callable[..., list[Chunk | None]] | None = getattr(store, "get_versions", None)
@@ -135,7 +135,7 @@ def _answering_arms(pool: Pool) -> Sequence[tuple[str, Floats, Ints]]:
 
 
 def _of_extra_arm(arm: str, scores: Floats, rows: Ints) -> list[Signal | None]:
-    """Its signal for each row; None where it did not find the row."""
+    """The extra arm's signal for each row; None where it did not find the row."""
     ranks = arm_ranks(scores)[rows].tolist()
     pairs = zip(ranks, scores[rows].tolist(), strict=True)
     return [Signal(arm, 0, rank, score) if rank else None for rank, score in pairs]

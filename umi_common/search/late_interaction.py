@@ -1,4 +1,19 @@
-"""Reorder the best candidates by late interaction, in corpora whose positions carry information."""
+"""Late interaction: reorder the best candidates by how well their own words match the query's, token by token.
+
+    m(q, i) = max over tokens t of candidate i of cos(q, t)     how well candidate i matches the query's token q
+    w(q) = 1 - mean_i m(q, i)                                   a token that all candidates match counts little
+    s(i) = sum_q w(q) * m(q, i) / sum_q w(q)                    MaxSim
+    z(i) = (s(i) - mean s) / deviation of s                     over the candidates; below 0 counts as 0
+    final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: of ranking.neighbours, falls with the chunk's length
+
+Then all scores are divided so that the largest is as large as before.
+
+The stage of neighbours raises all turns around an answer; this step compares the words of each turn itself. It helps in
+corpora whose positions carry information, such as chats, so by default `share` depends on the corpus. Measured in
+docs/decisions.md.
+
+Source: MaxSim is that of ColBERT (Khattab, Zaharia, SIGIR 2020), here with static token vectors.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +25,17 @@ import numpy as np
 from umi_common.config import LateInteractionConfig
 from umi_common.embedders.token_vectors import token_vectors
 from umi_common.errors import EmbedderError
-from umi_common.pool import Pool
+from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.ranking.fusion import best_first
-from umi_common.ranking.late_interaction import max_similarity, with_late_interaction
-from umi_common.ranking.neighbours import order_share
+from umi_common.ranking.neighbours import needs
 from umi_common.search.rank import RankedPool
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
 
 STAGE = "late_interaction"
-
-
-def share_in(request: SearchRequest, pool: Pool, config: LateInteractionConfig) -> float:
-    """Factor of the stage's weight, 0..1: 0 if the stage is off or the search asks for one arm only.
-
-    If `config.adaptive`, it is the larger, the more information positions carry in this corpus.
-    """
-    if not config.enabled or request.strategy != "hybrid":
-        return 0.0
-    return order_share(pool.calibration) if config.adaptive else 1.0
+DEVIATION_MIN = 0.01
+"""Smallest divisor of z, so that candidates whose matches are nearly equal gain next to nothing."""
 
 
 def interacted(
@@ -41,15 +47,15 @@ def interacted(
     share: float,
     trace: TraceBuilder,
 ) -> RankedPool:
-    """The ranking with its first `config.pool` candidates sorted anew, by scores that late interaction has raised.
+    """The ranking with its first `config.pool` rows sorted by the formula at the top of this file.
 
-    If the embedded model fails, the ranking is unchanged and the trace says so.
+    If the embedded model fails, the ranking stays as it is and the trace says so.
 
     Args:
         pool: The candidates.
         ranked: Their order so far.
         chunks: Chunk of each ranked row, by id.
-        share: From `share_in`, > 0.
+        share: Factor on `config.weight`, above 0, at most 1.
         trace: Gets the stage, and the failure if there is one.
     """
     rows = np.sort(ranked.order[: config.pool])
@@ -69,3 +75,40 @@ def interacted(
             scores *= ranked.scores.max() / scores.max()
     order = np.concatenate([rows[best_first(scores[rows])], ranked.order[config.pool :]])
     return replace(ranked, order=order, scores=scores, stages={**ranked.stages, STAGE: scores})
+
+
+def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -> Floats:
+    """(Q, n) m: for each token of the query its largest cosine with a token of each candidate.
+
+    BLAS is not used: its threads would compete with those of other searches, and the last digits of its results depend
+    on the place of a row in the matrix.
+
+    Args:
+        query: (Q, dim) unit rows.
+        vectors: (T, dim) unit rows.
+        rows: (L,) rows of `vectors`: the tokens of the first candidate, then those of the second, and so on.
+        counts: (n,) tokens of each candidate, adding up to L; for one without tokens m is 0.
+    """
+    found: Floats = np.zeros((len(counts), len(query)))
+    filled = np.flatnonzero(counts)
+    if len(filled) and len(query):
+        cosines = np.einsum("td,qd->tq", vectors, query)[rows]
+        found[filled] = np.maximum.reduceat(cosines, np.cumsum(counts[filled]) - counts[filled], axis=0)
+    return np.asarray(found.T)
+
+
+def with_late_interaction(scores: Floats, matches: Floats, length: Ints, weight: float) -> Floats:
+    """(n,) scores by the formula at the top of this file; scores below 0 gain nothing.
+
+    Args:
+        scores: (n,) scores after the stages before.
+        matches: (Q, n) m.
+        length: (n,) terms in the chunk.
+        weight: weight * share, >= 0.
+    """
+    token_weights = 1.0 - matches.mean(axis=1)
+    if not scores.size or token_weights.sum() <= 0:
+        return np.array(scores)
+    similarity = token_weights @ matches / token_weights.sum()
+    above = np.maximum(similarity - similarity.mean(), 0.0) / max(float(similarity.std()), DEVIATION_MIN)
+    return np.asarray(scores + np.maximum(scores, 0.0) * weight * needs(length) * above * above, dtype=np.float64)

@@ -12,15 +12,16 @@ from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError
-from umi_common.pool import NOT_RANKED
+from umi_common.pool import NOT_RANKED, Pool
 from umi_common.protocols import OnStage
 from umi_common.query.time.find import When, find_time
-from umi_common.query.time.said import says
+from umi_common.query.time.stated import states_date_in
+from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
-from umi_common.search import late_interaction
 from umi_common.search.fetch import fetch, to_hits
+from umi_common.search.late_interaction import interacted
 from umi_common.search.rank import RankedPool, diversified, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, recall
 from umi_common.search.request import SearchRequest
@@ -29,8 +30,8 @@ from umi_common.telemetry import observed_context, observed_search
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, Suppressed
 
 READ_OF_EACH_ARM = 50
-"""Best candidates of each arm whose texts are read for dates: five times the usual limit. Reading 100 short texts takes
-a millisecond, or up to eight if each states a year."""
+"""Candidates up to this rank in an arm have their texts read for dates: five times the default limit of a search.
+Reading 100 short texts takes 1 ms, or up to 8 ms if each of them states a year."""
 
 
 @observed_search
@@ -56,13 +57,11 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
         trace=trace,
         arm_weights=None if components.arms is None else components.arms.weights,
     )
-    share = late_interaction.share_in(request, recalled.pool, config.late_interaction)
-    wanted = _candidates_wanted(components, request, by_tokens=share > 0)
+    share = _late_interaction_share(config, request, recalled.pool)
+    wanted = _candidates_wanted(components, request, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, inside, recalled, ranked, trace, wanted=wanted)
     if share > 0 and chunks:
-        ranked = late_interaction.interacted(
-            request, recalled.pool, ranked, chunks, config.late_interaction, share, trace
-        )
+        ranked = interacted(request, recalled.pool, ranked, chunks, config.late_interaction, share, trace)
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
@@ -81,7 +80,7 @@ def context_body(
 ) -> Body[AssembledContext]:
     """The hits of one search that fit a token budget. Raises BudgetError if none can; else as `search_body`."""
     budget, policy = asked_assembly(components.config.assembly, budget, policy)
-    if components.config.duplicates.enabled:  # a context folds equal texts itself, and cites every place
+    if components.config.duplicates.enabled:  # the context shows equal texts once itself, and cites all their sources
         components = replace(components, config=components.config.replaced(duplicates={"enabled": False}))
     result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}
@@ -120,7 +119,7 @@ def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder
 def _period_boost(
     components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
 ) -> Body[PeriodBoost]:
-    """The boost for a period: of chunks whose time lies in it, and of those among the best whose text states it."""
+    """The boost for a period, with the rows of the best candidates whose text states a date in it."""
     boost = PeriodBoost(when.range, when.dated, request.now, components.config.when)
     pool = recalled.pool
     ranks = np.concatenate([pool.lexical_rank, pool.dense_rank])
@@ -131,25 +130,32 @@ def _period_boost(
     with trace.stage("read dates") as facts:
         (outcome,) = yield (ask_chunks(components.store, pool.ids_at(rows)),)
         chunks = [] if isinstance(outcome, CallFailure) else outcome
-        said = [
+        stating = [
             row
             for row, chunk in zip(rows.tolist(), chunks, strict=False)
-            if chunk is not None and says(chunk.text, when.range, request.now)
+            if chunk is not None and states_date_in(chunk.text, when.range, request.now)
         ]
-        facts.update(read=len(rows), said=len(said))
-    return replace(boost, said=np.array(said, dtype=np.int64))
+        facts.update(read=len(rows), said=len(stating))
+    return replace(boost, stating=np.array(stating, dtype=np.int64))
 
 
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _candidates_wanted(components: Components, request: SearchRequest, *, by_tokens: bool) -> int:
-    """Rows that the limit, late interaction, the reranker or MMR needs."""
+def _late_interaction_share(config: UmiConfig, request: SearchRequest, pool: Pool) -> float:
+    """Factor on the weight of late interaction, 0..1; 0 if it is off or the search asks for one arm only."""
+    if not config.late_interaction.enabled or request.strategy != "hybrid":
+        return 0.0
+    return order_share(pool.calibration) if config.late_interaction.adaptive else 1.0
+
+
+def _candidates_wanted(components: Components, request: SearchRequest, *, late_interaction: bool) -> int:
+    """Number of rows to fetch: as many as the limit, late interaction, the reranker or MMR needs."""
     config = components.config
     return max(
         request.limit,
-        config.late_interaction.pool if by_tokens else 0,
+        config.late_interaction.pool if late_interaction else 0,
         config.rerank.pool if components.reranker is not None else 0,
         config.mmr.pool if config.mmr.enabled else 0,
     )
@@ -188,14 +194,18 @@ def _result(
 
 
 def _relevant(hits: tuple[Hit, ...], minimum: float | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
-    """The hits of at least this relevance, and the others. Raises ConfigError if their relevance is not known."""
+    """The hits whose relevance is at least `minimum`, and the others; None: all, and none.
+
+    Raises:
+        ConfigError: If a minimum is given and the relevance is not known.
+    """
     if minimum is None or not hits:
         return hits, ()
     known = [hit.relevance for hit in hits if hit.relevance is not None]
     if len(known) < len(hits):
         raise ConfigError(
-            f"min_relevance {minimum}: the relevance is not known, because the store answered by words alone and gives "
-            "no bound of their scores (Pool.lexical_bound); search without min_relevance"
+            f"min_relevance {minimum}: the relevance is not known, because only the lexical arm answered and the store "
+            "gives no bound of its scores (Pool.lexical_bound); search without min_relevance"
         )
     passing = sum(each >= minimum for each in known)
     return hits[:passing], hits[passing:]

@@ -35,7 +35,7 @@ class RankedPool:
     relevance: Floats | None = None
     """(n,) 0..1 by row; None: not known."""
     suppressed: tuple[tuple[int, str, int | None], ...] = ()
-    """(row, reason, row that replaces it; None: no row does)."""
+    """Rows left out: (row, reason, row that replaces it or None)."""
 
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
@@ -65,7 +65,7 @@ def rank(
         config: All stages.
         boost: The period that the query names; None: it names none.
         trace: Gets the time and facts of each stage.
-        arm_weights: Of the pool's extra arms, by name; None: it has none.
+        arm_weights: Weight of each extra arm by name; None: there are no extra arms.
     """
     with trace.stage("fuse") as facts:
         unit = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0

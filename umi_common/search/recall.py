@@ -26,7 +26,7 @@ from umi_common.types import Chunk
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The parts that the searches of one retriever use; replaced as a whole when it is reconfigured."""
+    """What the searches of one retriever use. `reconfigure` replaces the whole object, never a field."""
 
     store: Store
     config: UmiConfig
@@ -50,7 +50,7 @@ class Recalled:
 
 
 def recall(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[Recalled]:
-    """The candidates of the fast pass, of the LLM's variations of the query, and of the extra arms.
+    """The candidates for the query, for the LLM's variations of it, and of the extra arms.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
@@ -71,9 +71,9 @@ def recall(components: Components, request: SearchRequest, trace: TraceBuilder) 
 def _fast_pass(
     components: Components, request: SearchRequest, trace: TraceBuilder
 ) -> Body[tuple[Pool, dict[str, ArmHits], Rewrites | None]]:
-    """The store's candidates, the extra arms' hits and, where the LLM is asked, its variations.
+    """The store's candidates for the query, the extra arms' hits and, if the LLM is asked, its variations.
 
-    The LLM is asked at the same time where the query alone decides; afterwards where the evidence in the pool decides.
+    Routing by the query alone asks the LLM at the same time as the store; routing by evidence needs the pool first.
     """
     decision = _decide_beforehand(components, request)
     fast = _ask_store(components, request, [Probe(request.query, request.query_vector)], request.strategy)
@@ -127,7 +127,7 @@ def _join_arms(
 ) -> Body[Recalled]:
     """The pool with the extra arms' hits and scores.
 
-    The store scores hits that it holds. Others join without its scores if they pass the filter.
+    Hits that the store holds get its scores, too. Others are added without them, if they pass the filter.
     """
     pool, not_in_store = recalled.pool, dict[str, Chunk]()
     missing = sorted({id for hits in arm_hits.values() for id in hits.scores}.difference(pool.ids))
@@ -171,7 +171,7 @@ def _decide_beforehand(components: Components, request: SearchRequest) -> Decisi
 
 
 def _strategy_after(pool: Pool, request: SearchRequest) -> Strategy:
-    """The strategy of a search's further recalls: an embedder that failed the first is not called again."""
+    """The strategy of a search's later recalls: an embedder that failed in the first one is not called again."""
     return "text" if pool.mode == "text" else request.strategy
 
 

@@ -55,13 +55,13 @@ class Reranking:
     def rerank(
         self, query: str, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder
     ) -> Body[RankedPool]:
-        """The order with its best candidates in the order of the reranker's scores; unchanged if the reranker fails.
+        """The ranking with its best candidates sorted by the reranker's scores; unchanged if the reranker fails.
 
         Args:
             query: The user's query.
             pool: The candidates.
             ranked: Their order so far.
-            chunks: Of the ranked rows, by id.
+            chunks: Chunk of each ranked row, by id.
             trace: Gets the stage, and the failure if there is one.
         """
         with trace.stage("rerank") as facts:
@@ -83,25 +83,27 @@ class Reranking:
 
 
 def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple[RankedPool, str]:
-    """Put `rows`, the best of the order, in the order of their new scores; the rest follows.
+    """Sort `rows`, the first of the order, by their new scores; the rows that the reranker did not score follow.
 
-    Rows with a score of -inf are suppressed. The rest, which the reranker did not see, is then left out, too.
+    Rows with a score of -inf are suppressed. If there are any, the rows that were not scored are left out as well.
 
     Returns:
-        The new order and "", or the given order and what is wrong with the scores.
+        The new ranking and "", or the given ranking and a phrase that says what is wrong with the scores.
     """
     if isinstance(scores, CallFailure):
         return ranked, f"failed with {type(scores.error).__name__}"
     try:
         given = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError):
-        return ranked, f"gave {type(scores).__name__}; expected {len(rows)} numbers"
+        return ranked, f"returned {type(scores).__name__}; expected {len(rows)} numbers"
     kept = np.isfinite(given)
-    if given.shape != (len(rows),) or not (kept | np.isneginf(given)).all():
-        return ranked, f"gave shape {given.shape} or numbers that are not finite; expected {len(rows)} scores"
+    if given.shape != (len(rows),):
+        return ranked, f"returned scores of shape {given.shape}; expected {len(rows)} numbers"
+    if not (kept | np.isneginf(given)).all():
+        return ranked, "returned NaN or inf as a score; expected finite numbers, or -inf to drop a text"
     places = best_first(given)[: np.count_nonzero(kept)]
     best = np.asarray(rows, dtype=np.int64)[places]
-    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))
+    after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # rows that were not scored follow the others
     after[best] = given[places]
     unseen = ranked.order[~np.isin(ranked.order, rows)]
     dropped = tuple((row, "reranker", None) for row, stays in zip(rows, kept, strict=True) if not stays)

@@ -2,8 +2,8 @@
 
 In: a query and the current time. Out: a period, and whether the query limits records to it.
 
-    find         the first period that a query names, and whether it scopes the record
-    said         whether a text states a date in a period
+    find         the first period that a query names, and whether the query limits records to it
+    stated       whether a text states a date in a period
     vocabulary   English time words, and the register of rules
     dates        dates, months, quarters, seasons, years by name or number
     relative     periods relative to the present: "last week"

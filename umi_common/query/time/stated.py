@@ -1,4 +1,5 @@
-"""Find the dates that a text states with their year: "12 March 2023", "Mar. 2023", "2023-03-12", "Q1 2023", "2023"."""
+"""Whether a text states a date in a period. Dates are read with their year: "12 March 2023", "Mar. 2023",
+"2023-03-12", "Q1 2023", "2023"."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from umi_common.types import TimeRange
 
 _YEAR = r"(?:18|19|20)\d\d"
 _HAS_YEAR = re.compile(_YEAR)
-"""Tried first: ten times as fast on a text without a year."""
+"""Searched first: on a text without a year it is ten times as fast as `_STATED`."""
 _STATED = re.compile(
     rf"(?<![\w.])(?:(?P<y1>{_YEAR})(?:[-/.](?P<m1>[01]?\d)[-/.](?P<d1>[0-3]?\d)|-(?P<m2>[01]\d))(?!\d)"
     rf"|(?P<a>[0-3]?\d)(?P<mark>[-/.])(?P<b>[0-3]?\d)(?P=mark)(?P<y2>{_YEAR})(?!\d)"
@@ -26,7 +27,7 @@ _STATED = re.compile(
 )
 
 
-def says(text: str, period: TimeRange, now: datetime) -> bool:
+def states_date_in(text: str, period: TimeRange, now: datetime) -> bool:
     """Whether the text states a date, month, quarter or year that lies in the period as a whole.
 
     Args:
@@ -40,7 +41,7 @@ def says(text: str, period: TimeRange, now: datetime) -> bool:
 
 
 def _periods(match: re.Match[str], now: datetime) -> Iterator[CalendarPeriod]:
-    """What a match may mean: 5/8/2023 is the 8th of May or the 5th of August. Nothing for 31 February."""
+    """The periods that a match may mean: 5/8/2023 is 8 May or 5 August; 31 February is none."""
     given = {name: int(value) for name, value in match.groupdict().items() if value and value.isdigit()}
     year = next(given[name] for name in ("y1", "y2", "y3", "y4", "y5") if name in given)
     month = month_number(match["month"]) if match["month"] else given.get("m1", given.get("m2"))
