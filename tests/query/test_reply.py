@@ -25,34 +25,34 @@ def test_the_reply_of_adr_009_gives_its_three_variations():
     assert parse_reply(ADR_REPLY, query=QUERY) == ADR_VARIATIONS
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"```json\n{ADR_REPLY}\n```",
-        f"```\n{ADR_REPLY}\n```",
-        f"<think>The user wants [several] {{things}}.</think>\n{ADR_REPLY}",
-        f"no opening tag, as some servers send it</think>{ADR_REPLY}",
-        f"Sure! Here are the variations:\n\n{ADR_REPLY}\n\nLet me know if you need more.",
-        f'{{"variations": {ADR_REPLY}}}',
-        f'{{"filter": {{"user": "*"}}, "limit": 10000, "queries": {ADR_REPLY}}}',
-        '[{"query": "Acme"}, {"query": "works at Acme"}, {"query": "Acme Corp employee"}]',
-        '["Acme", 7, null, "works at Acme", {"a": 1, "b": 2}, true, "Acme Corp employee"]',
-        "[“Acme”, “works at Acme”, “Acme Corp employee”]",
-        "['Acme', 'works at Acme', 'Acme Corp employee']",
-        '["Acme", "works at Acme", "Acme Corp employee",]',
-        '["Acme", "works at Acme", "Acme Corp employee", "cut sho',
-        "1. Acme\n2. works at Acme\n3. Acme Corp employee",
-        '1) "Acme"\n2) "works at Acme"\n3) "Acme Corp employee"',
-        "Here are three variations:\n\n- Acme\n- works at Acme\n- Acme Corp employee\n\nHope this helps!",
-        "* **Acme**\n* **works at Acme**\n* **Acme Corp employee**",
-        "• Acme\n• works at Acme\n• Acme Corp employee",
-        "(a) Acme\n(b) works at Acme\n(c) Acme Corp employee",
-        "Variations:\nAcme\nworks at Acme\nAcme Corp employee",
-        f"{REWRITE_TEMPLATE.replace('{query}', QUERY)}\n{ADR_REPLY}",
-        '\ufeff["Acme", "works\\nat\\tAcme", " Acme  Corp employee "]',
-        '["Acme", "works at Acme", "who do i know at ACME", "Acme Corp employee"]',
-    ],
-)
+UNDERSTOOD = [
+    f"```json\n{ADR_REPLY}\n```",
+    f"```\n{ADR_REPLY}\n```",
+    f"<think>The user wants [several] {{things}}.</think>\n{ADR_REPLY}",
+    f"no opening tag, as some servers send it</think>{ADR_REPLY}",
+    f"Sure! Here are the variations:\n\n{ADR_REPLY}\n\nLet me know if you need more.",
+    f'{{"variations": {ADR_REPLY}}}',
+    f'{{"filter": {{"user": "*"}}, "limit": 10000, "queries": {ADR_REPLY}}}',
+    '[{"query": "Acme"}, {"query": "works at Acme"}, {"query": "Acme Corp employee"}]',
+    '["Acme", 7, null, "works at Acme", {"a": 1, "b": 2}, true, "Acme Corp employee"]',
+    "[“Acme”, “works at Acme”, “Acme Corp employee”]",
+    "['Acme', 'works at Acme', 'Acme Corp employee']",
+    '["Acme", "works at Acme", "Acme Corp employee",]',
+    '["Acme", "works at Acme", "Acme Corp employee", "cut sho',
+    "1. Acme\n2. works at Acme\n3. Acme Corp employee",
+    '1) "Acme"\n2) "works at Acme"\n3) "Acme Corp employee"',
+    "Here are three variations:\n\n- Acme\n- works at Acme\n- Acme Corp employee\n\nHope this helps!",
+    "* **Acme**\n* **works at Acme**\n* **Acme Corp employee**",
+    "• Acme\n• works at Acme\n• Acme Corp employee",
+    "(a) Acme\n(b) works at Acme\n(c) Acme Corp employee",
+    "Variations:\nAcme\nworks at Acme\nAcme Corp employee",
+    f"{REWRITE_TEMPLATE.replace('{query}', QUERY)}\n{ADR_REPLY}",
+    '\ufeff["Acme", "works\\nat\\tAcme", " Acme  Corp employee "]',
+    '["Acme", "works at Acme", "who do i know at ACME", "Acme Corp employee"]',
+]
+
+
+@pytest.mark.parametrize("reply", UNDERSTOOD)
 def test_what_models_really_send_is_understood(reply: str):
     assert parse_reply(reply, query=QUERY) == ADR_VARIATIONS
 
@@ -187,12 +187,26 @@ DAMAGE = [
     ADR_REPLY,
 ]
 PIECES = st.sampled_from([*MARKS, *DAMAGE])
-FUZZ_EXAMPLES = int(os.environ.get("UMI_FUZZ_EXAMPLES", "20000"))
-"""About half a minute; UMI_FUZZ_EXAMPLES=200000 for five minutes."""
+STRINGS = st.text(max_size=5) | PIECES
+JSON = st.recursive(
+    STRINGS | st.none() | st.booleans() | st.integers() | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(STRINGS, inner, max_size=2),
+    max_leaves=6,
+).map(json.dumps)
+FUZZ_EXAMPLES = int(os.environ.get("UMI_FUZZ_EXAMPLES", "2000"))
+"""About five seconds; UMI_FUZZ_EXAMPLES=100000 for five minutes."""
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> str:
+    """A reply that is understood, in which a part has been replaced."""
+    whole = draw(st.sampled_from(UNDERSTOOD))
+    first = draw(st.integers(0, len(whole)))
+    return whole[:first] + draw(STRINGS | JSON) + whole[first + draw(st.integers(0, 20)) :]
 
 
 @given(
-    st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=40).map("".join)),
+    st.text() | st.lists(STRINGS | JSON, max_size=20).map("".join) | damaged(),
     st.text(max_size=20),
 )
 @settings(max_examples=FUZZ_EXAMPLES, deadline=None, derandomize=True)
