@@ -111,7 +111,7 @@ class RoutingConfig(Frozen):
     mode: Literal["heuristic", "evidence", "always", "never"] = "evidence"
     """heuristic: if the query has a trigger word such as "who" or "last". evidence: if a first search without the LLM
     finds weak evidence. always, never: for every query, for none."""
-    weakness: Share = 0.56
+    weakness: Share = 0.64
     """Mode evidence asks the LLM if the weakness of the evidence, from 0 (strong) to 1 (weak), is at least this."""
 
 
@@ -176,6 +176,9 @@ class FusionConfig(Frozen):
     """Rank damping of rrf: an arm adds weight / (rrf_k + rank), rank from 1."""
     variation_weight: float = Field(default=1.0, ge=0.0)
     """Weight of each variation that the LLM wrote; the original query has 1."""
+    number_pair_weight: float = Field(default=0.2, ge=0.0)
+    """Most that a chunk gains, as a share of its score, which holds a number of the query beside the same word as the
+    query does; 0: off."""
 
 
 class NeighboursConfig(Frozen):

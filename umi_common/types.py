@@ -327,7 +327,8 @@ class Trace:
         return iter(self.stages)
 
     def __getitem__(self, name: str) -> Stage:
-        for stage in self.stages:
+        """The stage of this name; of one that ran twice, as in a deep search, the later run."""
+        for stage in reversed(self.stages):
             if stage.name == name:
                 return stage
         raise KeyError(name)

@@ -16,13 +16,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from scale_picture import scale
 from svg import Drawing
 
-from umi_common import Chunk, HybridStore
+from umi_common import Chunk, HybridStore, UmiConfig
 from umi_common.config import RoutingConfig
 from umi_common.pool import NOT_RANKED, Pool
 from umi_common.protocols import Probe
 from umi_common.query.routing import EVIDENCE_WEIGHTS, Decision, weigh_evidence
 from umi_common.ranking.evidence import Background, dense_evidence
 from umi_common.ranking.neighbours import shares_of
+from umi_common.search.rank import rank
+from umi_common.search.trace import TraceBuilder
 from umi_common.sim import HashEmbedder
 
 FOLDER = Path(__file__).parents[1] / "pictures"
@@ -185,7 +187,9 @@ def gate() -> str:
     queries = ("roofers want nine thousand?", "what did she tell them?")
     drawing = Drawing(30 + 260 * len(queries), "The evidence gate: five signals, one weakness, one threshold")
     for number, query in enumerate(queries):
-        _weighed(drawing, 10 + 260 * number, query, weigh_evidence(recalled(query), query), threshold)
+        found = recalled(query)
+        scores = rank(found, UmiConfig(), boost=None, trace=TraceBuilder()).scores
+        _weighed(drawing, 10 + 260 * number, query, weigh_evidence(found, scores, query), threshold)
     return drawing.text()
 
 

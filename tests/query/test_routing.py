@@ -145,34 +145,46 @@ def pool(
 
 FOUND = [9.0] + [1.0] * 9 + [0.5] * 30
 NEAR = [0.9] + [0.3] * 9 + [0.1] * 30
+STEEP = np.array([1.0] + [0.1] * 39)
+"""Scores of a ranking whose best stands out."""
+
+
+def weighed(found: Pool, scores=STEEP, config: RoutingConfig | None = None):
+    return weigh_evidence(found, np.asarray(scores)[: len(found)], "acme", config=config)
 
 
 def test_the_signals_are_those_of_the_formula():
-    decision = weigh_evidence(pool(FOUND, NEAR, coverage=0.8, chunks=1_000), "acme")
+    decision = weighed(pool(FOUND, NEAR, coverage=0.8, chunks=1_000), np.linspace(0.8, 0.02, 40))
     thin = math.exp(-9.0 / math.log(1_000))
-    # cosine over the median 0.1: first (0.9 - 0.1) / 0.9, tenth (0.3 - 0.1) / 0.9; BM25 over the bound: 0.9 and 0.1
-    flat = (0.5 * 0.1 + 0.5 * 0.2 / 0.9) / (0.5 * 0.9 + 0.5 * 0.8 / 0.9)
+    flat = (0.8 - 9 * 0.02) / 0.8
     assert decision.signals["thin"] == pytest.approx(thin)
     assert decision.signals["uncovered"] == pytest.approx(0.2)
     assert decision.signals["flat"] == pytest.approx(flat)
     assert decision.signals["disagreement"] == 0.0
     assert decision.signals["pronoun"] == 0.0
-    assert decision.signals["weakness"] == pytest.approx(1 - (1 - thin) * 0.8 * (1 - 0.2 * flat))
+    assert decision.signals["weakness"] == pytest.approx(1 - (1 - thin) * 0.8 * (1 - flat))
 
 
 def test_an_answer_that_stands_out_needs_no_llm():
-    assert not weigh_evidence(pool([20.0, *FOUND[1:]], NEAR, bound=21.0), "acme").deep
+    assert not weighed(pool([20.0, *FOUND[1:]], NEAR, bound=21.0)).deep
+
+
+def test_ten_candidates_that_score_alike_call_for_the_llm():
+    found = pool([20.0, *FOUND[1:]], NEAR, bound=21.0)
+    decision = weighed(found, np.full(40, 0.9))
+    assert decision.deep
+    assert "no candidate stands out" in decision.reasons
 
 
 def test_words_that_no_chunk_shares_call_for_the_llm():
-    decision = weigh_evidence(pool([1.0] * 40, NEAR, coverage=0.3), "acme")
+    decision = weighed(pool([1.0] * 40, NEAR, coverage=0.3))
     assert decision.deep
     assert "no chunk shares enough rare words" in decision.reasons
     assert "words that the corpus does not know" in decision.reasons
 
 
 def test_nothing_found_calls_for_the_llm():
-    decision = weigh_evidence(pool([], []), "acme")
+    decision = weighed(pool([], []))
     assert decision.deep
     assert decision.reasons == ("nothing found",)
 
@@ -180,29 +192,22 @@ def test_nothing_found_calls_for_the_llm():
 def test_arms_that_share_no_top_candidate_disagree():
     lexical = [9.0] * 10 + [0.5] * 30
     dense = [0.1] * 30 + [0.9] * 10
-    assert weigh_evidence(pool(lexical, dense), "acme").signals["disagreement"] == 1.0
+    assert weighed(pool(lexical, dense)).signals["disagreement"] == 1.0
 
 
 @pytest.mark.parametrize("mode", ["text", "vector"])
 def test_one_arm_alone_is_weighed_too(mode: str):
-    strong = weigh_evidence(pool([20.0, *FOUND[1:]], NEAR, bound=21.0, mode=mode), "acme")
-    flat = weigh_evidence(pool([1.0] * 40, [0.5] * 15 + [0.1] * 25, mode=mode, coverage=0.3), "acme")
+    strong = weighed(pool([20.0, *FOUND[1:]], NEAR, bound=21.0, mode=mode))
+    flat = weighed(pool([1.0] * 40, [0.5] * 15 + [0.1] * 25, mode=mode, coverage=0.3), np.full(40, 0.9))
     assert "disagreement" not in strong.signals
     assert strong.signals["weakness"] < flat.signals["weakness"]
 
 
 def test_the_threshold_is_the_configured_one():
     found = pool(FOUND, NEAR)
-    weakness = weigh_evidence(found, "acme").signals["weakness"]
-    assert weigh_evidence(found, "acme", config=RoutingConfig(weakness=weakness - 1e-6)).deep
-    assert not weigh_evidence(found, "acme", config=RoutingConfig(weakness=weakness + 1e-6)).deep
-
-
-def test_an_encoder_that_finds_everything_alike_changes_nothing():
-    # The same order and spread on a ground of 0.7, as some encoders have it.
-    plain = weigh_evidence(pool(FOUND, NEAR), "acme")
-    lifted = weigh_evidence(pool(FOUND, [0.7 + 0.3 * cosine for cosine in NEAR]), "acme")
-    assert lifted.signals == pytest.approx(plain.signals)
+    weakness = weighed(found).signals["weakness"]
+    assert weighed(found, config=RoutingConfig(weakness=weakness - 1e-6)).deep
+    assert not weighed(found, config=RoutingConfig(weakness=weakness + 1e-6)).deep
 
 
 @pytest.mark.parametrize("query", ["What did she say?", "and how did they do it", "Why is that?", "its price"])
@@ -216,16 +221,17 @@ def test_a_pronoun_after_a_noun_is_resolved(query: str):
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 50), st.floats(-1, 1)), max_size=30),
+    st.lists(st.tuples(st.floats(0, 50), st.floats(-1, 1), st.floats(-1, 2)), max_size=30),
     st.floats(0, 60),
     st.floats(0, 1),
     st.sampled_from(["hybrid", "text", "vector"]),
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_every_signal_stays_between_0_and_1(rows: list[tuple[float, float]], bound: float, coverage: float, mode: str):
-    lexical, dense = [row[0] for row in rows], [row[1] for row in rows]
+def test_every_signal_stays_between_0_and_1(rows: list[tuple[float, ...]], bound: float, coverage: float, mode: str):
+    lexical, dense, scores = ([row[column] for row in rows] for column in range(3))
     bound = max(bound, max(lexical, default=0.0))
-    decision = weigh_evidence(pool(lexical, dense, bound=bound, coverage=coverage, mode=mode), "what did she say")
+    found = pool(lexical, dense, bound=bound, coverage=coverage, mode=mode)
+    decision = weigh_evidence(found, np.array(scores), "what did she say")
     assert all(0.0 <= value <= 1.0 for value in decision.signals.values())
 
 
@@ -234,6 +240,6 @@ def test_every_signal_stays_between_0_and_1(rows: list[tuple[float, float]], bou
 def test_knowing_fewer_words_never_makes_the_evidence_stronger(one: float, other: float):
     base = pool(FOUND, NEAR)
     less, more = sorted((one, other))
-    weak = weigh_evidence(replace(base, coverage=np.array([less])), "acme").signals["weakness"]
-    strong = weigh_evidence(replace(base, coverage=np.array([more])), "acme").signals["weakness"]
+    weak = weighed(replace(base, coverage=np.array([less]))).signals["weakness"]
+    strong = weighed(replace(base, coverage=np.array([more]))).signals["weakness"]
     assert weak >= strong

@@ -1,4 +1,4 @@
-"""Decide whether to ask the LLM: by the words of the query (ADR-009, ADR-015), or by the evidence of the fast pass.
+"""Decide whether to ask the LLM: by the words of the query (ADR-009, ADR-015), or by the evidence of the first search.
 
 Words are compared whole, lower-cased, without possessive or contraction: "Who's" is "who", "likely" is not "like".
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from umi_common.config import RoutingConfig
-from umi_common.pool import FIRST_RANK, Pool
+from umi_common.pool import FIRST_RANK, Floats, Pool
 
 QUESTION_WORDS = frozenset({"who", "what", "when", "where", "why", "how"})
 RELATIONSHIP_TERMS = frozenset({"related", "about", "regarding", "involving", "connected"})
@@ -31,8 +31,8 @@ WORD_SETS = {
     "abstract": ABSTRACT_TERMS,
 }
 
-EVIDENCE_WEIGHTS = {"thin": 1.0, "uncovered": 1.0, "flat": 0.2, "disagreement": 0.1, "pronoun": 0.3}
-REASON_FROM = {"thin": 0.4, "uncovered": 0.1, "flat": 0.7, "disagreement": 0.9, "pronoun": 1.0}
+EVIDENCE_WEIGHTS = {"thin": 1.0, "uncovered": 1.0, "flat": 1.0, "disagreement": 0.1, "pronoun": 0.3}
+REASON_FROM = {"thin": 0.4, "uncovered": 0.1, "flat": 0.4, "disagreement": 0.9, "pronoun": 1.0}
 """Smallest value of a signal that is named as a reason."""
 TOP = 10
 """Candidates that "flat" and "disagreement" look at."""
@@ -53,7 +53,6 @@ FUNCTION_WORDS = QUESTION_WORDS | frozenset(
     | {"so", "tell", "the", "then", "to", "us", "was", "we", "were", "which", "whose", "will", "with", "would", "you"}
     | {"about", "after", "again", "also", "before", "many", "much", "long", "often", "really", "exactly"}
 )
-EPSILON = 1e-9
 
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\uff07": "'"})
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -101,17 +100,16 @@ def _holds(words: list[str], phrase: tuple[str, ...]) -> bool:
     return any(tuple(words[start : start + len(phrase)]) == phrase for start in range(len(words)))
 
 
-def weigh_evidence(pool: Pool, query: str, *, config: RoutingConfig | None = None) -> Decision:
-    """Whether the evidence of the fast pass is weak enough to ask the LLM.
+def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingConfig | None = None) -> Decision:
+    """Whether the evidence of the first search is weak enough to ask the LLM.
 
-    strength = (1 - thin) * (1 - uncovered) * (1 - 0.2 flat) * (1 - 0.1 disagreement) * (1 - 0.3 pronoun)
+    strength = (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 disagreement) * (1 - 0.3 pronoun)
     weakness = 1 - strength, with each signal from 0 (do not ask) to 1 (ask):
 
     thin: exp(-best BM25 / ln(chunks)). BM25 adds up the information (in nats) of the rare words that a chunk shares
         with the query; ln(chunks) nats identify one chunk.
     uncovered: idf-weighted share of the query's terms that do not occur in the corpus.
-    flat: score of the 10th candidate divided by that of the first. A score is half BM25 over its bound and half the
-        cosine above the pool's median.
+    flat: the 10th score of the ranking divided by the best; 0 with fewer than 10 candidates.
     disagreement: share of the arms' top 10 that they do not have in common.
     pronoun: 1 where a pronoun precedes its noun in the query.
 
@@ -119,6 +117,7 @@ def weigh_evidence(pool: Pool, query: str, *, config: RoutingConfig | None = Non
 
     Args:
         pool: Of the original query alone; its row 0 and `facts["chunks"]` are read.
+        scores: (n,) final score of each row, before a reranker.
         query: Read for its pronouns only.
         config: `weakness` is the threshold.
 
@@ -128,13 +127,12 @@ def weigh_evidence(pool: Pool, query: str, *, config: RoutingConfig | None = Non
     config = RoutingConfig() if config is None else config
     if not len(pool):
         return Decision(True, ("nothing found",), {"weakness": 1.0})
-    signals = {"flat": _flatness(pool), "pronoun": float(leans_on_pronoun(query))}
+    signals = {"flat": _flatness(scores), "pronoun": float(leans_on_pronoun(query))}
     if pool.mode != "vector":
         signals |= {"thin": _thinness(pool), "uncovered": 1.0 - float(np.clip(pool.coverage[0], 0.0, 1.0))}
     if pool.mode == "hybrid":
         signals["disagreement"] = _disagreement(pool)
-    weights = EVIDENCE_WEIGHTS if pool.mode != "vector" else {**EVIDENCE_WEIGHTS, "flat": 1.0}
-    weakness = 1.0 - math.prod(1.0 - weights[name] * value for name, value in signals.items())
+    weakness = 1.0 - math.prod(1.0 - EVIDENCE_WEIGHTS[name] * value for name, value in signals.items())
     deep = weakness >= config.weakness
     reasons = [name for name in EVIDENCE_WEIGHTS if signals.get(name, 0.0) >= REASON_FROM[name]]
     return Decision(deep, tuple(REASONS[name] for name in reasons) if deep else (), {**signals, "weakness": weakness})
@@ -155,18 +153,11 @@ def _thinness(pool: Pool) -> float:
     return math.exp(-float(pool.lexical[0].max()) / math.log(chunks))
 
 
-def _flatness(pool: Pool) -> float:
-    scores = np.zeros(len(pool))
-    if pool.mode != "vector" and pool.lexical_bound[0] > 0:
-        scores += 0.5 * pool.lexical[0] / pool.lexical_bound[0]
-    if pool.mode != "text":
-        # The cosine of unrelated texts depends on the encoder (0.0 to 0.8); the median estimates it.
-        ground = float(np.median(pool.dense[0]))
-        scores += 0.5 * np.clip((pool.dense[0] - ground) / max(1.0 - ground, EPSILON), 0.0, 1.0)
+def _flatness(scores: Floats) -> float:
     best = np.sort(scores)[::-1][:TOP]
-    if best[0] <= EPSILON:
+    if best[0] <= 0.0:
         return 1.0
-    return float(best[-1] / best[0]) if len(best) == TOP else 0.0
+    return max(0.0, float(best[-1] / best[0])) if len(best) == TOP else 0.0
 
 
 def _disagreement(pool: Pool) -> float:

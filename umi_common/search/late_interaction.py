@@ -18,7 +18,6 @@ Source: MaxSim is that of ColBERT (Khattab, Zaharia, SIGIR 2020), here with stat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -26,9 +25,8 @@ from umi_common.config import LateInteractionConfig
 from umi_common.embedders.token_vectors import token_vectors
 from umi_common.errors import EmbedderError
 from umi_common.pool import Floats, Ints, Pool, Vectors
-from umi_common.ranking.fusion import best_first
 from umi_common.ranking.neighbours import needs
-from umi_common.search.rank import RankedPool
+from umi_common.search.rank import RankedPool, reordered
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -69,12 +67,9 @@ def interacted(
             return ranked
         query_tokens, text_tokens = tokens[: counts[0]], tokens[counts[0] :]
         matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
-        scores = np.array(ranked.scores)
-        scores[rows] = with_late_interaction(scores[rows], matches, pool.length[rows], config.weight * share)
-        if scores.max(initial=0.0) > 0:  # the best score stays what it was, 1 without a decay
-            scores *= ranked.scores.max() / scores.max()
-    order = np.concatenate([rows[best_first(scores[rows])], ranked.order[config.pool :]])
-    return replace(ranked, order=order, scores=scores, stages={**ranked.stages, STAGE: scores})
+        weight = config.weight * share
+        scores = with_late_interaction(ranked.scores[rows], matches, pool.length[rows], weight)
+        return reordered(ranked, rows, scores, STAGE)
 
 
 def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -> Floats:

@@ -22,8 +22,9 @@ from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import fetch, to_hits
 from umi_common.search.late_interaction import interacted
+from umi_common.search.number_pairs import CANDIDATES, pairs_in_query, raised_by_pairs
 from umi_common.search.rank import RankedPool, diversified, rank
-from umi_common.search.recall import Components, Recalled, ask_chunks, recall
+from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.telemetry import observed_context, observed_search
@@ -44,29 +45,44 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
     recalled = yield from recall(components, inside, trace)
     if filters and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
-        when, inside = None, request
+        when, inside, filters = None, request, False
         recalled = yield from recall(components, request, trace)
-    trace.degraded.extend(recalled.pool.degraded)
-    boost = None
-    if when is not None and not filters:
-        boost = yield from _period_boost(components, request, recalled, when, trace)
-    ranked = rank(
-        recalled.pool,
-        config,
-        boost=boost,
-        trace=trace,
-        arm_weights=None if components.arms is None else components.arms.weights,
-    )
-    share = _late_interaction_share(config, request, recalled.pool)
-    wanted = _candidates_wanted(components, request, late_interaction=share > 0)
-    chunks, ranked = yield from fetch(components, inside, recalled, ranked, trace, wanted=wanted)
-    if share > 0 and chunks:
-        ranked = interacted(request, recalled.pool, ranked, chunks, config.late_interaction, share, trace)
+    lifted = None if filters else when
+    chunks, ranked = yield from _rank_and_fetch(components, inside, recalled, lifted, trace)
+    if decides_by_evidence(components, request):
+        wider = yield from recall_more(components, inside, recalled, ranked.scores, trace)
+        if wider is not recalled:
+            recalled = wider
+            chunks, ranked = yield from _rank_and_fetch(components, inside, recalled, lifted, trace)
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
         ranked = diversified(ranked, recalled.pool, config, request.limit, trace)
     return _result(components, request, recalled, ranked, chunks, trace)
+
+
+def _rank_and_fetch(
+    components: Components, request: SearchRequest, recalled: Recalled, lifted: When | None, trace: TraceBuilder
+) -> Body[tuple[dict[str, Chunk], RankedPool]]:
+    """The order of the candidates by every score, and the chunks of the best by id.
+
+    Args:
+        lifted: The period that raises the candidates in it; None: none does.
+    """
+    config, pool = components.config, recalled.pool
+    trace.degraded.extend(pool.degraded)
+    boost = None if lifted is None else (yield from _period_boost(components, request, recalled, lifted, trace))
+    arm_weights = None if components.arms is None else components.arms.weights
+    ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
+    pairs = pairs_in_query(components, request)
+    share = _late_interaction_share(config, request, pool)
+    wanted = _candidates_wanted(components, request, number_pairs=bool(pairs), late_interaction=share > 0)
+    chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
+    if pairs and chunks:
+        ranked = raised_by_pairs(components, pool, ranked, chunks, pairs, trace)
+    if share > 0 and chunks:
+        ranked = interacted(request, pool, ranked, chunks, config.late_interaction, share, trace)
+    return chunks, ranked
 
 
 @observed_context
@@ -150,11 +166,14 @@ def _late_interaction_share(config: UmiConfig, request: SearchRequest, pool: Poo
     return order_share(pool.calibration) if config.late_interaction.adaptive else 1.0
 
 
-def _candidates_wanted(components: Components, request: SearchRequest, *, late_interaction: bool) -> int:
-    """Number of rows to fetch: as many as the limit, late interaction, the reranker or MMR needs."""
+def _candidates_wanted(
+    components: Components, request: SearchRequest, *, number_pairs: bool, late_interaction: bool
+) -> int:
+    """Number of rows to fetch: as many as the limit and each stage that reads texts needs."""
     config = components.config
     return max(
         request.limit,
+        CANDIDATES if number_pairs else 0,
         config.late_interaction.pool if late_interaction else 0,
         config.rerank.pool if components.reranker is not None else 0,
         config.mmr.pool if config.mmr.enabled else 0,

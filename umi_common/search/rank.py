@@ -80,6 +80,22 @@ def rank(
     return RankedPool(best_first(scores), scores, stages, relevant)
 
 
+def reordered(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
+    """The ranking with its first candidates sorted anew; scores are divided so that the best stays as it was.
+
+    Args:
+        rows: (k,) the first k of `ranked.order`, rising.
+        scores: (k,) their new scores.
+        stage: Name in `Hit.stages`.
+    """
+    changed = np.array(ranked.scores)
+    changed[rows] = scores
+    if changed.max(initial=0.0) > 0:
+        changed *= ranked.scores.max() / changed.max()
+    order = np.concatenate([rows[best_first(changed[rows])], ranked.order[len(rows) :]])
+    return replace(ranked, order=order, scores=changed, stages={**ranked.stages, stage: changed})
+
+
 def diversified(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:
     """The best `limit` rows by maximal marginal relevance; replaced rows are added to `suppressed`."""
     rows = np.sort(ranked.order)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import UmiConfig
-from umi_common.pool import Pool
+from umi_common.pool import Floats, Pool
 from umi_common.protocols import Probe, RecallRequest, Store, Strategy, chunk_age_hours
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
@@ -45,91 +45,99 @@ class Recalled:
     pool: Pool
     variations: tuple[str, ...] = ()
     """The LLM's variations of the query that were searched."""
+    arm_hits: Mapping[str, ArmHits] = field(default_factory=dict)
+    """What the extra arms found, by arm."""
     chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that only an extra arm has, by id."""
 
 
 def recall(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[Recalled]:
-    """The candidates for the query, for the LLM's variations of it, and of the extra arms.
+    """The candidates of the store and of the extra arms for the query, and for the LLM's variations of it where the
+    query alone decides that it is asked: it writes them while the store searches.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
-    """
-    pool, arm_hits, rewrites = yield from _fast_pass(components, request, trace)
-    recalled = Recalled(pool)
-    if rewrites is not None:
-        trace.add("rewrite", variations=len(rewrites.variations), **rewrites.facts)
-        if rewrites.degraded is not None:
-            trace.degraded.append(rewrites.degraded)
-        if rewrites.variations:
-            recalled = yield from _recall_variations(components, request, pool, rewrites.variations, trace)
-    if arm_hits:
-        recalled = yield from _join_arms(components, request, recalled, arm_hits, trace)
-    return recalled
-
-
-def _fast_pass(
-    components: Components, request: SearchRequest, trace: TraceBuilder
-) -> Body[tuple[Pool, dict[str, ArmHits], Rewrites | None]]:
-    """The store's candidates for the query, the extra arms' hits and, if the LLM is asked, its variations.
-
-    Routing by the query alone asks the LLM at the same time as the store; routing by evidence needs the pool first.
     """
     decision = _decide_beforehand(components, request)
     fast = _ask_store(components, request, [Probe(request.query, request.query_vector)], request.strategy)
     arms = components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
-    arm_hits: dict[str, ArmHits] = {}
-    rewrites: Rewrites | None = None
     with trace.stage("recall") as facts:
         first, *others = yield (fast, *arm_calls, *([_ask_llm(components, request)] if decision.deep else []))
         pool = _pool_of(first, request)
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
-        if arms is not None:
-            arm_hits = arms.hits(others[: len(arm_calls)], trace)
+        arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
-        if decision.deep:
-            rewrites = value_of(others[-1])
-    if components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None:
-        decision = weigh_evidence(pool, request.query, config=components.config.routing)
-        if decision.deep:
-            with trace.stage("wait for the LLM"):
-                (reply,) = yield (_ask_llm(components, request),)
-                rewrites = value_of(reply)
-    trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
-    return pool, arm_hits, rewrites
+    recalled = Recalled(pool, arm_hits=arm_hits)
+    if decision.deep:
+        recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
+    if not decides_by_evidence(components, request):
+        trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
+    return (yield from _join_arms(components, request, recalled, trace))
 
 
-def _recall_variations(
-    components: Components, request: SearchRequest, pool: Pool, variations: tuple[str, ...], trace: TraceBuilder
+def decides_by_evidence(components: Components, request: SearchRequest) -> bool:
+    """Whether the ranking of the first search decides if the LLM is asked."""
+    return components.config.routing.mode == "evidence" and request.deep_search and components.rewriting is not None
+
+
+def recall_more(
+    components: Components, request: SearchRequest, recalled: Recalled, scores: Floats, trace: TraceBuilder
 ) -> Body[Recalled]:
+    """The candidates for the LLM's variations, too, if the evidence is weak; else `recalled` itself.
+
+    Args:
+        recalled: Of the first search.
+        scores: (n,) final score of each of its rows, before a reranker.
+    """
+    decision = weigh_evidence(recalled.pool, scores, request.query, config=components.config.routing)
+    trace.add("route", deep=decision.deep, reasons=decision.reasons, **decision.signals)
+    if not decision.deep:
+        return recalled
+    with trace.stage("wait for the LLM"):
+        (reply,) = yield (_ask_llm(components, request),)
+    wider = yield from _with_variations(components, request, recalled, value_of(reply), trace)
+    return recalled if wider is recalled else (yield from _join_arms(components, request, wider, trace))
+
+
+def _with_variations(
+    components: Components, request: SearchRequest, recalled: Recalled, rewrites: Rewrites, trace: TraceBuilder
+) -> Body[Recalled]:
+    """The store's candidates for the query and the LLM's variations of it; `recalled` itself if they are not found."""
+    trace.add("rewrite", variations=len(rewrites.variations), **rewrites.facts)
+    if rewrites.degraded is not None:
+        trace.degraded.append(rewrites.degraded)
+    if not rewrites.variations:
+        return recalled
+    pool = recalled.pool
     vector = pool.query_vectors[0] if pool.query_vectors.size else request.query_vector
-    probes = [Probe(request.query, vector), *(Probe(text) for text in variations)]
+    probes = [Probe(request.query, vector), *(Probe(text) for text in rewrites.variations)]
     with trace.stage("recall variations") as facts:
         (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
         if isinstance(outcome, CallFailure):
             reason = f"searching its variations failed with {type(outcome.error).__name__}"
             trace.degrade("rewriter", reason, "searched with the original query alone")
-            return Recalled(pool)
+            return recalled
         wider = _pool_of(outcome, request)
-        wider = replace(wider, degraded=(*pool.degraded, *wider.degraded))
         facts.update(candidates=len(wider), **wider.facts)
-    return Recalled(wider, variations)
+    wider = replace(wider, degraded=(*pool.degraded, *wider.degraded))
+    return Recalled(wider, rewrites.variations, recalled.arm_hits)
 
 
 def _join_arms(
     components: Components,
     request: SearchRequest,
     recalled: Recalled,
-    arm_hits: Mapping[str, ArmHits],
     trace: TraceBuilder,
 ) -> Body[Recalled]:
-    """The pool with the extra arms' hits and scores.
+    """The pool with the extra arms' hits and scores; `recalled` itself if they found none.
 
     Hits that the store holds get its scores, too. Others are added without them, if they pass the filter.
     """
-    pool, not_in_store = recalled.pool, dict[str, Chunk]()
+    pool, arm_hits, not_in_store = recalled.pool, recalled.arm_hits, dict[str, Chunk]()
+    if not arm_hits:
+        return recalled
     missing = sorted({id for hits in arm_hits.values() for id in hits.scores}.difference(pool.ids))
     if missing:
         with trace.stage("join arms") as facts:

@@ -1,0 +1,95 @@
+"""A number in a question belongs to the word beside it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.config import AnalyzerConfig
+from umi_common.search.number_pairs import STAGE, number_pairs, with_number_pairs
+from umi_common.stores.lexical.analyzer import Analyzer
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+OFF = UmiConfig().replaced(fusion={"number_pair_weight": 0.0})
+HOURS = {1: (7, 17), 2: (7, 18), 3: (9, 17), 4: (8, 19), 5: (7, 19), 6: (10, 17), 7: (11, 18), 8: (7, 16)}
+"""Opening and closing hour by revision; four others open at the hour that is asked for as a revision."""
+terms_of = Analyzer(AnalyzerConfig()).terms
+
+
+@pytest.fixture
+def pages():
+    with HybridStore.open() as store:
+        store.add(
+            Chunk(f"r{number}", f"Museum Ann, revision {number}. The museum opens at {opens} and closes at {closes}.")
+            for number, (opens, closes) in HOURS.items()
+        )
+        yield store
+
+
+@pytest.mark.parametrize("number", HOURS)
+def test_the_revision_that_is_asked_for_comes_before_those_that_open_at_that_hour(pages, number):
+    with DualRetriever(pages) as umi:
+        found = umi.search(f"opening hours of museum Ann in revision {number}?", now=NOW)
+    assert found.ids[0] == f"r{number}"
+    assert found.hits[0].score == pytest.approx(1.0)
+
+
+def test_a_question_without_a_number_is_ranked_as_before(pages):
+    for question in ("opening hours of museum Ann", "museum r2d2"):
+        with DualRetriever(pages) as umi, DualRetriever(pages, config=OFF) as off:
+            one, other = umi.search(question, now=NOW), off.search(question, now=NOW)
+        assert [(hit.chunk.id, hit.score) for hit in one] == [(hit.chunk.id, hit.score) for hit in other]
+        assert STAGE not in one.hits[0].stages
+
+
+def test_the_stage_is_in_the_trace_and_in_each_hit(pages):
+    with DualRetriever(pages) as umi:
+        found = umi.search("museum Ann revision 7", now=NOW)
+    assert found.trace[STAGE].facts == {"candidates": 8, "pairs": 1, "held": 1}
+    assert found.hits[0].stages[STAGE] == found.hits[0].score
+
+
+def test_a_search_by_one_arm_does_not_use_it(pages):
+    with DualRetriever(pages) as umi:
+        assert STAGE not in [stage.name for stage in umi.search("revision 7", strategy="text").trace]
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("revision 7", {(("revis",), ("7",))}),
+        ("(Revisions 7).", {(("revis",), ("7",))}),
+        ("7 revisions", {(("7",), ("revis",))}),
+        ("version 3.12 of Python3", {(("version",), ("3", "12", "3.12")), (("3", "12", "3.12"), ("of",))}),
+        ("IL-10 and r2d2", set()),
+        ("7", set()),
+        ("", set()),
+    ],
+)
+def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
+    assert number_pairs(text, terms_of) == pairs
+
+
+def test_the_scores_are_those_of_the_formula():
+    one, two = (("a",), ("1",)), (("b",), ("2",))
+    held = [frozenset({one}), frozenset({one, two}), frozenset(), frozenset({one})]
+    weights = {one: 1 / 4, two: 3 / 4}
+    scores = np.array([1.0, 0.8, 0.6, -0.5])
+    raised = with_number_pairs(scores, frozenset({one, two, (("c",), ("3",))}), held, weight=0.4)
+    assert raised == pytest.approx([1.0 + 0.4 * weights[one], 0.8 * 1.4, 0.6, -0.5])
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.booleans()), min_size=1, max_size=20), st.floats(0, 2))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_a_candidate_never_loses_by_it(candidates, weight):
+    pair = (("revis",), ("7",))
+    scores = np.array([score for score, _ in candidates])
+    held = [frozenset({pair} if holds else ()) for _, holds in candidates]
+    raised = with_number_pairs(scores, frozenset({pair}), held, weight)
+    assert (raised >= scores).all()
+    assert (raised <= scores + np.maximum(scores, 0.0) * weight + 1e-12).all()
