@@ -29,11 +29,10 @@ CONDITIONS = [
 ]
 
 
-@pytest.fixture
-def oracle(store):
-    chunks = corpus()
-    store.add(chunks)
-    return Oracle(chunks)
+@pytest.fixture(scope="module")
+def oracle():
+    """What a store of `corpus()`, as `filled` is, must answer."""
+    return Oracle(corpus())
 
 
 def expected(oracle, query, where=None, window=None, decay=None):
@@ -46,10 +45,10 @@ def expected(oracle, query, where=None, window=None, decay=None):
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("depth", [1, 5, 30])
-def test_the_best_of_each_arm_are_in_the_pool_and_ranked(store, kind, oracle, condition, depth):
+def test_the_best_of_each_arm_are_in_the_pool_and_ranked(filled, kind, oracle, condition, depth):
     wanted = held = 0
     for query in queries():
-        pool = search(store, query, depth=depth, **condition)
+        pool = search(filled, query, depth=depth, **condition)
         bound = pool.lexical_bound[0]
         lexical, dense = expected(oracle, query, **condition)
         for scores, ranks, slack in (
@@ -64,16 +63,16 @@ def test_the_best_of_each_arm_are_in_the_pool_and_ranked(store, kind, oracle, co
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_nothing_comes_that_may_not_be_seen(store, oracle, condition):
+def test_nothing_comes_that_may_not_be_seen(filled, oracle, condition):
     may = oracle.passing(condition.get("where"), condition.get("window"))
     for query in queries(1):
-        assert set(search(store, query, depth=40, around=3, **condition).ids) <= may
+        assert set(search(filled, query, depth=40, around=3, **condition).ids) <= may
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_every_row_has_the_raw_score_of_both_arms(store, kind, oracle, condition):
+def test_every_row_has_the_raw_score_of_both_arms(filled, kind, oracle, condition):
     for query in queries(2):
-        pool = search(store, query, around=1, **condition)
+        pool = search(filled, query, around=1, **condition)
         assert pool.mode == "hybrid" and not pool.degraded
         bm25, cosines = oracle.bm25(query), oracle.cosines(query)
         for id, score in by_id(pool, pool.lexical).items():
@@ -84,9 +83,9 @@ def test_every_row_has_the_raw_score_of_both_arms(store, kind, oracle, condition
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("depth", [3, 20])
-def test_ranks_count_from_one_along_falling_scores(store, kind, oracle, condition, depth):
+def test_ranks_count_from_one_along_falling_scores(filled, kind, oracle, condition, depth):
     for query in queries(3):
-        pool = search(store, query, depth=depth, around=1, **condition)
+        pool = search(filled, query, depth=depth, around=1, **condition)
         scored = list(expected(oracle, query, **condition))
         slacks = kind.bm25 * pool.lexical_bound[0], kind.cosine
         for ranks, scores, slack in zip((pool.lexical_rank, pool.dense_rank), scored, slacks, strict=True):
@@ -98,8 +97,8 @@ def test_ranks_count_from_one_along_falling_scores(store, kind, oracle, conditio
                 assert len(ranked) >= min(depth, len(scores))
 
 
-def test_words_that_nobody_wrote_are_no_lexical_hit(store, oracle):
-    pool = search(store, "zyzzyva")
+def test_words_that_nobody_wrote_are_no_lexical_hit(filled):
+    pool = search(filled, "zyzzyva")
     assert not pool.lexical.any()
     assert (pool.lexical_rank == NOT_RANKED).all()
     assert pool.coverage.tolist() == [0.0]
@@ -113,8 +112,8 @@ def test_a_chunk_without_a_word_is_a_chunk_to_bm25(store, kind):
     assert {id: score for id, score in by_id(pool, pool.lexical).items() if score} == pytest.approx(bm25, rel=kind.bm25)
 
 
-def test_the_pool_is_sorted_by_id_and_each_id_comes_once(store, oracle):
-    pool = search(store, *queries(4), around=2)
+def test_the_pool_is_sorted_by_id_and_each_id_comes_once(filled):
+    pool = search(filled, *queries(4), around=2)
     assert list(pool.ids) == sorted(set(pool.ids))
 
 
@@ -137,13 +136,13 @@ def test_decay_decides_among_equals(store):
     assert [id for _, id in ranked][:10] == [f"c{number:02}" for number in range(10)]
 
 
-def test_several_probes_share_one_pool_in_which_each_scores_every_row(store, kind, oracle):
+def test_several_probes_share_one_pool_in_which_each_scores_every_row(filled, kind):
     asked = queries(5)
-    together = search(store, *asked, depth=8)
+    together = search(filled, *asked, depth=8)
     assert together.lexical.shape == together.dense.shape == (len(asked), len(together))
     union = set()
     for variation, query in enumerate(asked):
-        alone = search(store, query, depth=8)
+        alone = search(filled, query, depth=8)
         union |= set(alone.ids)
         rows = [together.ids.index(id) for id in alone.ids]
         np.testing.assert_allclose(together.dense[variation, rows], alone.dense[0], rtol=0, atol=kind.cosine)
@@ -203,41 +202,41 @@ def test_all_probes_are_embedded_in_one_call_and_those_with_a_vector_not_at_all(
     assert embedder.texts == ["night train", "river"]
 
 
-def test_the_vector_of_a_probe_is_what_is_searched(store, kind, oracle):
+def test_the_vector_of_a_probe_is_what_is_searched(filled, kind):
     far = HashEmbedder().embed_queries(["music"])[0]
-    pool = store.recall([Probe("boat", far * 3)], depth=5, now=NOW)
-    meant = search(store, "music", depth=5)
+    pool = filled.recall([Probe("boat", far * 3)], depth=5, now=NOW)
+    meant = search(filled, "music", depth=5)
     ranked = {id for id, rank in by_id(pool, pool.dense_rank).items() if rank}
     assert ranked == {id for id, rank in by_id(meant, meant.dense_rank).items() if rank}
 
 
-def test_named_chunks_join_if_they_may_be_seen(store, oracle):
+def test_named_chunks_join_if_they_may_be_seen(filled, oracle):
     anns, others = (
         sorted(oracle.passing(parse_filter(where))) for where in ({"user": "ann"}, {"user": {"$ne": "ann"}})
     )
     probe = Probe("zyzzyva", ids=(anns[0], anns[-1], others[0], "nobody"))
-    pool = store.recall([probe], depth=1, now=NOW, where=ANN)
+    pool = filled.recall([probe], depth=1, now=NOW, where=ANN)
     assert {anns[0], anns[-1]} <= set(pool.ids)
     assert others[0] not in pool.ids and "nobody" not in pool.ids
     late = parse_filter({"number": {"$gte": 0}})
     outside = next(id for id in anns if id not in oracle.passing(None, WEEK))
-    assert outside not in store.recall([Probe("x", ids=(outside,))], depth=1, now=NOW, where=late, window=WEEK).ids
+    assert outside not in filled.recall([Probe("x", ids=(outside,))], depth=1, now=NOW, where=late, window=WEEK).ids
 
 
-def test_what_stands_beside_the_best_joins_if_it_may_be_seen(store, kind, oracle):
+def test_what_stands_beside_the_best_joins_if_it_may_be_seen(filled, kind, oracle):
     depth = 12
     for query in queries(6):
         for where in (None, ANN):
             may = oracle.passing(where)
-            pool = search(store, query, depth=depth, around=2, where=where)
+            pool = search(filled, query, depth=depth, around=2, where=where)
             for ranks in (pool.lexical_rank, pool.dense_rank):
                 for id, rank in by_id(pool, ranks).items():
                     if NOT_RANKED < rank <= depth // NEIGHBOURS_OF:
                         assert set(oracle.beside(id, 2, may)) <= set(pool.ids)
 
 
-def test_positions_differ_by_one_exactly_where_chunks_stand_side_by_side(store, oracle):
-    pool = search(store, *queries(7), depth=30, around=1)
+def test_positions_differ_by_one_exactly_where_chunks_stand_side_by_side(filled, oracle):
+    pool = search(filled, *queries(7), depth=30, around=1)
     places = dict(zip(pool.ids, zip(pool.source.tolist(), pool.position.tolist(), strict=True), strict=True))
     for id, (source, position) in places.items():
         chunk = oracle.chunks[id]
@@ -253,8 +252,8 @@ def test_positions_differ_by_one_exactly_where_chunks_stand_side_by_side(store, 
         }
 
 
-def test_rows_of_one_source_share_its_code(store, oracle):
-    pool = search(store, *queries(8), depth=30)
+def test_rows_of_one_source_share_its_code(filled, oracle):
+    pool = search(filled, *queries(8), depth=30)
     for one, code in zip(pool.ids, pool.source.tolist(), strict=True):
         for other, another in zip(pool.ids, pool.source.tolist(), strict=True):
             same = oracle.chunks[one].source == oracle.chunks[other].source
@@ -280,9 +279,9 @@ def test_a_window_is_half_open_and_leaves_out_what_has_no_time(store):
     assert set(search(store, "boat", window=TimeRange(None, start)).ids) == {"before"}
 
 
-def test_what_a_pool_says_of_its_rows_and_queries(store, kind, oracle):
-    pool = search(store, *queries(9), around=1)
-    np.testing.assert_array_equal(pool.vectors, store.vectors(pool.ids))
+def test_what_a_pool_says_of_its_rows_and_queries(filled, kind, oracle):
+    pool = search(filled, *queries(9), around=1)
+    np.testing.assert_array_equal(pool.vectors, filled.vectors(pool.ids))
     np.testing.assert_allclose(np.linalg.norm(pool.query_vectors, axis=1), 1.0, atol=1e-6)
     assert (pool.lexical <= pool.lexical_bound[:, np.newaxis] + 1e-9).all()
     assert (pool.source_lexical <= pool.source_bound[:, np.newaxis] + 1e-9).all()
@@ -299,8 +298,8 @@ def test_an_empty_store_answers_with_an_empty_pool(store):
     assert pool.lexical.shape == pool.dense.shape == pool.lexical_rank.shape == (2, 0)
 
 
-def test_a_filter_that_nothing_passes_gives_an_empty_pool(store, oracle):
-    assert len(search(store, "red boat", where=parse_filter({"user": "nobody"}), around=2)) == 0
+def test_a_filter_that_nothing_passes_gives_an_empty_pool(filled):
+    assert len(search(filled, "red boat", where=parse_filter({"user": "nobody"}), around=2)) == 0
 
 
 def test_a_chunk_the_model_knows_nothing_of_is_found_by_words_only(store):

@@ -21,12 +21,11 @@ ALL = 1_000
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_one_arm_alone_gives_the_rows_scores_and_ranks_that_it_gives_beside_the_other(store, kind, strategy):
-    store.add(corpus())
+def test_one_arm_alone_gives_the_rows_scores_and_ranks_that_it_gives_beside_the_other(filled, kind, strategy):
     for query in queries(count=2):
         options = {"depth": ALL, "around": 1, "where": parse_filter({"user": {"$ne": "bob"}})}
-        expected = search(store, query, "river boat", **options).only(strategy)
-        pool = search(store, query, "river boat", strategy=strategy, **options).only(strategy)
+        expected = search(filled, query, "river boat", **options).only(strategy)
+        pool = search(filled, query, "river boat", strategy=strategy, **options).only(strategy)
         assert pool.mode == strategy and not pool.degraded
         assert tuple(pool.ids) == tuple(expected.ids)
         bound = kind.bm25 * float(expected.lexical_bound.max())
@@ -57,9 +56,8 @@ def test_by_text_an_embedder_that_fails_is_no_loss(new_store):
     assert pool.mode == "text" and not pool.degraded
 
 
-def test_by_vector_no_word_is_scored(store):
-    store.add(corpus())
-    pool = search(store, "red boat", "river", strategy="vector", around=1)
+def test_by_vector_no_word_is_scored(filled):
+    pool = search(filled, "red boat", "river", strategy="vector", around=1)
     assert pool.mode == "vector"
     for name in ("lexical", "lexical_rank", "lexical_bound", "coverage", "source_lexical", "source_bound"):
         assert not getattr(pool, name).any(), name
@@ -72,14 +70,12 @@ def test_by_vector_an_embedder_that_fails_is_an_error_that_says_so(new_store):
         search(store, "snow zyzzyva", strategy="vector")
 
 
-def test_searches_with_different_strategies_may_be_asked_together(new_store):
-    store = new_store()
-    store.add(corpus())
+def test_searches_with_different_strategies_may_be_asked_together(filled):
     asked = [RecallRequest([Probe("red boat")], 10, NOW, strategy=strategy) for strategy in ("hybrid", *STRATEGIES)]
-    pools = store.recall_many(asked)
+    pools = filled.recall_many(asked)
     assert [pool.mode for pool in pools] == ["hybrid", "text", "vector"]
     for each, pool in zip(asked, pools, strict=True):
-        assert tuple(each.run(store).ids) == tuple(pool.ids)
+        assert tuple(each.run(filled).ids) == tuple(pool.ids)
 
 
 def test_when_the_embedder_hangs_words_answer_within_the_deadline(new_store):
