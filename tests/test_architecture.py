@@ -27,7 +27,7 @@ FLOORS = (
     ("query/time", "query/rewriting"),
     ("query", "ranking", "context/tokens"),
     ("context",),
-    ("stores/failpoints", "stores/growing", "stores/distinct", "stores/values", "stores/batch_checks"),
+    ("stores/failpoints", "stores/arrays", "stores/values", "stores/batch_checks"),
     ("stores/query_embedder", "stores/valid_batch"),
     ("stores/ledger",),
     ("stores/rows",),

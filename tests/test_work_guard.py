@@ -20,8 +20,8 @@ from umi_common.stores import corpus_stats as calibration
 from umi_common.stores.dense import cosines
 from umi_common.stores.dense import index as dense
 from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.bm25 import RowScorer
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.lexical.scorer import RowScorer
 
 WORDS = "boat river boiler canal mortgage survey roof cousin house market".split()  # noqa: SIM905
 VARIATIONS = ["boat on the river", "roof survey", "market house"]

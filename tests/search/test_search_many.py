@@ -16,13 +16,11 @@ from umi_common.config import UmiConfig
 from umi_common.embedders import default_embedder
 from umi_common.errors import EmptyQuery, InputError, InvalidVector, SearchUnavailable
 from umi_common.evaluation.beir import Keys, load_beir
-from umi_common.protocols import NEIGHBOURS_OF
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
 from umi_common.runtime.calls import Call, CallFailure, run_together
 from umi_common.runtime.drivers import drive
 from umi_common.runtime.workers import Workers
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder, ScriptedLLM
-from umi_common.stores.embedded import candidates
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
@@ -289,10 +287,6 @@ async def test_the_event_loop_stays_free(store, queries):
     umi = DualRetriever(store)
     await umi.asearch_many(queries)
     assert await held(lambda: umi.asearch_many(queries)) < 0.05
-
-
-def test_the_store_brings_in_neighbours_by_the_rule_that_the_contract_states():
-    assert candidates.NEIGHBOURS_OF == NEIGHBOURS_OF
 
 
 def test_calls_of_one_kind_go_out_as_one_and_each_body_gets_its_part():

@@ -60,7 +60,7 @@ def test_cores_that_divide_a_scan_find_what_one_finds(seed: int, count: int, ask
     rows, queries = _rows(seed, count, 16, kind="usual"), _rows(seed + 1, asked, 16, kind="usual")
     alone = Quantised.of(rows).scan(queries).scores
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quantised, "BYTES_A_CORE", 64)
+        patch.setattr(quantised, "BYTES_A_THREAD", 64)
         divided = Quantised.of(rows).scan(queries).scores
     assert divided.tobytes() == alone.tobytes()
 

@@ -53,7 +53,7 @@ def store():
 def test_pools_are_equal_to_the_bit(store, monkeypatch, codes_from, codes_together_from, scores_max):
     monkeypatch.setattr(dense, "QUANTISED_FROM", codes_from)
     monkeypatch.setattr(dense, "QUANTISED_FROM_FOR_SEVERAL", codes_together_from)
-    monkeypatch.setattr(recall, "SCANNED_TOGETHER", scores_max)
+    monkeypatch.setattr(recall, "SHARED_SCORES_MAX", scores_max)
     asked = [
         RecallRequest([Probe("red boat")], 10, NOW, around=1),
         RecallRequest([Probe("night train"), Probe("blue river"), Probe("snow")], 10, NOW, around=1),

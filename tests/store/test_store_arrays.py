@@ -13,10 +13,10 @@ from small_store import NOW
 
 from umi_common.config import DecayConfig
 from umi_common.pool import unit_vectors
+from umi_common.stores.arrays import Growing
 from umi_common.stores.dense import cosines as module
 from umi_common.stores.dense.cosines import cosines, cosines_at
 from umi_common.stores.dense.index import search
-from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.codec import Head
 from umi_common.stores.rows.rows import RowTable
 from umi_common.types import microseconds

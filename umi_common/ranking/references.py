@@ -5,7 +5,7 @@
     final(j) = e(j) + share * min(1, gain(j))
 
 i refers to j if one of the two texts mentions a name of the other, or both hold a rare term. The more query terms j
-holds and i lacks, the larger is the weight (`stores.references.find`). A chunk that holds all query terms gives
+holds and i lacks, the larger is the weight (`stores.references`). A chunk that holds all query terms gives
 nothing; if the answer takes two chunks, the second is found through the first. Measured in docs/decisions.md.
 """
 

@@ -1,19 +1,20 @@
 """Stores of chunks, and the parts that they share.
 
-In: chunks to keep, and searches as probes. Out: a `Pool` of candidates, and chunks by id.
+In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chunks by id.
 
     embedded/        HybridStore: a directory on this machine, or memory
     ledger/          the SQLite file that holds all data
     rows/            chunks as arrays by row number
     lexical/         BM25
     dense/           nearest neighbours by cosine
-    chroma/          taking over a Chroma collection
+    chroma/          ChromaStore: over a collection of Chroma; import of a collection
     qdrant/          QdrantStore: the same over a Qdrant cluster
     batch_checks     chunks and vectors of a write, checked and embedded
     valid_batch      chunks and records of a write; invalid items raise or are reported
     query_embedder   the embedder of queries, within a deadline
     corpus_stats     statistics of a corpus that ranking uses
-    growing          an array that grows at its end
-    distinct         distinct values of an array
+    references       from the best candidates to chunks that they refer to
+    arrays           distinct values; an array that grows at its end
+    values           values that all stores return
     failpoints       named points where a test may raise, kill or wait
 """

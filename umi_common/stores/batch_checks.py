@@ -125,10 +125,10 @@ def _failure(failed: BatchFailed, ids: Sequence[str], embedder: Embedder) -> Exc
     )
 
 
-def _checked_rows(ids: Sequence[str], made: object, embedder: Embedder, dim: int | None) -> Vectors:
+def _checked_rows(ids: Sequence[str], returned: object, embedder: Embedder, dim: int | None) -> Vectors:
     """(n, dim) unit rows from what the embedder returned for these chunks; raises as `embedded`."""
     try:
-        vectors = np.asarray(made, dtype=np.float32)
+        vectors = np.asarray(returned, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(
             f"embedder {embedder.name!r} did not return a matrix of numbers for chunks {ids[0]!r} to {ids[-1]!r}; "
@@ -210,12 +210,14 @@ def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
 
 
 class progress:
-    """A progress bar over `total` chunks, as a context manager; call it with a count to advance. Not `show`: no bar."""
+    """A progress bar over `total` chunks, as a context manager; call it with a count to advance.
+
+    Args:
+        show: False: there is no bar, and calls do nothing.
+    """
 
     def __init__(self, total: int, show: bool) -> None:
-        self._bar = None
-        if show:
-            self._bar = progress_bar(total=total, unit="chunk", desc="embedding")
+        self._bar = progress_bar(total=total, unit="chunk", desc="embedding") if show else None
 
     def __enter__(self) -> progress:
         return self

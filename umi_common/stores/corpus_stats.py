@@ -11,7 +11,7 @@ For the corpus, how far positions and sources are informative:
                  0: sources carry no information, 1: all chunks of a source have the same vector.
     company      the share of chunks whose source has more than one chunk.
 
-All are computed from sums by source, so a write costs the sums of the sources that it changed.
+All are computed from sums over each source, so after a write only the sums of the changed sources are computed again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import NO_SOURCE, Floats, Ints, Vectors
+from umi_common.stores.arrays import Growing
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.growing import Growing
 from umi_common.stores.rows.rows import MISSING, Rows
 
 SAMPLE_SIZE = 1_024
@@ -36,16 +36,23 @@ WEIGHT_TERMS_MAX = 30
 LAGS = (1, 2)
 """Distances in places between the chunks that `succession` compares."""
 SOURCE_CHUNKS_MAX = 1_024
+"""Most chunks of one source from which the statistics are computed; more hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
-"""Chunks of one source, and chunks in all, from which the statistics are computed; more hardly change them."""
+"""Chunks of all sources together, likewise."""
 DIVISOR_MIN = 1e-12
 """Smallest divisor; a smaller variance counts as none."""
 CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
-ALIKE, BOTH = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 * len(LAGS))
-COLUMNS = BOTH.stop
-"""Columns of one source's sums: chunks, squared weighted deviations from its weighted mean, squared weights, pairs,
-squared deviations from its plain mean; then by lag the products of deviations, less the value expected by chance, and
-the products of weights."""
+PRODUCTS, WEIGHT_PRODUCTS = slice(5, 5 + len(LAGS)), slice(5 + len(LAGS), 5 + 2 * len(LAGS))
+COLUMNS = WEIGHT_PRODUCTS.stop
+"""Columns of one source's sums:
+
+    CHUNKS, PAIRS     their numbers
+    SQUARES           squared weighted deviations from the weighted mean
+    WEIGHTS_SQUARED   squared weights
+    WITHIN            squared deviations from the mean without weights
+    PRODUCTS          by lag: products of the weighted deviations of a pair, less the value expected by chance
+    WEIGHT_PRODUCTS   by lag: products of the weights of a pair
+"""
 
 
 class CosineBackground(NamedTuple):
@@ -196,7 +203,7 @@ class Calibration:
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
-        """Codes of the sources used, in the order of (checksum, name), until they hold SAMPLE_CHUNKS_MAX chunks."""
+        """Codes of the sources to measure, by (CRC-32 of the name, name), until they hold SAMPLE_CHUNKS_MAX chunks."""
         if len(sizes) > len(self._order):
             new = range(len(self._order), len(sizes))
             self._order += [(crc32(sources[code].encode()), sources[code], code) for code in new]
@@ -236,10 +243,10 @@ def cosine_background(cosines: Vectors) -> CosineBackground:
     count = cosines.shape[1]
     if not count:
         return CosineBackground(np.zeros(len(cosines)), np.zeros(len(cosines)), 0)
-    usual = cosines.astype(np.float64, order="C")
-    mean = usual.sum(axis=1) / count
-    usual -= mean[:, np.newaxis]
-    return CosineBackground(mean, np.sqrt(np.einsum("ij,ij->i", usual, usual) / count), count)
+    deviations = cosines.astype(np.float64, order="C")
+    mean = deviations.sum(axis=1) / count
+    deviations -= mean[:, np.newaxis]
+    return CosineBackground(mean, np.sqrt(np.einsum("ij,ij->i", deviations, deviations) / count), count)
 
 
 def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
@@ -261,21 +268,22 @@ def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Lengths) -> tu
     if chunks < 2:
         return sums, np.zeros(vectors.shape[1])
     weights = np.clip(lengths[mine][present], 1, WEIGHT_TERMS_MAX).astype(np.float64)
-    heavy = weights.sum()
-    away = (own - weights @ own / heavy) * weights[:, np.newaxis]
-    squares = float(np.einsum("ij,ij->", away, away))
+    total_weight = weights.sum()
+    deviations = (own - weights @ own / total_weight) * weights[:, np.newaxis]
+    squares = float(np.einsum("ij,ij->", deviations, deviations))
     weights_squared = float(weights @ weights)
     # Weighted deviations from a mean sum to 0, which determines the product expected by chance.
-    chance = -squares / max(heavy**2 - weights_squared, DIVISOR_MIN)
-    alike, both, pairs = np.zeros(len(LAGS)), np.zeros(len(LAGS)), 0
+    chance = -squares / max(total_weight**2 - weights_squared, DIVISOR_MIN)
+    products, weight_products, pairs = np.zeros(len(LAGS)), np.zeros(len(LAGS)), 0
     for at, lag in enumerate(LAGS):
         first = np.flatnonzero(places[lag:] - places[:-lag] == lag)
-        both[at] = (weights[first] * weights[first + lag]).sum()
-        alike[at] = np.einsum("ij,ij->", away[first], away[first + lag]) - chance * both[at]
+        weight_products[at] = (weights[first] * weights[first + lag]).sum()
+        product = np.einsum("ij,ij->", deviations[first], deviations[first + lag])
+        products[at] = product - chance * weight_products[at]
         pairs += len(first)
     total = own.sum(axis=0)
-    sums[: ALIKE.start] = chunks, squares, weights_squared, pairs, chunks - float(total @ total) / chunks
-    sums[ALIKE], sums[BOTH] = alike, both
+    sums[: PRODUCTS.start] = chunks, squares, weights_squared, pairs, chunks - float(total @ total) / chunks
+    sums[PRODUCTS], sums[WEIGHT_PRODUCTS] = products, weight_products
     return sums, total
 
 
@@ -283,8 +291,8 @@ def _succession(sums: Floats) -> dict[str, float]:
     """`succession` and the number of pairs behind it."""
     whole = sums.sum(axis=0)
     scale = whole[SQUARES] / max(whole[WEIGHTS_SQUARED], DIVISOR_MIN)
-    both = whole[BOTH]
-    per_lag = np.where(both > 0, whole[ALIKE] / np.maximum(both, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
+    weights = whole[WEIGHT_PRODUCTS]
+    per_lag = np.where(weights > 0, whole[PRODUCTS] / np.maximum(weights, DIVISOR_MIN), 0.0) / max(scale, DIVISOR_MIN)
     return {
         "succession": float(np.sum(per_lag)) if scale > DIVISOR_MIN else 0.0,
         "succession_pairs": float(whole[PAIRS]),

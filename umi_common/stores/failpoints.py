@@ -1,7 +1,4 @@
-"""Named points on the write paths where a test may raise, kill the process or wait; nothing is armed outside tests.
-
-A point that is not armed costs one test of an empty dict.
-"""
+"""Named points of a write where a test may raise, kill the process or wait. Outside of tests they do nothing."""
 
 from __future__ import annotations
 

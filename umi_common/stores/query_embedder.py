@@ -1,4 +1,4 @@
-"""Query vectors: the embedder of a store, called within a time limit, with retries, and not at all while it hangs."""
+"""Query vectors: calls of a store's embedder, with a cache, a time limit, retries and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
 
 FAILURES = 2
-"""Calls in a row without a reply in time after which the embedder is left alone: one may be bad luck."""
+"""Calls in a row without a reply in time that open the circuit breaker; a single one may happen by chance."""
 PAUSE_SECONDS = 10.0
-"""How long it is left alone; then one search tries it again."""
+"""Seconds without calls after that; then one search tries the embedder again."""
 
 WITHOUT_ALL = "searched by words alone"
 WITHOUT_SOME = "some variations by words alone"
+"""Consequences that a result's `degraded` states: no probe, or not every probe, has a vector."""
 
 QueryVector = Vectors | Exception
 """(dim,) float32, or why there is none."""
@@ -56,23 +57,23 @@ class _Job:
 
 @dataclass(slots=True)
 class _Group:
-    """Queries that the tasks of one event loop ask for at one moment, and the task that embeds them."""
+    """Queries that the tasks of one event loop submit before it runs `task`, which embeds them in one call."""
 
     texts: list[str] = field(default_factory=list)
     task: asyncio.Task[list[QueryVector]] | None = None
 
 
 class QueryEmbedder:
-    """A store's embedder for queries, with its cache, retries, time limit and breaker. Thread-safe if the embedder is.
+    """Embeds queries with a store's embedder. Thread-safe if the embedder is.
 
-    A model that takes one query per call is called side by side, up to `embedder.concurrency` calls at a time. A model
-    that takes several gets, from an event loop, all queries that its tasks ask for at one moment. A call past its time
-    limit continues in a thread of its own, and its outcome is dropped.
+    An embedder that is `in_place` is called in the caller's thread; nothing below applies to it. A model that takes one
+    query per call gets up to `embedder.concurrency` calls at a time. A model that takes several gets half as many calls
+    at a time; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit
+    continues in a thread of its own, and its outcome is dropped.
 
     Args:
-        embedder: Called in this thread if it is `in_place`; all else below is for others.
         config: Limits and size of the cache; None: the defaults.
-        clock: Monotonic seconds.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class QueryEmbedder:
         """(n, dim) for the texts.
 
         Raises:
-            EmbedderError: If there is no vector within `seconds`, or was none lately.
+            EmbedderError: If there is no vector within `seconds`, or the circuit breaker is open.
             Exception: The embedder's own.
         """
         made = self.embed_each(texts, seconds, 0)
@@ -128,9 +129,9 @@ class QueryEmbedder:
         group = self._groups.setdefault(key, _Group())
         start = len(group.texts)
         group.texts += texts
-        if group.task is None:  # it begins when the tasks that are ready now have run
+        if group.task is None:  # the loop runs it after the tasks that are ready now
             group.task = key[0].create_task(self._aembed_group(key, group))
-        made = await asyncio.shield(group.task)  # one that is cancelled does not cancel the others' call
+        made = await asyncio.shield(group.task)  # a cancelled task does not cancel the call of the others
         return made[start : start + len(texts)]
 
     async def _aembed_group(
@@ -151,7 +152,7 @@ class QueryEmbedder:
         return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
 
     def _jobs(self, texts: Sequence[str], dim: int) -> tuple[dict[str, Vectors], list[_Job]]:
-        """Vectors that are cached, and the calls for the others."""
+        """The cached vectors by text, and the calls for the other texts."""
         known = {text: vector for text, vector in self._cache.get(texts).items() if dim in (0, len(vector))}
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if self._one_by_one:
@@ -160,7 +161,7 @@ class QueryEmbedder:
         return known, [_Job([missing[place] for place in batch]) for batch in batches]
 
     def _rounds(self, jobs: Sequence[_Job]) -> int:
-        """How often the limit of calls is used up; each round has the time of one search."""
+        """Rounds in which the jobs run, `_calls_max` at a time; each round may take the seconds of one search."""
         return math.ceil(len(jobs) / self._calls_max)
 
     def _run(self, jobs: Sequence[_Job], seconds: float) -> None:
@@ -188,7 +189,7 @@ class QueryEmbedder:
                 if not threads:
                     for job in jobs:
                         job.outcome = error
-                break  # those that have started do all jobs
+                break  # the threads that have started do all jobs
         wait_for(threads, max(0.0, until - time.monotonic()))
         waiting.clear()
 
@@ -200,25 +201,25 @@ class QueryEmbedder:
             job.outcome = error
 
     def _call_of(self, job: _Job, seconds: float) -> Callable[[float], Call]:
-        """From the seconds that are left to the model's call."""
+        """A function from the seconds that are left to the call of the model."""
         run = partial(self._embedder.embed_queries, job.texts)
 
         async def arun(left: float) -> Any:
             if self._aembed is not None:
                 try:
                     return await awaited(self._aembed(job.texts), left)
-                except NotImplementedError:  # how a subclass of a framework's base class refuses
+                except NotImplementedError:  # raised by subclasses of a framework's base class without async code
                     self._aembed = None
-            # By the loop's own method: a virtual clock knows these threads.
+            # By the loop's own method, because a virtual clock counts the calls of that.
             running = asyncio.get_running_loop().run_in_executor(self._threads.executor, run)
             return await awaited(running, left)
 
         return lambda left: Call(run, partial(arun, min(left, seconds)))
 
     def _judge(self, jobs: Sequence[_Job]) -> None:
-        """Tell the breaker whether the model replies."""
+        """Tell the breaker whether the model replied in time; an error in time counts as a reply."""
         replies = [job for job in jobs if not isinstance(job.outcome, (NoneType, DeadlineExceeded, TooManyCalls))]
-        if replies:  # one that fails, and in time, costs nothing to ask again
+        if replies:
             self._breaker.succeeded()
         elif any(job.state.calling or isinstance(job.outcome, TooManyCalls) for job in jobs):
             self._breaker.failed()
@@ -235,6 +236,7 @@ class QueryEmbedder:
         *,
         entered: bool,
     ) -> list[QueryVector]:
+        """A vector or an error for each text, from the cached ones and the jobs; caches the new vectors."""
         made: dict[str, QueryVector] = dict(known)
         for job in jobs:
             try:
@@ -250,7 +252,7 @@ class QueryEmbedder:
 
     @staticmethod
     def _outcome_of(job: _Job, seconds: float, *, entered: bool) -> Any:
-        """What the model returned; raises what it raised, or why there is nothing."""
+        """What the model returned; raises the model's error, or an EmbedderError that says why nothing was returned."""
         outcome = job.outcome
         if not entered:
             raise EmbedderError(f"{PAUSED} for {PAUSE_SECONDS:g} s after calls without a reply in time")
@@ -267,13 +269,13 @@ class QueryEmbedder:
 def query_vectors(
     requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int, traces: Sequence[RecallTrace]
 ) -> list[Vectors | None]:
-    """For each request (V, dim) unit rows; None: it has no vector at all, or its strategy is "text".
+    """For each request (V, dim) unit rows; None: no probe has a vector, or the strategy is "text".
 
-    Probes without a vector are embedded together. Where that fails, their vectors are zeros and the traces of their
-    requests say so.
+    Probes without a vector are embedded together. If that fails, the failure is added to the traces of their requests,
+    and in a request whose other probes have vectors they get zeros.
 
     Raises:
-        InvalidVector: If a probe's own vector does not fit.
+        InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.
     """
     begun = time.perf_counter()
     vectors = [[_checked(probe.vector, dim) for probe in request.probes] for request in requests]

@@ -45,7 +45,7 @@ class AddReport:
 
 
 class ValidBatch(NamedTuple):
-    """What is left to store of a batch."""
+    """The valid items of a batch as chunks, and the others."""
 
     chunks: list[Chunk]
     vectors: Vectors | None
@@ -94,7 +94,11 @@ def valid_batch(
 
 
 def _as_chunk(place: int, item: object) -> Chunk:
-    """A chunk, or the chunk of a record."""
+    """The item if it is a chunk, else the chunk of a record.
+
+    Raises:
+        InvalidChunk: If it is neither; names the item by its place.
+    """
     if isinstance(item, Chunk):
         return item
     if not isinstance(item, Mapping):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
-from umi_common.stores.growing import Growing
+from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical import vocabulary as vocabulary_module
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.index import LexicalIndex

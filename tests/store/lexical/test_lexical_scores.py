@@ -17,7 +17,7 @@ from rank_bm25 import BM25L, BM25Okapi, BM25Plus
 
 from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.stores.ledger.history import Mark
-from umi_common.stores.lexical import corpus, scorer, sources
+from umi_common.stores.lexical import bm25, corpus, sources
 from umi_common.stores.lexical import segment as postings
 from umi_common.stores.lexical import top_k as topk
 from umi_common.stores.lexical import update as writing
@@ -41,11 +41,11 @@ def thresholds(request: pytest.FixtureRequest):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
-            patch.setattr(scorer, "DIRECT", 2)
+            patch.setattr(bm25, "DIRECT", 2)
             patch.setattr(corpus, "RARE", 0)
-            patch.setattr(scorer, "DENSE_SHARE", 1_000)
-            patch.setattr(scorer, "DENSE_BYTES_KEPT", 20)
-            for module in (scorer, sources):
+            patch.setattr(bm25, "DENSE_SHARE", 1_000)
+            patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
+            for module in (bm25, sources):
                 patch.setattr(module, "ENTRIES_KEPT", 120)
             patch.setattr(sources, "SOURCES_ADDED_UP", 0)
             patch.setattr(sources, "BINS", 0)

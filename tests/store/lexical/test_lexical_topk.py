@@ -17,9 +17,9 @@ from umi_common.config import AnalyzerConfig, LexicalConfig
 from umi_common.errors import InputError
 from umi_common.stores.lexical import top_k as topk
 from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.bm25 import RowScorer
 from umi_common.stores.lexical.corpus import Corpus
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.lexical.scorer import RowScorer
 from umi_common.stores.lexical.top_k import SearchLimits
 
 PLAIN = Analyzer(AnalyzerConfig(language="none"))

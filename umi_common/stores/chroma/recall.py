@@ -15,11 +15,10 @@ from umi_common.filters import to_chroma
 from umi_common.filters.tree import comparisons
 from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, unit_vectors, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import Moment, SideIndex
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.distinct import distinct
-from umi_common.stores.growing import Growing
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Vectors
+from umi_common.stores.arrays import Growing
 from umi_common.stores.dense.int8 import Int8Codes
-from umi_common.stores.growing import Growing
 
 FOLDER = "dense"
 SUFFIXES = ("", ".codes")

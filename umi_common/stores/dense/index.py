@@ -17,8 +17,8 @@ from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
 from umi_common.stores.rows.rows import Mask
 
 QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
-"""Rows from which the codes are read first: for one query, and for several, which share one pass over the floats. In a
-smaller matrix the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
+"""Rows from which the codes are read first: for one query, and for several, which share one pass over the floats. With
+fewer rows, the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
 EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
 """Score of a row that may not be found, and a score below that of every other row."""
 FEW = 8
@@ -76,8 +76,8 @@ def search(
         allowed: (n,) rows that may be found, none of them zeros; None: all.
         weights: (n,) in (0, 1]; None: 1.
         ids: By row, for ties.
-        quantised: The codes of the matrix, used where it is large; None: never.
-        scan: Result of `scan_of` for these, if it was computed already.
+        quantised: The codes of the matrix, used if it has many rows; None: never.
+        scan: Result of `scan_of` for these arguments; None: it is computed.
     """
     if not len(matrix):
         return [NO_HITS for _ in queries]
@@ -142,13 +142,13 @@ class _Selection:
             scores: Of all rows.
             bound: How far each score may lie from the cosine; None: it is the cosine.
         """
-        decided = self._decided(scores)
+        ranked = self._ranking_scores(scores)
         if bound is None:
-            return np.flatnonzero(decided >= self._kth(decided))
+            return np.flatnonzero(ranked >= self._kth(ranked))
         # Decay shrinks scores and their errors alike, so the largest error bound is safe for a first selection.
-        rows = np.flatnonzero(decided >= max(self._kth(decided) - 2 * bound.largest, LOWEST_ALLOWED))
-        some, errors = decided[rows], bound.at(rows)
-        return rows[some + errors >= self._kth(some - errors)]
+        rows = np.flatnonzero(ranked >= max(self._kth(ranked) - 2 * bound.largest, LOWEST_ALLOWED))
+        left, errors = ranked[rows], bound.at(rows)
+        return rows[left + errors >= self._kth(left - errors)]
 
     def _kth(self, scores: Floats | Vectors) -> float:
         """The k-th largest score of an allowed row; LOWEST_ALLOWED if there are fewer."""
@@ -156,7 +156,7 @@ class _Selection:
             return LOWEST_ALLOWED
         return max(float(np.partition(scores, len(scores) - self.k)[len(scores) - self.k]), LOWEST_ALLOWED)
 
-    def _decided(self, scores: Floats | Vectors) -> Floats | Vectors:
+    def _ranking_scores(self, scores: Floats | Vectors) -> Floats | Vectors:
         """Decayed scores, EXCLUDED where a row is not allowed."""
         if self.weights is not None:
             scores = decayed(scores, self.weights)
@@ -183,9 +183,9 @@ def _ranked(
     all_cosines: Vectors | None,
 ) -> DenseHits:
     """The best k of `rows` by their decayed cosines; ties to the smaller id."""
-    decided = scores if weights is None else decayed(scores, weights[rows])
-    order = np.argsort(-decided)
-    falling = decided[order]
+    ranking_scores = scores if weights is None else decayed(scores, weights[rows])
+    order = np.argsort(-ranking_scores)
+    falling = ranking_scores[order]
     for first, last in _runs(falling, k):
         order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
     best = order[:k]

@@ -5,7 +5,7 @@ inequality of Cauchy and Schwarz, the product of the codes of a query q and a un
 
     |q.d - s_q s_d c_q.c_d|  <=  |s_q c_q| |e_d| + |e_q|
 
-so a row whose score plus that bound is below an exact score that k rows reach is not among the best k. The remaining
+so a row is not among the best k if k rows have a score less their bound above its score plus its bound. The other
 rows, some hundred, are scored exactly: the result is that of a full scan, to the bit.
 """
 
@@ -21,16 +21,16 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Ints, Vectors
+from umi_common.stores.arrays import Growing
 from umi_common.stores.dense.cosines import kernel
-from umi_common.stores.growing import Growing
 
 Int8Codes = npt.NDArray[np.int8]
 FLOAT32_ROUNDING = 1e-5
 """How far float32 sums may lie from the exact sums."""
 CODE_MAX = 127
 """Largest absolute value of a code."""
-CORES = os.cpu_count() or 1
-BYTES_A_CORE = 12_000_000
+SCAN_THREADS_MAX = os.cpu_count() or 1
+BYTES_A_THREAD = 12_000_000
 """Bytes of codes per thread of a scan, some 1 ms: fewer do not repay the start of a thread."""
 BLOCK = 256
 """Rows quantised together; their intermediate arrays fit into a core's cache."""
@@ -80,11 +80,11 @@ class Quantised:
         def product(codes: Int8Codes) -> Vectors:
             return np.asarray(simsimd.cdist(codes, asked, metric="dot", out_dtype="float32"))
 
-        cores = min(CORES, self.codes.nbytes // BYTES_A_CORE)
-        if cores < 2:
+        threads = min(SCAN_THREADS_MAX, self.codes.nbytes // BYTES_A_THREAD)
+        if threads < 2:
             return np.ascontiguousarray(product(self.codes).T)
-        with ThreadPoolExecutor(cores - 1, "umi-scan") as pool:
-            first, *others = np.array_split(self.codes, cores)
+        with ThreadPoolExecutor(threads - 1, "umi-scan") as pool:
+            first, *others = np.array_split(self.codes, threads)
             found = [pool.submit(product, codes) for codes in others]
             return np.ascontiguousarray(np.concatenate([product(first), *[each.result() for each in found]]).T)
 
@@ -93,7 +93,8 @@ class Quantised:
 class ErrorBound:
     """How far the approximate scores of one query may lie from its cosines."""
 
-    of: Quantised
+    quantised: Quantised
+    """The rows that were scored."""
     length: float
     """|s_q c_q|"""
     rest: float
@@ -102,11 +103,11 @@ class ErrorBound:
     @property
     def largest(self) -> float:
         """Bound for all rows."""
-        return self.length * self.of.largest_error + self.rest
+        return self.length * self.quantised.largest_error + self.rest
 
     def at(self, rows: Ints) -> Vectors:
         """(m,) bounds for these rows."""
-        return self.length * self.of.errors[rows] + self.rest
+        return self.length * self.quantised.errors[rows] + self.rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from umi_common.errors import LedgerDamaged
-from umi_common.stores.distinct import distinct
+from umi_common.stores.arrays import distinct
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import checked, decode
@@ -27,9 +27,9 @@ ROWS_AT_ONCE = 1_000
 TEXTS_AT_ONCE = 5_000
 """Texts compared in one pass over the postings."""
 SAMPLE = 1_000
-"""Chunks whose postings every verify() compares with their texts: some 0.1 s."""
-CHUNKS_NAMED = 3
-"""Chunks that one problem names."""
+"""Chunks whose postings verify() compares with their texts, unless `full`: some 0.1 s."""
+IDS_NAMED = 3
+"""Most ids of chunks that the message about a problem lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class StoreStatus:
     embedder: str
     """Name of the embedder that made the vectors; in an empty store, of the one it was opened with."""
     analyzer: str
-    """Fingerprint."""
+    """Fingerprint of the analyzer."""
     lexical: str
-    """State of the lexical index, or its fault."""
+    """"ready", "empty" or "building", and the number of chunks; or why the lexical index cannot answer."""
     dense: str
-    """How vectors are searched: "exact"."""
+    """Always "exact": no approximate index."""
     dead_rows: int
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
     problems: tuple[str, ...] = ()
-    """Indexes that cannot answer, as in verify(); repair() makes them again."""
+    """What verify() says of the lexical index; repair() makes it again."""
 
 
 def status(core: Core) -> StoreStatus:
@@ -93,9 +93,9 @@ def verify(core: Core, *, full: bool = False) -> Verification:
     """See `HybridStore.verify`."""
     problems: list[str] = []
     check_postings = partial(_check_postings, full=full)
-    for look in (_check_file, _check_id_index, _check_rows, _check_lexical, check_postings):
+    for check in (_check_file, _check_id_index, _check_rows, _check_lexical, check_postings):
         try:
-            problems += core.ledger.steady(partial(look, core))
+            problems += core.ledger.retry_read(partial(check, core))
         except LedgerDamaged as error:
             problems.append(f"umi.db: {error}")
     return Verification(core.indexes.snapshot.rows.living, tuple(problems))
@@ -117,9 +117,9 @@ def _check_rows(core: Core) -> list[str]:
     rows = core.indexes.snapshot.rows
     seqs = rows.seq[rows.alive].tolist()
     for start in range(0, len(seqs), ROWS_AT_ONCE):
-        some = seqs[start : start + ROWS_AT_ONCE]
-        entries = core.ledger.entries(some)
-        problems += _lost(core, [seq for seq in some if seq not in entries])
+        batch = seqs[start : start + ROWS_AT_ONCE]
+        entries = core.ledger.entries(batch)
+        problems += _lost(core, [seq for seq in batch if seq not in entries])
         for entry in entries.values():
             try:
                 decode(entry)
@@ -134,7 +134,7 @@ def _check_rows(core: Core) -> list[str]:
 
 
 def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
-    """Problems for those of these rows, which were not found, that no write has removed meanwhile."""
+    """One problem for each of these ledger numbers, which were not found, unless a write has deleted it meanwhile."""
     if not seqs:
         return []
     with core.writing:
@@ -148,30 +148,30 @@ def _check_lexical(core: Core) -> list[str]:
     snapshot = core.indexes.snapshot
     if snapshot.lexical_fault is not None:
         return [f"lexical index: {snapshot.lexical_fault}"]
-    here, there = len(snapshot.lexical), snapshot.rows.living
-    return [] if here == there else [f"lexical index: it holds {here} of {there} chunks"]
+    indexed, living = len(snapshot.lexical), snapshot.rows.living
+    return [] if indexed == living else [f"lexical index: it holds {indexed} of {living} chunks"]
 
 
 def _check_postings(core: Core, *, full: bool) -> list[str]:
-    """Compare postings with texts: of all chunks, or of a sample, those whose ids have the smallest CRC-32."""
+    """Compare the postings of all chunks with their texts; unless `full`, of the SAMPLE ids with the least CRC-32."""
     snapshot = core.indexes.snapshot
     if snapshot.lexical_fault is not None:
         return []
-    rows, ids = np.flatnonzero(snapshot.rows.alive), snapshot.rows.ids
+    rows, ids, seq = np.flatnonzero(snapshot.rows.alive), snapshot.rows.ids, snapshot.rows.seq
     if not full and len(rows) > SAMPLE:
         rows = np.sort(heapq.nsmallest(SAMPLE, rows.tolist(), key=lambda row: zlib.crc32(ids[row].encode())))
     wrong: list[str] = []
     for start in range(0, len(rows), TEXTS_AT_ONCE):
-        entries = core.ledger.entries(snapshot.rows.seq[rows[start : start + TEXTS_AT_ONCE]].tolist())
-        # A row that is not found was removed meanwhile, or is lost; _check_rows names lost rows.
-        some = [row for row in rows[start : start + TEXTS_AT_ONCE].tolist() if int(snapshot.rows.seq[row]) in entries]
-        texts = [checked(entries[int(snapshot.rows.seq[row])]).indexed_text for row in some]
-        found = snapshot.lexical.differing(np.array(some, dtype=np.int64), texts)
-        wrong += [ids[some[at]] for at in found]
+        batch = rows[start : start + TEXTS_AT_ONCE]
+        entries = core.ledger.entries(seq[batch].tolist())
+        # A row that is not found was removed meanwhile, or is lost; _check_rows reports lost rows.
+        found = [row for row in batch.tolist() if int(seq[row]) in entries]
+        texts = [checked(entries[int(seq[row])]).indexed_text for row in found]
+        wrong += [ids[found[at]] for at in snapshot.lexical.differing(np.array(found, dtype=np.int64), texts)]
     if not wrong:
         return []
     return [
-        f"lexical index: {len(wrong)} of {len(rows)} chunks are indexed under other words, first {wrong[:CHUNKS_NAMED]}"
+        f"lexical index: {len(wrong)} of {len(rows)} chunks are indexed under other words, first {wrong[:IDS_NAMED]}"
     ]
 
 
@@ -189,27 +189,27 @@ def rebuild(core: Core) -> None:
 def repair(core: Core) -> Verification:
     """See `HybridStore.repair`."""
     before = verify(core, full=True)
-    if _of_ledger(before):
+    if _ledger_problems(before):
         core.ready_to_write()
         with core.writing:
             remake_indexes(core.ledger)
         before = verify(core, full=True)
-    damaged = _of_ledger(before)
-    if damaged:
-        raise LedgerDamaged(f"{damaged[0]} ({len(damaged)} problems); restore umi.db from a copy")
+    left = _ledger_problems(before)
+    if left:
+        raise LedgerDamaged(f"{left[0]} ({len(left)} problems); restore umi.db from a copy")
     if before.problems:
         rebuild(core)
     return verify(core)
 
 
-def _of_ledger(found: Verification) -> list[str]:
-    return [problem for problem in found.problems if problem.startswith("umi.db")]
+def _ledger_problems(result: Verification) -> list[str]:
+    return [problem for problem in result.problems if problem.startswith("umi.db")]
 
 
 def compact(core: Core) -> None:
     """See `HybridStore.compact`."""
     core.ready_to_write()
     with core.writing:
-        core.embeddings.clear()  # it may hold vectors of removed chunks
+        core.vector_cache.clear()  # it may hold vectors of removed chunks
         core.ledger.compact()
         rebuild(core)

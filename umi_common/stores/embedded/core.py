@@ -19,8 +19,8 @@ from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
+from umi_common.stores.arrays import distinct
 from umi_common.stores.batch_checks import embedded, refuse_other_dimension
-from umi_common.stores.distinct import distinct
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.indexes import Indexes
 from umi_common.stores.embedded.row_data import Change
@@ -47,7 +47,7 @@ class Core:
         self.embedder = embedder
         self.config = config
         self.query_embedder = QueryEmbedder(embedder, config.embedder)
-        self.embeddings = document_cache(directory, identity_of(embedder), config.embedder.cached_documents)
+        self.vector_cache = document_cache(directory, identity_of(embedder), config.embedder.cached_documents)
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
@@ -61,19 +61,22 @@ class Core:
         self.closed = False
 
     def ready(self) -> None:
-        """Called before every read: checks that the store is open, and takes over what other processes wrote.
+        """Check that the store is open, and add what other processes wrote to the indexes. Called before every read.
 
         Raises:
-            StoreClosed, StoreForked: As named.
+            StoreClosed: After close().
+            StoreForked: In a process that was forked after the opening.
         """
         self._check_open()
         self.indexes.follow()
 
     def ready_to_write(self) -> None:
-        """Called before every write.
+        """Check that the store can be written. Called before every write.
 
         Raises:
-            StoreClosed, StoreForked, StoreReadOnly, StoreMoved: As named.
+            StoreClosed, StoreForked: As `ready`.
+            StoreReadOnly: If it was opened with read_only=True.
+            StoreMoved: If its directory or file was deleted, renamed or replaced.
         """
         self._check_open()
         if self.ledger.read_only:
@@ -101,7 +104,7 @@ class Core:
 
     @property
     def dim(self) -> int | None:
-        """Dimension of the stored vectors; None: there never was one."""
+        """Dimension of the stored vectors; None: the store never held a chunk."""
         return self.indexes.snapshot.vectors.shape[1] or None
 
     def add(
@@ -133,11 +136,11 @@ class Core:
                     dim=self.dim,
                     show_progress=show_progress,
                     config=self.config.embedder,
-                    cache=self.embeddings,
+                    cache=self.vector_cache,
                 )
             with self.writing:
                 self.ready_to_write()
-                # Another thread may have removed unchanged chunks during the embedding; then start again.
+                # If another thread removed or replaced unchanged chunks during the embedding, start again.
                 if self.indexes.seqs_of(list(same)) == list(same.values()):
                     refuse_other_dimension(made, self.dim)
                     self._replace([entries[at] for at in todo], made)
@@ -157,8 +160,8 @@ class Core:
         return same
 
     def _replace(self, entries: Sequence[Entry], vectors: Vectors) -> None:
-        dead = [seq for seq in self._seqs_of(entries) if seq is not None]
-        self._commit(dead, entries, vectors)
+        """Write the entries in place of the chunks with the same ids, and as new chunks where there is none."""
+        self._commit([seq for seq in self._seqs_of(entries) if seq is not None], entries, vectors)
 
     def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
         return self.indexes.seqs_of([entry.id for entry in entries])
@@ -182,12 +185,13 @@ class Core:
                 only = np.zeros(len(snapshot.rows), dtype=np.bool_)
                 only[list(named)] = True
                 chosen = chosen & only
-            dead = snapshot.rows.seq[chosen].tolist()
-            if dead:
-                self._commit(dead, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))
-            return len(dead)
+            deleted = snapshot.rows.seq[chosen].tolist()
+            if deleted:
+                self._commit(deleted, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))
+            return len(deleted)
 
-    def _commit(self, dead: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
+    def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
+        """Delete chunks by ledger number and append others: in the ledger, `umi.mark` and the indexes."""
         indexes = self.indexes
         settings = fingerprint(self.embedder) if indexes.snapshot.mark.seq == 0 else None
         if self._session is None:
@@ -196,11 +200,11 @@ class Core:
             texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
             analyse = partial(indexes.snapshot.row_data.lexical.begin, texts)
             meanwhile = analyse if len(texts) >= ANALYSE_DURING_COMMIT_FROM else None
-            mark = self.ledger.change(dead, entries, vectors, settings, meanwhile)
+            mark = self.ledger.change(deleted, entries, vectors, settings, meanwhile)
             self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
             heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
-            indexes.apply(Change(mark, dead, heads, texts, metadata, vectors))
+            indexes.apply(Change(mark, deleted, heads, texts, metadata, vectors))
         except BaseException:
             indexes.stale = True  # the commit may have succeeded: the next call reads the ledger
             raise
@@ -221,8 +225,11 @@ class Core:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
         found = self._present([seq for seq in wanted if seq])
-        while gone := [] if exact else [at for at, seq in enumerate(wanted) if seq and seq not in found]:
-            self.ready()
+        while not exact:
+            gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
+            if not gone:
+                break
+            self.ready()  # these were replaced or removed: look for the chunks that have their ids now
             for at, seq in zip(gone, self.indexes.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq
             found |= self._present([seq for at in gone if (seq := wanted[at])])
@@ -252,6 +259,7 @@ class Core:
             row = row_data.row_of(id)
             if row is not None and row < len(rows):
                 beside = distinct(rows.beside(np.array([row]), reach))
+                # A chunk without source or position has no neighbours: it is returned alone.
                 ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
                 ordered = ordered if allowed is None else ordered[allowed[ordered]]
                 around[id] = rows.seq[ordered].tolist()
@@ -264,19 +272,23 @@ class Core:
         Raises:
             LedgerDamaged: If the ledger lacks a chunk that was not removed.
         """
-        kept = self.indexes.snapshot.row_data.chunks
-        found, missing = kept.known(seqs)
+        cache = self.indexes.snapshot.row_data.chunks
+        found, missing = cache.get(seqs)
         if missing:
             with COMPUTE_SLOTS.held():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}
             if len(read) < len(missing) and not self.ledger.read_only:
                 self._check_lost([seq for seq in missing if seq not in read])
-            kept.keep(read)
+            cache.put(read)
             found.update(read)
         return found
 
     def _check_lost(self, seqs: Sequence[int]) -> None:
-        """Raise if one of these rows, which the ledger lacks, was not removed. Waits for a write that is under way."""
+        """Raise if one of these rows, which the ledger lacks, was not removed. Waits for a running write.
+
+        Raises:
+            LedgerDamaged: As described.
+        """
         if not any(self.indexes.alive(seqs)):
             return
         with self.writing:
@@ -286,7 +298,7 @@ class Core:
             raise LedgerDamaged(f"the ledger has lost row {lost[0]}; restore umi.db from a copy")
 
     def close(self) -> None:
-        """Save the lexical index, close the ledger and release the lock; a second call does nothing."""
+        """Save the indexes, close the ledger and release the lock; a second call does nothing."""
         if self.closed or self.forked:
             return
         with self.writing:

@@ -9,14 +9,13 @@ from filelock import FileLock, Timeout
 
 from umi_common.embedders.cache import FILE as VECTORS
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
+from umi_common.stores.dense.file import FOLDER as DENSE
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.file import FILE, create_file, sync_directory
 from umi_common.stores.ledger.followed import MARK
 from umi_common.stores.lexical.file import FOLDER as LEXICAL
 
 LOCK = "umi.lock"
-DENSE = "dense"
-"""Folder of the vector index in stores of early versions."""
 
 
 class WriterLock:
@@ -107,4 +106,4 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
     if foreign:
         raise NotAStore(f"{directory} holds {sorted(foreign)[0]!r} and no {FILE}; give umi a directory of its own")
     if must_exist:
-        raise NotAStore(f"{directory} holds no store; open it once without read_only=True to make one")
+        raise NotAStore(f"{directory} holds no store; open it once without read_only=True to create one")

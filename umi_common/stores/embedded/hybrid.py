@@ -29,15 +29,15 @@ from umi_common.types import Chunk, TimeRange
 
 
 class HybridStore:
-    """Chunks with their vectors, searched by BM25 and by cosine. Made by `HybridStore.open`. Thread-safe.
+    """Chunks with their vectors, searched by BM25 and by cosine. Opened by `HybridStore.open`. Thread-safe.
 
-    A write is on the disk when its call returns. One process writes to a directory, any number read. Within a process,
-    stores opened for writing in the same directory share their data, and each is closed by itself.
+    A write is on the disk when its call returns. One process writes to a directory, any number read it. Within a
+    process, stores opened for writing in one directory share their data, and each must be closed.
 
     Raises:
         StoreClosed: From every method after close().
         StoreForked: From every method in a child process forked after open(); open the store in the child.
-        LedgerDamaged: From any method that meets a row that is not what was written.
+        LedgerDamaged: From any method that reads a row that is not what was written.
     """
 
     def __init__(self, handle: CoreHandle) -> None:
@@ -54,22 +54,22 @@ class HybridStore:
         config: UmiConfig | None = None,
         read_only: bool = False,
     ) -> HybridStore:
-        """Open the store in a directory, or make one.
+        """Open the store in a directory, or create one there.
 
         Args:
-            path: A directory; None: in memory, gone with the process.
+            path: A directory; None: the store is in memory and ends with the process.
             embedder: An `Embedder`, a LangChain Embeddings, a LlamaIndex embed model, a function from texts to vectors,
                 or a name: "minilm" (the extra `minilm`), "fastembed:MODEL" or "sentence-transformers:MODEL". None:
                 `config.embedder.model`, else the model that made the store if packages carry it, else the default.
             config: None: the defaults, with the analyzer the store was made with.
-            read_only: Take no lock, change no file, follow the process that writes.
+            read_only: Take no lock, change no file, and read what another process writes.
 
         Raises:
             MissingExtra: If the package of a named model is not installed.
-            NotAStore: If the directory holds something else.
-            StoreLocked: If another process has it open for writing; or this process, with another embedder or config.
+            NotAStore: If the directory holds files that are not a store's.
+            StoreLocked: If another process has it open for writing, or this one has with another embedder or config.
             ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
-            LedgerDamaged: If the ledger cannot be trusted.
+            LedgerDamaged: If the ledger is not what was written.
             StoreReadOnly: If the directory cannot be written; read_only=True opens it.
         """
         return cls(open_core(path, embedder, config, read_only=read_only))
@@ -110,7 +110,7 @@ class HybridStore:
 
         Args:
             chunks: Chunks, or dicts with the fields of a chunk. No id twice.
-            vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
+            vectors: (n, dim) finite numbers, one row per chunk; scaled to length 1. None: the embedder makes them.
             on_invalid: "raise": an invalid item raises and nothing is written. "skip": the others are written, and the
                 report lists the invalid ones. `Chunk(...)` itself raises, so blank texts can be skipped in dicts only.
             show_progress: A progress bar while texts are embedded.
@@ -118,7 +118,7 @@ class HybridStore:
         Raises:
             InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
             EmbedderError: The embedder failed. Nothing is written.
-            StoreFull: The disk refused. What was there before is intact.
+            StoreFull: The disk refused the write. Nothing is written.
         """
         return self._core.add(chunks, vectors, on_invalid=on_invalid, show_progress=show_progress)
 
@@ -131,14 +131,15 @@ class HybridStore:
         time_key: str | Sequence[str] = ("event_time", "timestamp"),
         show_progress: bool = False,
     ) -> Imported:
-        """Take over a Chroma collection, or the vector store of LangChain or LlamaIndex around one, with its vectors.
+        """Copy a Chroma collection, or that of a vector store of LangChain or LlamaIndex, with its vectors.
 
         Only three texts are embedded, to check that the store's embedder made the vectors. Each slice of 1,000 chunks
         is one commit: an import that was interrupted keeps its slices, and a repeated one skips them.
 
         Args:
-            collection: Open in this process.
-            source_key, position_key, time_key: Metadata keys of a chunk's place and time; of several the first found.
+            collection: The collection or vector store, open in this process.
+            source_key, position_key, time_key: Metadata keys of a chunk's source, position and event time; of several
+                keys the first that a chunk has.
 
         Raises:
             ReindexRequired: If the vectors were made by another embedder.
@@ -182,12 +183,12 @@ class HybridStore:
     def scan(
         self, *, where: Filter | Mapping[str, Any] | None = None, after: str | None = None, limit: int = 1_000
     ) -> list[Chunk]:
-        """A page of the chunks that pass `where`, by rising id, from beyond `after`; see `protocols.Store.scan`."""
+        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`."""
         self._core.ready()
         return self._core.ledger.scan(parse_filter(where), after, limit)
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """(n, dim) aligned with ids, as stored: length 1; zeros where there is none."""
+        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
         self._core.ready()
         return self._core.vectors(ids)
 
@@ -199,7 +200,7 @@ class HybridStore:
     def neighbours(
         self, ids: Sequence[str], *, reach: int, where: Filter | Mapping[str, Any] | None = None
     ) -> dict[str, list[Chunk]]:
-        """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
+        """For each stored id the chunks at most `reach` places before or after it in its source, in order, with itself.
 
         Chunks that do not pass `where` are left out.
         """
@@ -250,10 +251,10 @@ class HybridStore:
 
     @property
     def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
-        """On an event loop: the searches with the vectors of their probes, from a cache or the embedder; None: `recall`
-        embeds in place.
+        """Async function that adds the vectors of the probes to some searches, so that `recall` waits for no embedder.
 
-        A probe whose text could not be embedded in time gets the reason, and `recall` goes on without its vector.
+        A probe whose text could not be embedded in time gets the error as its vector. None: the embedder needs no
+        waiting, and `recall` calls it.
         """
         return None if self._handle.core.query_embedder.in_place else self._aembed
 
@@ -273,10 +274,10 @@ class HybridStore:
 
         Args:
             k: Most results, >= 1; fewer come when fewer match.
-            timeout: Seconds to wait, in two retries, for an index that another thread repairs.
+            timeout: Seconds to wait for another thread to repair a failed index; at most 0.15 s are used.
 
         Raises:
-            IndexUnavailable: If the lexical index is in ERROR or EMPTY.
+            IndexUnavailable: If the lexical index has failed, or holds no chunk.
         """
         return search_lexical(self._core, query, k=k, where=parse_filter(where), timeout=timeout)
 
@@ -334,12 +335,12 @@ class HybridStore:
         return care.status(self._core)
 
     def verify(self, *, full: bool = False) -> Verification:
-        """Compare all rows with their checksums, and postings with texts: of 1,000 chunks, or, `full`, of all."""
+        """Compare all rows with their checksums, and postings with texts: of 1,000 chunks, or, if `full`, of all."""
         self._core.ready()
         return care.verify(self._core, full=full)
 
     def repair(self) -> Verification:
-        """Make the indexes that verify() finds wrong again; returns what verify() finds afterwards.
+        """Make damaged indexes again from the ledger; returns what verify() finds afterwards.
 
         Raises:
             LedgerDamaged: If the ledger itself is damaged, which cannot be rebuilt.

@@ -24,24 +24,25 @@ class Indexes:
     """Rows, vectors, both search arms and metadata columns of one open store.
 
     Args:
-        ledger: What they are made from.
-        directory: Where the lexical index is saved for the next opening; None: nowhere.
-        analyzer: Text to terms.
+        ledger: Source of all data.
+        directory: Where the arrays are saved for the next opening; None: nowhere.
+        analyzer: Settings of the analyzer.
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
         """Held while the indexes change; the ledger may be read meanwhile. Searches do not acquire it."""
         self.stale = False
-        """The ledger may hold more than the indexes, because `apply` was interrupted."""
+        """The ledger may hold more than the indexes, because a write was interrupted."""
         self.building = False
-        """All indexes are being made again; searches use the snapshot before."""
+        """All indexes are being made again; meanwhile searches use the snapshot from before."""
         self._ledger = ledger
         self._directory = directory
         self._analyzer = analyzer
-        self._torn = False
+        self._inconsistent = False
+        """True during `apply`. If `apply` raises it stays True, and everything is read from the ledger again."""
         self._version = ledger.version()
-        ledger.steady(self.load)
+        ledger.retry_read(self.load)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -53,10 +54,10 @@ class Indexes:
         with self.lock:
             made = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh)
             before: StoreSnapshot | None = getattr(self, "snapshot", None)
-            if before is not None and before.row_data.filtered:
-                made.fill_columns()  # so that the next search with a filter does not wait for it
+            if before is not None and before.row_data.has_columns:
+                made.columns()  # so that the next search with a filter does not wait for them
             self.snapshot = made.snapshot
-            self._torn = self.stale = False
+            self._inconsistent = self.stale = False
 
     @contextmanager
     def rebuilding(self) -> Iterator[None]:
@@ -68,36 +69,36 @@ class Indexes:
             self.building = False
 
     def apply(self, change: Change) -> None:
-        """Take over a commit, unless `follow` has already done so."""
+        """Add a commit to the indexes, unless `follow` has already done so."""
         with self.lock:
             known = self.snapshot.mark
             if change.mark.seq <= known.seq and change.mark.deletion <= known.deletion:
                 return
-            self._torn = True
+            self._inconsistent = True
             self.snapshot = self.snapshot.row_data.apply(change)
-            self._torn = self.stale = False
+            self._inconsistent = self.stale = False
             living = self.snapshot.rows.living
             if len(self.snapshot.rows) - living > max(DEAD_ROWS_MAX, living):
                 self.load(fresh=True)
 
     def follow(self) -> None:
-        """Take over what another process committed, or what an interrupted `apply` left out."""
+        """Add the commits of another process (if read_only), or those that an interrupted write left out."""
         if self._ledger.read_only:
             version = self._ledger.version()
             if version != self._version:
-                self._ledger.steady(self._catch_up)
+                self._ledger.retry_read(self._catch_up)
                 self._version = version
         elif self.stale:
             with self.lock:
                 with self._ledger.reading() as connection:
                     mark = self._ledger.mark(connection)
-                if self._torn or mark != self.snapshot.mark:
+                if self._inconsistent or mark != self.snapshot.mark:
                     self.load()
                 self.stale = False
 
     def _catch_up(self) -> None:
         with self.lock:
-            found = None if self._torn else self._read_change()
+            found = None if self._inconsistent else self._read_change()
             if found is None:
                 self.load()
                 return
@@ -110,19 +111,19 @@ class Indexes:
                 self.load()  # rows are missing; load() raises the right error
 
     def _read_change(self) -> tuple[Change, int] | None:
-        """The changes since the indexes, and the ledger's count of chunks; None: the indexes must be made again."""
+        """The changes after `snapshot`, and the ledger's count of chunks; None: the indexes must be made again."""
         ledger, known = self._ledger, self.snapshot.mark
         with ledger.snapshot() as connection:
             mark, count = ledger.mark(connection), ledger.count(connection)
             if mark == known:
                 return Change(mark, [], [], [], [], self.snapshot.vectors[:0]), count
-            dead = ledger.deleted(connection, after=known.deletion)
-            if mark.epoch != known.epoch or dead is None or not ledger.descends_from(connection, known):
+            deleted = ledger.deleted(connection, after=known.deletion)
+            if mark.epoch != known.epoch or deleted is None or not ledger.descends_from(connection, known):
                 return None
             texts = list(ledger.texts(connection, after=known.seq))
             change = Change(
                 mark,
-                dead,
+                deleted,
                 ledger.heads(connection, after=known.seq),
                 [text for _, text, _ in texts],
                 [metadata for _, _, metadata in texts],
@@ -149,7 +150,7 @@ class Indexes:
         return rows.among(seqs, ~rows.alive)
 
     def save(self, *, always: bool) -> None:
-        """Save the arrays: always, or only if a crash would cost a long rebuild."""
+        """Save the arrays if rows changed; unless `always`, only if a crash would cost a long rebuild."""
         with self.lock:
             if not self.stale and self._ledger.in_place():
                 self.snapshot.row_data.save(always=always)

@@ -1,4 +1,4 @@
-"""From a path to an open store, which all writers of this process that open the same directory share."""
+"""Open a store. If this process opens one directory for writing several times, the stores share one `Core`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _registry_lock = threading.RLock()
 
 
 def _after_fork() -> None:
-    """In the child, opened stores are the parent's, and threads that held the lock do not exist."""
+    """Start without shared stores: those of the parent cannot be used, and its threads may have held the lock."""
     global _shared, _registry_lock
     _shared, _registry_lock = {}, threading.RLock()
 
@@ -50,7 +50,8 @@ class CoreHandle:
     """One use of an open core. The core is closed when the last of its handles is closed.
 
     Args:
-        shared: None: no other handle uses the core.
+        shared: The entry of the directory in `_shared`; None: no other handle uses the core.
+        path: Its key in `_shared`.
     """
 
     def __init__(self, core: Core, shared: _Shared | None = None, path: str = "") -> None:
@@ -67,12 +68,12 @@ class CoreHandle:
             self.core.close()
             return
         with self._shared.lock:
-            last = _left(self._shared)
+            last = _remove_handle(self._shared)
             try:
                 if last:  # a thread that opens the directory now waits for the lock, then opens it again
                     self.core.close()
             finally:
-                _forget(self._path, self._shared)
+                _drop_unused(self._path, self._shared)
 
 
 def open_core(
@@ -81,13 +82,12 @@ def open_core(
     """See `HybridStore.open`."""
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
-    directory = (
-        None if path is None else Path(path).expanduser().absolute()
-    )  # the program may change its working directory
+    # Absolute, because the program may change its working directory.
+    directory = None if path is None else Path(path).expanduser().absolute()
     if directory is None or read_only:
         return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
     real = os.path.realpath(directory)
-    shared = _joined(real)
+    shared = _add_handle(real)
     try:
         with shared.lock:
             if shared.core is None or shared.core.closed:
@@ -97,13 +97,13 @@ def open_core(
                 _refuse_other_settings(shared.core, model_of(shared.core.ledger, embedder, wanted), config)
             return CoreHandle(shared.core, shared, real)
     except BaseException:
-        _left(shared)
-        _forget(real, shared)
+        _remove_handle(shared)
+        _drop_unused(real, shared)
         raise
 
 
-def _joined(path: str) -> _Shared:
-    """The entry of a directory, counted as used; a new one if another directory lies at the path by now."""
+def _add_handle(path: str) -> _Shared:
+    """The entry of a directory with one handle more; a new entry if the path names another directory by now."""
     with _registry_lock:
         shared = _shared.get(path)
         if shared is None or (shared.core is not None and not shared.core.ledger.in_place()):
@@ -112,22 +112,22 @@ def _joined(path: str) -> _Shared:
         return shared
 
 
-def _left(shared: _Shared) -> bool:
-    """Count a handle less. Returns whether it was the last."""
+def _remove_handle(shared: _Shared) -> bool:
+    """Count one handle less. Returns whether it was the last."""
     with _registry_lock:
         shared.handles -= 1
         return not shared.handles
 
 
-def _forget(path: str, shared: _Shared) -> None:
-    """Remove the entry of a directory if nothing uses it."""
+def _drop_unused(path: str, shared: _Shared) -> None:
+    """Remove the entry of a directory if it has no handle."""
     with _registry_lock:
         if not shared.handles and _shared.get(path) is shared:
             del _shared[path]
 
 
 def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | None) -> None:
-    """Raise if a store that is open cannot be shared by a caller with these settings.
+    """Raise if the open store has another embedder or config than the caller asks for.
 
     Raises:
         StoreLocked: As described.
@@ -148,7 +148,10 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
 
 
 def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, read_only: bool) -> Core:
-    """Directory, lock, ledger, analyzer and embedder are checked in turn."""
+    """Open a core: check and lock the directory, open the ledger, check the config and the embedder.
+
+    If a step fails, the steps before it are undone.
+    """
     lock = None
     with ExitStack() as undo:
         if directory is not None and read_only:

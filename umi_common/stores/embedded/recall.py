@@ -1,44 +1,61 @@
-"""One search of the store: both arms for all probes, one pool; and search by words alone.
+"""One search of the store: the candidates of both arms as one pool; and search by words alone.
 
-Each arm finds its best chunks. Both arms then score all of them, and their neighbours, so every row of the pool has a
-score from each arm.
+Each arm finds its best chunks. Their neighbours join them, and both arms then score all of them, so every row of the
+pool has a score from each arm.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from umi_common.errors import IndexUnavailable, InvalidLimit, SearchUnavailable
 from umi_common.filters import Filter
-from umi_common.pool import Floats, Ints, Links, Pool, Vectors
-from umi_common.protocols import RecallRequest
+from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Links, Pool, Vectors
+from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.runtime.limits import COMPUTE_SLOTS
+from umi_common.stores.arrays import distinct
 from umi_common.stores.dense import index as dense_index
+from umi_common.stores.dense.index import DenseHits
 from umi_common.stores.dense.int8 import Scan
-from umi_common.stores.distinct import distinct
-from umi_common.stores.embedded.candidates import NO_ROWS, StoreHits, pool_of
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import decode
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import query_vectors
-from umi_common.stores.references.find import find_references
+from umi_common.stores.references import find_references
 from umi_common.stores.rows.rows import Mask
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
 
-SCANNED_TOGETHER = 4_000_000
-"""Largest number of scores, 4 bytes each, that one scan for several searches may give; else each search scans alone."""
+SHARED_SCORES_MAX = 4_000_000
+"""Largest number of scores, 4 bytes each, of one scan for several searches; with more, each search scans alone."""
 REFERRING_OF_EACH_ARM = 3
-"""Best chunks of each arm whose references are looked for; ranking gives weight to those of the best few."""
+"""Best chunks of each arm whose references are sought; ranking uses those of the best few alone."""
 REFERENCES_ROWS_MAX = 200_000
-"""Rows above which no references are looked for: reading all names at the first search would take seconds."""
+"""Rows above which no references are sought: reading all names at the first search would take seconds."""
 PAUSES_SECONDS = (0.05, 0.1)
 """Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHits:
+    """What one search found, before its pool is made."""
+
+    queries: Vectors | None
+    """(V, dim) unit rows; None: there are none."""
+    lexical: Sequence[LexicalHits] | None
+    """The ranking for each probe; None: the arm did not answer."""
+    dense: Sequence[DenseHits] | None
+    """Likewise."""
+    named: Ints
+    """Rows of the ids that the probes name; they enter the pool whatever their rank."""
+    links: Links | None
+    """References of the best rows, whose targets enter the pool; None: none were found, or sought."""
 
 
 def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
@@ -52,53 +69,54 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
     scans, backgrounds = _scans_and_backgrounds(snapshot, queries)
     with COMPUTE_SLOTS.held():
-        numbers = {"calibration": _numbers(snapshot)}
-        corpus = [numbers | background for background in backgrounds]
-        each = zip(queries, scans, requests, traces, corpus, strict=True)
-        return [_searched(core, snapshot, *asked) for asked in each]
+        calibration = {"calibration": _calibration(snapshot)}
+        corpus_fields = [calibration | background for background in backgrounds]
+        searches = zip(queries, scans, requests, traces, corpus_fields, strict=True)
+        return [_search(core, snapshot, *search) for search in searches]
 
 
 def _scans_and_backgrounds(
     snapshot: StoreSnapshot, queries: Sequence[Vectors | None]
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
-    """For each search the scan of its queries, None if it must scan alone, and the pool fields of its background."""
+    """For each search its part of a scan for all searches (None: it scans alone), and the pool's background fields."""
     scans: list[Scan | None] = [None] * len(queries)
     backgrounds: list[dict[str, Any]] = [{} for _ in queries]
-    every, places = _as_one(queries)
-    if not places:
+    joined, slices = _joined(queries)
+    if not slices:
         return scans, backgrounds
     scan = None
-    if len(places) > 1 and len(every) * len(snapshot.rows) <= SCANNED_TOGETHER:
-        scan = dense_index.scan_of(snapshot.vectors, every, snapshot.row_data.quantised)
+    if len(slices) > 1 and len(joined) * len(snapshot.rows) <= SHARED_SCORES_MAX:
+        scan = dense_index.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
     known = None if scan is None or scan.bounds is not None else scan.scores
-    usual = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, every, known)
-    for place, which in places.items():
-        scans[place] = scan and scan.of(which)
-        mean, deviation = usual.mean[which], usual.deviation[which]
-        backgrounds[place] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": usual.chunks}
+    background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
+    for place, own in slices.items():
+        scans[place] = scan and scan.of(own)
+        mean, deviation = background.mean[own], background.deviation[own]
+        backgrounds[place] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": background.chunks}
     return scans, backgrounds
 
 
-def _as_one(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
+def _joined(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
     """All query vectors as one array, and the slice of each search that has any, by its place in `queries`."""
-    places, stop = {}, 0
+    slices, stop = {}, 0
     for place, vectors in enumerate(queries):
         if vectors is not None:
             start, stop = stop, stop + len(vectors)
-            places[place] = slice(start, stop)
-    own = [vectors for vectors in queries if vectors is not None]
-    return np.concatenate(own) if own else np.zeros((0, 0), dtype=np.float32), places
+            slices[place] = slice(start, stop)
+    present = [vectors for vectors in queries if vectors is not None]
+    return np.concatenate(present) if present else np.zeros((0, 0), dtype=np.float32), slices
 
 
-def _searched(
+def _search(
     core: Core,
     snapshot: StoreSnapshot,
     queries: Vectors | None,
     scan: Scan | None,
     request: RecallRequest,
     trace: RecallTrace,
-    corpus: Mapping[str, Any],
+    corpus_fields: Mapping[str, Any],
 ) -> Pool:
+    """The pool of one search. `corpus_fields` are the fields of a pool that do not depend on its candidates."""
     begun = time.perf_counter()
     allowed = snapshot.row_data.mask(snapshot, request.where, request.window)
     weights = snapshot.rows.decay(microseconds(request.now), request.decay)
@@ -107,72 +125,9 @@ def _searched(
     if lexical is None and dense is None:
         raise SearchUnavailable(trace.reasons())
     trace.facts |= {"chunks": snapshot.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
-    named = _named(snapshot, request, allowed)
+    named = _rows_of_named_ids(snapshot, request, allowed)
     links = None if lexical is None else _references(core, snapshot, request, lexical, dense, allowed, trace)
-    return pool_of(snapshot, StoreHits(queries, lexical, dense, named, links), request, allowed, trace, corpus)
-
-
-def _references(
-    core: Core,
-    snapshot: StoreSnapshot,
-    request: RecallRequest,
-    lexical: Sequence[LexicalHits],
-    dense: Sequence[dense_index.DenseHits] | None,
-    allowed: Mask | None,
-    trace: RecallTrace,
-) -> Links | None:
-    """The references of the best chunks that both arms found for the first probe; None: not asked for, or none."""
-    if not request.references:
-        return None
-    if len(snapshot.rows) > REFERENCES_ROWS_MAX:
-        trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
-        return None
-    best = [ranking[0].rows[:REFERRING_OF_EACH_ARM] for ranking in (lexical, dense or ()) if ranking]
-    begun = time.perf_counter()
-    try:
-        links = find_references(
-            snapshot.lexical,
-            snapshot.row_data.names(),
-            request.probes[0].text,
-            distinct(np.concatenate(best, dtype=np.int64)),
-            lambda rows: _terms(core, snapshot, rows),
-            snapshot.rows.alive if allowed is None else allowed,
-            request.lexical,
-        )
-    except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
-        trace.lost("references", error, "searched without references between chunks")
-        return None
-    trace.facts["references_ms"] = (time.perf_counter() - begun) * 1e3
-    return links
-
-
-def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
-    """The terms of each row's indexed text; none where the chunk was removed after the snapshot."""
-    seqs = snapshot.rows.seq[rows].tolist()
-    found, missing = snapshot.row_data.terms.known(seqs)
-    if missing:  # not by `Core.chunks`, which takes a compute slot: the caller holds one
-        chunks, unread = snapshot.row_data.chunks.known(missing)
-        fresh = {seq: decode(entry) for seq, entry in core.ledger.entries(unread).items()} if unread else {}
-        snapshot.row_data.chunks.keep(fresh)  # the best candidates are fetched as hits next
-        chunks |= fresh
-        read = {seq: tuple(snapshot.lexical.analyzer.terms(chunk.indexed_text)) for seq, chunk in chunks.items()}
-        snapshot.row_data.terms.keep(read)
-        found |= read
-    return [found.get(seq, ()) for seq in seqs]
-
-
-def _named(snapshot: StoreSnapshot, request: RecallRequest, allowed: Mask | None) -> Ints:
-    """Rows of the ids that the probes name, without those that may not be found."""
-    found = [snapshot.row_data.row_of(id) for probe in request.probes for id in probe.ids]
-    if not found:
-        return NO_ROWS
-    rows = np.array([row for row in found if row is not None and row < len(snapshot.rows)], dtype=np.int64)
-    return rows[(snapshot.rows.alive if allowed is None else allowed)[rows]]
-
-
-def _numbers(snapshot: StoreSnapshot) -> Mapping[str, float]:
-    rows, lexical, row_data = snapshot.rows, snapshot.lexical, snapshot.row_data
-    return row_data.calibration.numbers(rows, snapshot.vectors, lambda: lexical.lengths(len(rows)), row_data.sources)
+    return _pool(snapshot, StoreHits(queries, lexical, dense, named, links), request, allowed, trace, corpus_fields)
 
 
 def _lexical_arm(
@@ -205,7 +160,7 @@ def _dense_arm(
     allowed: Mask | None,
     weights: Floats | None,
     trace: RecallTrace,
-) -> list[dense_index.DenseHits] | None:
+) -> list[DenseHits] | None:
     if queries is None:
         return None
     trace.facts["dense_engine"] = "exact"
@@ -221,6 +176,163 @@ def _dense_arm(
         quantised=snapshot.row_data.quantised,
         scan=scan,
     )
+
+
+def _rows_of_named_ids(snapshot: StoreSnapshot, request: RecallRequest, allowed: Mask | None) -> Ints:
+    """Rows of the ids that the probes name, without those that may not be found."""
+    found = [snapshot.row_data.row_of(id) for probe in request.probes for id in probe.ids]
+    rows = np.array([row for row in found if row is not None and row < len(snapshot.rows)], dtype=np.int64)
+    return rows[(snapshot.rows.alive if allowed is None else allowed)[rows]]
+
+
+def _references(
+    core: Core,
+    snapshot: StoreSnapshot,
+    request: RecallRequest,
+    lexical: Sequence[LexicalHits],
+    dense: Sequence[DenseHits] | None,
+    allowed: Mask | None,
+    trace: RecallTrace,
+) -> Links | None:
+    """The references of the best chunks that each arm found for the first probe; None: not asked for, or none."""
+    if not request.references:
+        return None
+    if len(snapshot.rows) > REFERENCES_ROWS_MAX:
+        trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
+        return None
+    best = [ranking[0].rows[:REFERRING_OF_EACH_ARM] for ranking in (lexical, dense or ()) if ranking]
+    begun = time.perf_counter()
+    try:
+        links = find_references(
+            snapshot.lexical,
+            snapshot.row_data.names(),
+            request.probes[0].text,
+            distinct(np.concatenate(best, dtype=np.int64)),
+            lambda rows: _terms(core, snapshot, rows),
+            snapshot.rows.alive if allowed is None else allowed,
+            request.lexical,
+        )
+    except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
+        trace.lost("references", error, "searched without references between chunks")
+        return None
+    trace.facts["references_ms"] = (time.perf_counter() - begun) * 1e3
+    return links
+
+
+def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
+    """The terms of each row's indexed text; none where the chunk was removed after the snapshot."""
+    seqs = snapshot.rows.seq[rows].tolist()
+    found, missing = snapshot.row_data.terms.get(seqs)
+    if missing:  # not by `Core.chunks`, which takes a compute slot: the caller holds one
+        chunks, unread = snapshot.row_data.chunks.get(missing)
+        fresh = {seq: decode(entry) for seq, entry in core.ledger.entries(unread).items()} if unread else {}
+        snapshot.row_data.chunks.put(fresh)  # the best candidates are fetched as hits next
+        chunks |= fresh
+        read = {seq: tuple(snapshot.lexical.analyzer.terms(chunk.indexed_text)) for seq, chunk in chunks.items()}
+        snapshot.row_data.terms.put(read)
+        found |= read
+    return [found.get(seq, ()) for seq in seqs]
+
+
+def _calibration(snapshot: StoreSnapshot) -> Mapping[str, float]:
+    rows, lexical, row_data = snapshot.rows, snapshot.lexical, snapshot.row_data
+    return row_data.calibration.numbers(rows, snapshot.vectors, lambda: lexical.lengths(len(rows)), row_data.sources)
+
+
+def _pool(
+    snapshot: StoreSnapshot,
+    found: StoreHits,
+    request: RecallRequest,
+    allowed: Mask | None,
+    trace: RecallTrace,
+    corpus_fields: Mapping[str, Any],
+) -> Pool:
+    """The pool of the found rows and their neighbours, each scored by both arms."""
+    rows = _pool_rows(snapshot, found, request, allowed)
+    shape = (len(request.probes), len(rows))
+    lexical: dict[str, Any] = {}
+    if found.lexical is not None:
+        try:
+            texts = [probe.text for probe in request.probes]
+            scored = snapshot.lexical.score(texts, rows, config=request.lexical, searched=found.lexical)
+        except Exception as error:
+            if found.dense is None:
+                raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
+            trace.lost("lexical", error, "searched by meaning alone")
+            return _pool(snapshot, replace(found, lexical=None), request, allowed, trace, corpus_fields)
+        lexical = {
+            "lexical": scored.lexical,
+            "lexical_rank": _ranks(_places(found.lexical, rows, len(snapshot.rows)), shape),
+            "lexical_bound": scored.bound,
+            "coverage": scored.coverage,
+            "source_lexical": scored.source,
+            "source_bound": scored.source_bound,
+            "length": scored.length,
+        }
+    elif request.strategy == "vector":  # the arm was not asked
+        lexical = {"length": snapshot.lexical.lengths(len(snapshot.rows))[rows].astype(np.int64)}
+    dense: dict[str, Any] = {}
+    if found.queries is not None and found.dense is not None:
+        places = _places(found.dense, rows, len(snapshot.rows))
+        dense = {
+            "dense": dense_index.score(snapshot.vectors, found.queries, rows, searched=found.dense, places=places),
+            "dense_rank": _ranks(places, shape),
+            "query_vectors": found.queries,
+        }
+    return Pool.of(
+        list(map(snapshot.rows.ids.__getitem__, rows.tolist())),
+        **lexical,
+        **dense,
+        vectors=snapshot.vectors.take(rows, axis=0),
+        source=_renumbered(snapshot.rows.source[rows]),
+        position=snapshot.rows.place[rows],
+        age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
+        version=snapshot.rows.seq[rows],
+        links=None if found.links is None else found.links.of_rows(rows, len(snapshot.rows)),
+        degraded=tuple(trace.degraded),
+        facts=trace.facts,
+        **corpus_fields,
+    )
+
+
+def _pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest, allowed: Mask | None) -> Ints:
+    """The found rows and, of the best of each ranking, the neighbours that may be found; sorted by id."""
+    rankings = [hits.rows for hits in found.lexical or ()] + [hits.rows for hits in found.dense or ()]
+    chosen = np.zeros(len(snapshot.rows), dtype=np.bool_)  # faster than sorting the row numbers
+    for rows in (*rankings, found.named):
+        chosen[rows] = True
+    if found.links is not None:
+        chosen[found.links.target] = True
+    if request.around and chosen.any():
+        best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
+        beside = snapshot.rows.beside(best, request.around)
+        chosen[beside if allowed is None else beside[allowed[beside]]] = True
+    return snapshot.rows.by_id(np.flatnonzero(chosen))
+
+
+def _places(rankings: Sequence[LexicalHits] | Sequence[DenseHits], rows: Ints, count: int) -> list[Ints]:
+    """For each ranking, the places of its rows in `rows`; all row numbers are below `count`."""
+    place = np.empty(count, dtype=np.int64)  # not initialised: only entries written below are read
+    place[rows] = np.arange(len(rows))
+    return [place[ranking.rows] for ranking in rankings]
+
+
+def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:
+    """(V, n) rank of each pool row in each ranking, from FIRST_RANK; NOT_RANKED."""
+    ranks = np.full(shape, NOT_RANKED, dtype=np.int64)
+    for variation, ranked in enumerate(places):
+        ranks[variation, ranked] = np.arange(FIRST_RANK, len(ranked) + FIRST_RANK)
+    return ranks
+
+
+def _renumbered(codes: Ints) -> Ints:
+    """Source codes numbered by first appearance in the pool, so they do not depend on the order of writes."""
+    row = np.arange(len(codes))
+    first = np.empty(int(codes.max(initial=0)) + 2, dtype=np.int64)  # NO_SOURCE, which is -1, uses the last entry
+    first[codes[::-1]] = row[::-1]  # in reverse, so the first row of each code is written last
+    appeared = first[codes]
+    number = np.cumsum((appeared == row) & (codes != NO_SOURCE)) - 1
+    return np.where(codes == NO_SOURCE, NO_SOURCE, number[appeared])
 
 
 def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, timeout: float) -> list[tuple[str, float]]:

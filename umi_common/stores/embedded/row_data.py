@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,29 +21,29 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
 from umi_common.pool import Vectors
+from umi_common.stores.arrays import Growing
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense import file as dense_file
 from umi_common.stores.dense.file import SavedVectors
 from umi_common.stores.dense.int8 import QuantisedRows
-from umi_common.stores.embedded.kept import Kept
-from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.codec import Head, decode_metadata
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.arm import LexicalArm
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.references.names import LETTERS_READ, Names
+from umi_common.stores.references import HEADING_CHARACTERS, Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
 from umi_common.types import Chunk, Metadata, TimeRange
 
 log = logging.getLogger(__name__)
+Value = TypeVar("Value")
 
-CHUNKS_KEPT = 2_048
-"""Chunks in the cache of those read last."""
+CHUNKS_CACHED = 2_048
+"""Size of the cache of chunks, and of the cache of the terms of their texts."""
 VECTORS = "vectors"
-"""Saved under this name: name of the files of vectors and codes, their rows, dimension."""
+"""Name of a saved fact: [name of the files of vectors and codes, number of their rows, dimension]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +58,26 @@ class StoreSnapshot:
     """(n,) rows whose vector is not zeros; None: all."""
     lexical: LexicalIndex
     lexical_fault: str | None
+    """Why the lexical index cannot answer; None: it can."""
     row_data: RowData
-    """The arrays that this is a view of; they may hold later rows, too."""
+    """The arrays that this is a view of; later writes append rows to them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one commit, or several in a row, changed in the ledger."""
+    """What one commit, or several in a row, changed in the ledger. The n appended chunks are aligned in all fields."""
 
     mark: Mark
-    dead: Sequence[int]
+    """The last commit."""
+    deleted: Sequence[int]
     """Ledger numbers of the deleted chunks."""
     heads: Sequence[Head]
     texts: Sequence[str]
+    """Indexed texts."""
     metadata: Sequence[str]
     """JSON."""
     vectors: Vectors
+    """(n, dim)"""
 
 
 class RowData:
@@ -86,24 +91,24 @@ class RowData:
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
-        self.chunks: Kept[Chunk] = Kept(CHUNKS_KEPT)
-        self.terms: Kept[tuple[str, ...]] = Kept(CHUNKS_KEPT)
+        self.chunks: SeqCache[Chunk] = SeqCache(CHUNKS_CACHED)
+        self.terms: SeqCache[tuple[str, ...]] = SeqCache(CHUNKS_CACHED)
         self._ledger = ledger
         self._directory, self._analyzer = directory, analyzer
         self._columns: MetadataColumns | None = None
-        self._columns_lock = threading.Lock()
         self._names: Names | None = None
-        self._names_lock = threading.Lock()
+        self._reading = threading.Lock()
+        """Held while columns or names are read from the ledger, or get new rows."""
         self._stored: SavedVectors | None = None
         self._keep_vectors(np.zeros((0, 0), dtype=np.float32), afresh=True)
         with ledger.snapshot() as connection:
             self._publish(self._read(connection, fresh=fresh or not ledger.count(connection)))
 
     def _read(self, connection: Connection, *, fresh: bool) -> Mark:
-        """Take over the saved arrays, unless `fresh`, and of the ledger what they lack."""
+        """Load the saved arrays, unless `fresh`, and add the later rows of the ledger. Returns the ledger's mark."""
         ledger, mark = self._ledger, self._ledger.mark(connection)
 
-        def belongs(at: Mark) -> bool:
+        def belongs(at: Mark) -> bool:  # whether the changes since `at` can be read
             known = at.epoch == mark.epoch and ledger.descends_from(connection, at)
             return known and ledger.deleted(connection, after=at.deletion) is not None
 
@@ -141,7 +146,7 @@ class RowData:
             self._keep_vectors(vectors, afresh=not mapped)
 
     def _map_vectors(self, saved: Saved) -> bool:
-        """Take over the files of vectors and codes that were saved with the index; False: they do not fit."""
+        """Map the files of vectors and codes that were saved with the index. Returns whether they could be used."""
         if self._directory is None or VECTORS not in saved.facts:
             return False
         arrays = saved.arrays
@@ -157,6 +162,7 @@ class RowData:
         return True
 
     def _keep_vectors(self, vectors: Vectors, *, afresh: bool) -> None:
+        """Append (n, dim) vectors; with `afresh`, replace all vectors by them."""
         if afresh:
             self._vectors = Growing.holding(vectors)
             self._present = Growing(np.bool_)
@@ -168,13 +174,13 @@ class RowData:
 
     def apply(self, change: Change) -> StoreSnapshot:
         """The snapshot after a change. After an exception the data is inconsistent and must be made again."""
-        dead = self._table.rows_of_seqs(np.asarray(change.dead, dtype=np.int64))
+        dead = self._table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
         rows = self._table.append(change.heads)
         self._table.remove(dead)  # last: an id that is replaced always has a row
         if len(rows):
             self._keep_vectors(change.vectors, afresh=not len(self._vectors.view))
         self.lexical.change(dead, rows, change.texts, self._table.snapshot().source[rows].tolist())
-        with self._names_lock, self._columns_lock:  # until published: otherwise a first reading could miss these rows
+        with self._reading:  # until published: a first reading in between would miss these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
             if self._columns is not None and len(rows):
@@ -224,28 +230,26 @@ class RowData:
             inside = rows.within(window)
             allowed = inside if allowed is None else inside & allowed
         if where is not None:
-            passing = self.fill_columns().mask(where, len(rows))
+            passing = self.columns().mask(where, len(rows))
             allowed = passing if allowed is None else passing & allowed
         return allowed
 
     @property
-    def filtered(self) -> bool:
+    def has_columns(self) -> bool:
         """Whether the metadata columns are in memory."""
         return self._columns is not None
 
-    def fill_columns(self) -> MetadataColumns:
-        """The metadata columns, read from the ledger at the first filter."""
-        columns = self._columns
-        if columns is None:
-            with self._columns_lock:
+    def columns(self) -> MetadataColumns:
+        """The metadata columns, read from the ledger at the first call."""
+        if self._columns is None:
+            with self._reading:
                 if self._columns is None:
                     self._columns = self._read_columns()
-                columns = self._columns
-        return columns
+        return self._columns
 
     def _read_columns(self) -> MetadataColumns:
         seqs = self._rows.seq.tolist()
-        stored = self._ledger.steady(self._read_metadata)
+        stored = self._ledger.retry_read(self._read_metadata)
         columns = MetadataColumns()
         columns.add(range(len(seqs)), [stored.get(seq, {}) for seq in seqs])
         return columns
@@ -256,26 +260,24 @@ class RowData:
 
     def names(self) -> Names:
         """The names of all chunks, read from the ledger at the first call."""
-        names = self._names
-        if names is None:
-            with self._names_lock:
+        if self._names is None:
+            with self._reading:
                 if self._names is None:
                     self._names = self._read_names()
-                names = self._names
-        return names
+        return self._names
 
     def _read_names(self) -> Names:
         seqs = self._rows.seq.tolist()
-        begins = self._ledger.steady(lambda: self._ledger.beginnings(LETTERS_READ))
+        beginnings = self._ledger.retry_read(lambda: self._ledger.beginnings(HEADING_CHARACTERS))
         names = Names(self.lexical.analyzer)
-        known = [(row, begins[seq]) for row, seq in enumerate(seqs) if seq in begins]
+        known = [(row, beginnings[seq]) for row, seq in enumerate(seqs) if seq in beginnings]
         names.add([row for row, _ in known], [text for _, text in known])
         return names
 
     def save(self, *, always: bool) -> None:
-        """Save all arrays, if a row changed: always, or only if a crash would cost a long rebuild.
+        """Save all arrays if rows changed; unless `always`, only if a crash would cost a long rebuild.
 
-        If the disk refuses, warns and goes on.
+        If the disk refuses, a warning is logged.
         """
         if not self.lexical.worth_saving(len(self._table), always=always):
             return
@@ -292,11 +294,11 @@ class RowData:
                 self._vectors, codes = dense_file.map_rows(self._directory, stored, checked=False)  # with room for more
                 self.quantised.continue_in(codes)
             self._stored = stored
-        except Exception as error:  # noqa: BLE001 they can always be made again
+        except Exception as error:  # noqa: BLE001 the arrays can always be made again
             log.warning("the indexes were not saved (%s); the next opening builds them from the ledger", error)
 
     def _save_vectors(self, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> SavedVectors | None:
-        """Save vectors and codes, and add to `facts` and `arrays` what describes them; None: they are few."""
+        """Save vectors and codes, and add to `facts` and `arrays` what `_map_vectors` reads; None: they are too few."""
         vectors = self._vectors.view
         if self._directory is None or len(vectors) < dense_file.SAVED_FROM:
             return None
@@ -309,7 +311,43 @@ class RowData:
 
 
 def _restored(saved: Saved) -> RowTable:
-    """The rows that were saved."""
+    """The table of the saved rows."""
     corpus, arrays = saved.corpus, saved.arrays
     by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
     return RowTable.restored(saved.facts["ids"], *by_row, saved.sources)
+
+
+class SeqCache(Generic[Value]):
+    """LRU cache of values by ledger number. Thread-safe.
+
+    Args:
+        size: Largest number of values.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[int, Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, seqs: Sequence[int]) -> tuple[dict[int, Value], list[int]]:
+        """(the cached values by number, the numbers that are not cached, each once)"""
+        found: dict[int, Value] = {}
+        missing: dict[int, None] = {}
+        values = self._values
+        with self._lock:
+            for seq in seqs:
+                value = values.get(seq)
+                if value is None:
+                    missing[seq] = None
+                else:
+                    values.move_to_end(seq)
+                    found[seq] = value
+        return found, list(missing)
+
+    def put(self, new: Mapping[int, Value]) -> None:
+        """Add values; the least recently used ones beyond `size` are dropped."""
+        values = self._values
+        with self._lock:
+            values.update(new)
+            while len(values) > self._size:
+                values.popitem(last=False)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from umi_common.errors import LedgerDamaged
-from umi_common.stores.ledger.followed import MARK
+from umi_common.stores.ledger.followed import ALONE, MARK
 from umi_common.stores.ledger.history import Mark, sessions_of
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect, inode_of
@@ -77,8 +77,8 @@ class MarkFile:
         if not log.exists() or not log.stat().st_size:
             return
         try:
-            with closing(connect(file, "mode=ro&immutable=1")) as alone, closing(connect(file, "mode=ro")) as together:
-                in_file, with_log = sessions_of(alone), sessions_of(together)
+            with closing(connect(file, ALONE)) as without_log, closing(connect(file, "mode=ro")) as whole:
+                in_file, with_log = sessions_of(without_log), sessions_of(whole)
         except DATABASE_ERRORS:
             return  # opening the ledger raises the right error
         # If another process kept SQLite from writing the newest name to the file, the mark does not hold it either.
@@ -101,7 +101,7 @@ class MarkFile:
             LedgerDamaged: If acknowledged writes are missing.
         """
         last = acknowledged.mark
-        if acknowledged.closed or ledger.steady(lambda: self._holds(ledger, last, now)):
+        if acknowledged.closed or ledger.retry_read(lambda: self._holds(ledger, last, now)):
             return
         if acknowledged.session and acknowledged.session != ledger.session():
             log.warning("%s is older than the last write to this directory: a copy was put back", ledger.path)

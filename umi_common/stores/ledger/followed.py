@@ -22,7 +22,9 @@ from umi_common.errors import StoreClosed, StoreError, StoreLocked, StoreReadOnl
 from umi_common.stores.ledger.sqlite import BUSY_SECONDS, Location, connect, inode_of, unwritable
 
 SHARED = "mode=ro&readonly_shm=1"
+"""Options of SQLite's file URI for a file that a writer has open."""
 ALONE = "mode=ro&immutable=1"
+"""Options for a file that no writer has open."""
 SETTLE_SECONDS = 0.5
 """How long to wait for a writer that opens or closes the store: it makes or removes its files one by one."""
 RETRY_SECONDS = 0.01
@@ -201,17 +203,17 @@ class FollowedFile:
             StoreLocked: If a thread reads for longer than BUSY_SECONDS.
         """
         inherited = os.getpid() != self._pid  # after a fork, the parent's threads do not run in this process
-        patience = 0.0 if inherited else BUSY_SECONDS
+        seconds = 0.0 if inherited else BUSY_SECONDS
         busy = StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
         if self._location.file != file:
             return
-        if not self._changed.acquire(timeout=patience):
+        if not self._changed.acquire(timeout=seconds):
             if not inherited:
                 raise busy
             return
         try:
             self._close_connections()
-            if not self._changed.wait_for(lambda: not self._in_use, patience) and not inherited:
+            if not self._changed.wait_for(lambda: not self._in_use, seconds) and not inherited:
                 raise busy
         finally:
             self._changed.release()

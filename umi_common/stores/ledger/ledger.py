@@ -22,9 +22,9 @@ import numpy as np
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreReadOnly
 from umi_common.filters import Filter, to_sql
 from umi_common.pool import Vectors
+from umi_common.stores.arrays import Growing
 from umi_common.stores.batch_checks import checked_page
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.codec import (
     DIGEST_BYTES,
     Entry,
@@ -199,10 +199,14 @@ class Ledger:
             with self.reading() as connection:
                 return connection.execute(sql, parameters).fetchall()
 
-        return self.steady(read)
+        return self.retry_read(read)
 
-    def steady(self, read: Callable[[], Result]) -> Result:
-        """The result of `read`, which is called again if another process changed the file while it ran."""
+    def retry_read(self, read: Callable[[], Result]) -> Result:
+        """The result of `read`, which is called again if another process changed the file while it ran.
+
+        Raises:
+            ChangedWhileRead: If that still happens after BUSY_SECONDS.
+        """
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -273,7 +277,7 @@ class Ledger:
 
     def change(
         self,
-        dead: Sequence[int],
+        deleted: Sequence[int],
         entries: Sequence[Entry],
         vectors: Vectors,
         settings: Mapping[str, str] | None = None,
@@ -282,7 +286,7 @@ class Ledger:
         """Delete rows by sequence number and append others, in one commit.
 
         Args:
-            dead: Sequence numbers of the rows to delete; all exist.
+            deleted: Sequence numbers of the rows to delete; all exist.
             entries: The n rows to append. They get the sequence numbers mark.seq - n + 1 to mark.seq, in order.
             vectors: (n, dim), aligned with `entries`.
             settings: Stored as by `set_meta`, in the same commit.
@@ -290,9 +294,9 @@ class Ledger:
         """
         assert len(vectors) == len(entries)
         with self.transaction(meanwhile) as connection:
-            connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in dead))
-            connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in dead))
-            if dead:
+            connection.executemany("INSERT INTO deletions (chunk) VALUES (?)", ((seq,) for seq in deleted))
+            connection.executemany("DELETE FROM chunks WHERE seq = ?", ((seq,) for seq in deleted))
+            if deleted:
                 last_dropped = last_number(connection, "deletions") - DELETIONS_KEPT
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
@@ -302,12 +306,12 @@ class Ledger:
             blobs = list(encode_vectors(vectors))
             insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
             connection.execute(
-                "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(dead),)
+                "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
             if settings:
                 connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", settings.items())
             # The digest of the history covers the deleted numbers, the vectors' checksums and the rows' digests.
-            numbers = [np.array(dead, dtype="<i8"), np.array([check for _, check in blobs], dtype="<i8")]
+            numbers = [np.array(deleted, dtype="<i8"), np.array([check for _, check in blobs], dtype="<i8")]
             contents = [*(array.tobytes() for array in numbers), *(entry.digest for entry in entries)]
             return self.record(connection, contents)
 
@@ -352,7 +356,7 @@ class Ledger:
             with self.reading() as connection:
                 return next(iter(sessions_of(connection)), "")
 
-        return self.steady(read)
+        return self.retry_read(read)
 
     def descends_from(self, connection: sqlite3.Connection, mark: Mark) -> bool:
         """Whether `mark` is in this ledger's history. If so, an index saved at `mark` lacks only later changes."""
@@ -491,7 +495,7 @@ class Ledger:
                     found += connection.execute(_select_by_seq(wanted, len(batch)), batch).fetchall()
             return found
 
-        return self.steady(read)
+        return self.retry_read(read)
 
     def _entry_columns(self, connection: sqlite3.Connection) -> str:
         """SQL for the columns of an `Entry`, also in a file that lacks `search_text`."""
@@ -522,7 +526,7 @@ class Ledger:
                     self.check_id_index(connection)
             return rows
 
-        return [decode(Entry(*row)) for row in self.steady(read)]
+        return [decode(Entry(*row)) for row in self.retry_read(read)]
 
     def check_id_index(self, connection: sqlite3.Connection) -> None:
         """Look every row up in the index of ids: some 0.1 s for 100,000 rows.

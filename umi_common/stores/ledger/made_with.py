@@ -65,9 +65,9 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
 
 
 def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
-    """The caller's embedder, else the config's, else the store's own where a package carries it, else the default.
+    """The caller's embedder, else the config's, else the store's own if it is `PACKAGED`, else the default.
 
-    A model that a library would have to load is never loaded because a store names it.
+    The store's own is not used otherwise: loading a model of a library may download it.
     """
     if embedder is None and config.embedder.model is None and (stored := _setting(ledger, EMBEDDER)) in PACKAGED:
         embedder = stored

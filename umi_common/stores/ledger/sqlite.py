@@ -34,32 +34,34 @@ DAMAGED = (
 )
 """Parts of SQLite's messages about a damaged file. Messages, because sqlite3 of Python 3.10 gives no error codes."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
+"""The same about a write that the disk refused."""
 UNWRITABLE = ("readonly", "read-only")
+"""The same about a file that must not be written."""
 
 
 class ChangedWhileRead(StoreError):
-    """Another process changed the file during a read; `Ledger.steady` repeats the read."""
+    """Another process changed the file during a read; `Ledger.retry_read` repeats the read."""
 
 
 def unwritable(error: Exception) -> bool:
     """Whether SQLite refuses because a file cannot be written."""
-    said = str(error).lower()
-    return any(phrase in said for phrase in UNWRITABLE)
+    message = str(error).lower()
+    return any(phrase in message for phrase in UNWRITABLE)
 
 
 def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> StoreError:
     """The umi error for an error of SQLite, with what to do."""
-    said = str(error).lower()
+    message = str(error).lower()
     where = "the store in memory" if path is None else str(path)
-    if "closed" in said:
+    if "closed" in message:
         return StoreClosed("the store was closed while this call ran; open it again")
-    if writing and any(phrase in said for phrase in FULL):
+    if writing and any(phrase in message for phrase in FULL):
         return StoreFull(f"{where}: the disk refused the write ({error}); free space and repeat the call")
     if unwritable(error):
         return StoreReadOnly(f"{where} cannot be written ({error}); open it with read_only=True")
-    if "locked" in said or "busy" in said:
+    if "locked" in message or "busy" in message:
         return StoreLocked(f"{where} stayed locked for {BUSY_SECONDS:g} s; another program holds it open for writing")
-    if any(phrase in said for phrase in DAMAGED):
+    if any(phrase in message for phrase in DAMAGED):
         return LedgerDamaged(
             f"{where} is damaged ({error}); run repair() (umi repair), which mends SQLite's indexes; where that "
             "fails, restore it from a copy"
@@ -117,12 +119,12 @@ def insert(
     statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
     full = statement + ", ".join([marks] * at_once)
     for start in range(0, len(seqs), at_once):
-        some = seqs[start : start + at_once]
+        batch = seqs[start : start + at_once]
         values: list[Any] = []
-        for seq, row in zip(some, left):  # noqa: B905 `left` goes on in the next statement
+        for seq, row in zip(batch, left):  # noqa: B905 `left` goes on in the next statement
             values.append(seq)
             values += row
-        connection.execute(full if len(some) == at_once else statement + ", ".join([marks] * len(some)), values)
+        connection.execute(full if len(batch) == at_once else statement + ", ".join([marks] * len(batch)), values)
 
 
 class Location:

@@ -1,7 +1,8 @@
 """Text to terms: the same at index time and at query time.
 
 NFKC, lower case, words of any script kept whole, codes kept whole and in parts, Snowball stems by script, character
-bigrams where words are not marked. One-character tokens stay; there is no stop list unless the caller gives one.
+bigrams or trigrams in scripts without spaces. One-character tokens stay; there is no stop list unless the caller gives
+one.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -28,8 +29,8 @@ ANALYZER_VERSION = 1
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
-LETTERS_MAX = 48
-"""Length of a piece above which its terms are not cached: it hardly ever occurs twice."""
+CACHED_LENGTH_MAX = 48
+"""Characters of a piece above which its terms are not cached: it hardly ever occurs twice."""
 
 _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
@@ -42,14 +43,18 @@ _AROUND = re.sub(r"[\w+#]", "", string.punctuation)
 _SHORT = 2
 """Letters of a part up to which a hyphenated word is also indexed joined: e-mail, wi-fi."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+"""A change of case inside a word: getValue, HTTPServer."""
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+"""The parts of such a word: get Value, HTTP Server 2."""
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
+"""An English word with an apostrophe, as two words: mel's, I'll."""
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
 """can't, won't and shan't without n't -> the verb."""
 _SYLLABLE = 3
 """Code points of a term in scripts without spaces whose syllables take several."""
 _ELIDED = re.compile(r"(l|d|j|m|n|s|t|c|qu|jusqu|lorsqu|puisqu|dell|all|dall|nell|sull|quest|un)'(\w{2,})")
+"""A French or Italian word with an elided article or pronoun, as two words: l'homme, dell'arte."""
 
 
 class Analyzer:
@@ -82,7 +87,9 @@ class Analyzer:
         """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
         cached, uncached = self._cached, self.terms_of_piece
         return [
-            term for piece in pieces(text) for term in (cached(piece) if len(piece) <= LETTERS_MAX else uncached(piece))
+            term
+            for piece in pieces(text)
+            for term in (cached(piece) if len(piece) <= CACHED_LENGTH_MAX else uncached(piece))
         ]
 
     def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
@@ -173,6 +180,7 @@ class Analyzer:
         return terms
 
     def _segment_terms(self, segment: str) -> list[str]:
+        """Terms of a token's part between links: its parts by case, digits and "_", and these joined."""
         if "'" in segment:
             return self._stemmed(_apostrophes(self._lower(segment), self.config.language))
         parts = [part for piece in segment.split("_") if piece for part in _humps(piece)]

@@ -1,4 +1,4 @@
-"""The lexical index of an open store: kept in step with the ledger, saved, and out of action after a failure."""
+"""The lexical index of an open store: updated after each commit, saved, and not used after a failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ reads unsaved chunks from the ledger and analyses their texts: less than 1 s for
 
 
 class LexicalArm:
-    """One writer at a time; a view does not change with later writes."""
+    """The lexical index of an open store. One writer at a time; a view does not change with later writes."""
 
     def __init__(self, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.analyzer = Analyzer(analyzer)
@@ -39,7 +39,7 @@ class LexicalArm:
         return self._index.view()
 
     def load(self, belongs: Callable[[Mark], bool]) -> Saved | None:
-        """Take over the newest saved index; None: there is none that the ledger's history contains.
+        """Replace the content by the newest saved index that is usable; None: there is none, nothing is replaced.
 
         Args:
             belongs: Whether the ledger descends from a mark.
@@ -68,8 +68,10 @@ class LexicalArm:
                 self._index.begin(texts)
 
     def worth_saving(self, rows: int, *, always: bool) -> bool:
-        """Whether changes are unsaved that can be saved: any, or, not `always`, so many of a store of so many rows that
-        a crash would cost a long rebuild.
+        """Whether to save the index now: there are unsaved changes, or, unless `always`, SAVE_EVERY + rows / 8 of them.
+
+        Args:
+            rows: Of the store.
         """
         least = 1 if always else SAVE_EVERY + rows // 8
         return self._directory is not None and self.fault is None and self.unsaved >= least

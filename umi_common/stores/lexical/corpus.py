@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from umi_common.pool import NO_SOURCE, Ints
-from umi_common.stores.distinct import distinct
-from umi_common.stores.growing import Growing
+from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge
 from umi_common.stores.lexical.vocabulary import TermCodes
 from umi_common.stores.rows.rows import Mask
@@ -26,7 +25,7 @@ SMALL_SEGMENT = 8_192
 NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
 RARE = 64
-"""Documents of a term up to which its frontier is not cached."""
+"""Documents of a term up to which its frontier is computed each time and not cached."""
 MERGE_RATIO = 4
 """Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 
@@ -171,9 +170,7 @@ class Corpus:
         return counts
 
     def postings_of(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
-        """(P,) places in `terms`, rising, and (P,) living rows that hold the term there, for terms that at most `most`
-        of them hold.
-        """
+        """The postings of the terms that at most `most` living rows hold: (P,) index into `terms`, rising; (P,) row."""
         codes = [self.codes.get(term, NO_CODE) for term in terms]
         places = [np.array(part.segment.places(codes), np.int64) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, places, strict=True)])

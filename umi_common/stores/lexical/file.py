@@ -32,9 +32,8 @@ import numpy.typing as npt
 
 from umi_common.errors import IndexUnavailable
 from umi_common.pool import NO_SOURCE, Ints
-from umi_common.stores.distinct import distinct
+from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.growing import Growing
 from umi_common.stores.ledger.file import sync_directory
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays
@@ -54,7 +53,7 @@ VERSION = 3
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
 OF_STORE = "store "
-"""Begins the names of the store's own arrays."""
+"""Prefix of the names of the store's own arrays."""
 _SEGMENT_NUMBERS = ("first", "last", "documents")
 _SEGMENT_ARRAYS = ("terms", "starts", "offsets", "tf")
 _ROW_ARRAYS = ("alive", "lengths", "sources", "source_documents", "source_lengths")
@@ -73,9 +72,9 @@ class Saved:
     sources: Sequence[str]
     """Names by source code."""
     arrays: Arrays = field(default_factory=dict)
-    """Further arrays of the store, by names of its own."""
+    """Other arrays of the store, by name."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else the store keeps with the index, as JSON."""
+    """Other values of the store, saved as JSON."""
 
     @property
     def alive(self) -> Mask:
@@ -141,7 +140,7 @@ def drop(directory: Path) -> None:
 
 
 def read(path: Path, fingerprint: str) -> Saved | None:
-    """Open one file; None: it was made by another analyzer. Its bytes are read once now, for the checksum.
+    """Open one file; None: it was made by another analyzer. The whole file is read once, for its checksum.
 
     Raises:
         IndexUnavailable: If there is no such file, or it is damaged, cut short or of another version.

@@ -1,7 +1,7 @@
-"""The lexical index: BM25 over rows that come and go.
+"""The lexical index: BM25 over rows that are added and removed.
 
-Writes are serialised by a lock. A reader takes the current snapshot and never waits. Scores equal those of an index
-freshly built from the live rows, to the bit, whatever was added, removed, merged or loaded before.
+Writes are serialised by a lock. A reader uses the current snapshot and never waits. Scores equal those of an index
+newly built from the live rows, to the bit, whatever was added, removed, merged or loaded before.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from umi_common.pool import Floats, Ints
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.bm25 import RowScorer
 from umi_common.stores.lexical.corpus import Corpus
-from umi_common.stores.lexical.scorer import RowScorer
 from umi_common.stores.lexical.segment import Codes
 from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
@@ -62,10 +62,10 @@ class Snapshot:
         self.corpus = corpus
         self._scorers: dict[LexicalConfig, SourceScorer] = {}
         self.references: dict[int, Floats] = {}
-        """By row: a cache of `stores.references`."""
+        """A cache of `stores.references`, by row."""
 
     def scorer(self, config: LexicalConfig) -> SourceScorer:
-        """The scorer of sources under a configuration; that of rows is its `scorer`."""
+        """The scorer of sources under a configuration; its field `scorer` is the scorer of rows."""
         known = self._scorers.get(config)
         if known is None:
             if len(self._scorers) >= CONFIGS_KEPT:
@@ -74,7 +74,7 @@ class Snapshot:
         return known
 
     def live(self, rows: Ints) -> Ints:
-        """Positions in `rows` of those that are alive, by rising row."""
+        """Indices into `rows` of the living ones, by rising row."""
         order = rows.argsort()
         rising = rows.take(order)
         if len(rising) and (rising[0] < 0 or rising[-1] >= self.corpus.rows):
@@ -106,7 +106,7 @@ class LexicalIndex:
         return copy.copy(self)
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Analyse the texts that the next `update` is expected to add; without effect if it adds others."""
+        """Analyse the texts that the next `update` is expected to add; no effect if it adds others."""
         with self._writing:
             self._vocabulary.begin(texts[:TEXTS_A_SEGMENT])
 
@@ -118,13 +118,13 @@ class LexicalIndex:
         *,
         removed: Sequence[int] = (),
     ) -> None:
-        """Remove rows, then index texts[i] as rows[i] of source code sources[i] (-1: none); all or, on an error, none.
+        """Remove rows, then index texts[i] as rows[i] of source code sources[i] (-1: none). An error changes nothing.
 
         Args:
             rows: Rising, above every row added so far; gaps are allowed.
             texts: One per row; a text without terms counts as an empty document.
             sources: One per row, >= -1.
-            removed: Rows after whose removal scores are as if they had never been there; unknown rows are ignored.
+            removed: Rows to remove; unknown ones are ignored. Later scores are as if they had never been added.
 
         Raises:
             InputError: If the lengths differ or the rows do not rise.
@@ -168,11 +168,11 @@ class LexicalIndex:
     def load(
         cls, directory: Path, analyzer: Analyzer, belongs: Callable[[Mark], bool]
     ) -> tuple[LexicalIndex, file.Saved] | None:
-        """The newest saved index that is whole, of this analyzer and of this ledger; None: there is none.
+        """The newest undamaged index saved for this analyzer and ledger, with what was saved beside it; None: none.
 
         Args:
             directory: The store's.
-            analyzer: Must be the one that the index was made by.
+            analyzer: The store's.
             belongs: Whether the store's ledger descends from a mark.
         """
         saved = file.newest(directory, analyzer.fingerprint, belongs)
@@ -188,7 +188,7 @@ class LexicalIndex:
         weights: Floats | None = None,
         id_of: IdOf = str,
     ) -> list[LexicalHits]:
-        """The best rows of each query, exactly; of a long query the `scorer.QUERY_TERMS_MAX` most telling terms count.
+        """The best rows of each query, exactly. Of a long query the `bm25.QUERY_TERMS_MAX` heaviest terms are scored.
 
         Args:
             queries: V texts.
@@ -223,7 +223,7 @@ class LexicalIndex:
             queries: V texts.
             rows: n rows, in any order; those that are not alive score 0.
             config: As in `search`.
-            searched: Results of `search` for the same queries and content, which save computing some scores again.
+            searched: Results of `search` for the same queries and content, whose scores are used again.
         """
         snapshot = self._snapshot
         sources = snapshot.scorer(config)
@@ -255,8 +255,15 @@ class LexicalIndex:
         return self._snapshot.references
 
     def held(self, terms: Mapping[str, float], rows: Ints, config: LexicalConfig) -> tuple[Floats, Mask]:
-        """(T,) given weight times idf, >= 0, of the T terms that the index knows, and (T, n) which of n living rows,
-        rising, hold them.
+        """Which rows hold which terms.
+
+        Args:
+            terms: Terms with their weights.
+            rows: n living rows, rising.
+            config: As in `search`.
+
+        Returns:
+            (T,) weight times idf, >= 0, of the T terms that some living row holds; (T, n) whether each row holds each.
         """
         scorer = self._snapshot.scorer(config).scorer
         known = scorer.query(terms).terms
@@ -268,7 +275,7 @@ class LexicalIndex:
         return self._snapshot.corpus.sources[rows]
 
     def living(self, rows: Sequence[int]) -> list[int]:
-        """Those of some rows, of this or a later content, that are alive."""
+        """The living ones of some rows; rows that a later write added are not living."""
         alive = self._snapshot.corpus.alive
         return [row for row in rows if row < len(alive) and alive[row]]
 
@@ -277,7 +284,7 @@ class LexicalIndex:
         return self._snapshot.corpus.frequencies(terms)
 
     def rows_of_rare(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
-        """(P,) places in `terms`, rising, and (P,) living rows that hold the term, of terms in at most `most` rows."""
+        """See `Corpus.postings_of`."""
         return self._snapshot.corpus.postings_of(terms, most)
 
     def lengths(self, count: int) -> Codes:
@@ -288,7 +295,7 @@ class LexicalIndex:
         return np.concatenate([known, np.zeros(count - len(known), known.dtype)])
 
     def differing(self, rows: Ints, texts: Sequence[str]) -> list[int]:
-        """Positions in `rows`, rising, whose terms, frequencies or length in the index are not those of the texts."""
+        """Indices into `rows`, rising, of those whose terms, frequencies or length are not those of texts[i]."""
         corpus = self._snapshot.corpus
         indexed = corpus.term_counts(rows[rows < corpus.rows])
         wrong = []

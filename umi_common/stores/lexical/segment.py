@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Ints
-from umi_common.stores.distinct import beginnings, distinct
+from umi_common.stores.arrays import beginnings, distinct
 from umi_common.stores.rows.rows import Mask
 
 Codes = npt.NDArray[np.int32]
@@ -60,15 +60,10 @@ class Segment:
         """(T,) postings of each term."""
         return np.diff(self.starts).astype(np.int64)
 
-    def place(self, code: int) -> int:
-        """Index of a term in `terms`; -1 if the segment does not have it."""
-        at = int(self.terms.searchsorted(code))
-        return at if at < len(self.terms) and self.terms[at] == code else -1
-
     def places(self, codes: Sequence[int]) -> list[int]:
-        """`place` of each of several."""
+        """Index of each term in `terms`; -1 if the segment does not have it."""
         known = len(self.terms)
-        if known and self.terms.item(-1) == known - 1:  # it has every code below, as first segments often do
+        if known and self.terms.item(-1) == known - 1:  # the terms are 0, 1, 2 ..., as first segments' often are
             return [code if code < known else -1 for code in codes]
         if not known:
             return [-1] * len(codes)
@@ -88,7 +83,7 @@ class Segment:
         return (stops - starts).astype(np.int64)
 
     def all_postings(self, places: Ints) -> tuple[Ints, Ints]:
-        """(P,) which of n places, and (P,) rows of the terms there, one term after the other."""
+        """The postings of the terms at n places, one term after the other: (P,) index into `places`, and (P,) row."""
         first, sizes = self.starts[places].astype(np.int64), self.sizes(places)
         of_place = np.repeat(np.arange(len(places)), sizes)
         at = np.arange(len(of_place)) + np.repeat(first - running(sizes)[:-1], sizes)

@@ -11,22 +11,24 @@ from typing import NamedTuple
 import numpy as np
 
 from umi_common.pool import Floats, Ints
-from umi_common.stores.distinct import beginnings
-from umi_common.stores.lexical.bm25 import Numbers, Weighting, mean_okapi_idf
-from umi_common.stores.lexical.scorer import (
+from umi_common.stores.arrays import beginnings
+from umi_common.stores.lexical.bm25 import (
     ENTRIES_KEPT,
     TERM_ENTRIES,
+    Numbers,
     QueryTerms,
     RowScorer,
     Term,
+    Weighting,
     all_postings,
     largest,
+    mean_okapi_idf,
 )
 
 SOURCES_ADDED_UP = 65_536
-"""Sources up to which summing over all of them is faster than looking up those asked for."""
+"""Sources up to which computing the scores of all is faster than a binary search for the wanted ones."""
 BINS = 4
-"""Possible (term, source) pairs per posting up to which one array with a bin for each is faster than sorting."""
+"""Bins, one for each pair of a term and a source, per posting: with more, sorting the postings is faster."""
 
 
 class SourceImpacts(NamedTuple):
@@ -43,7 +45,7 @@ class SourceImpacts(NamedTuple):
 
 @dataclass(eq=False)
 class SourceScorer:
-    """Like `RowScorer`, over sources; rows without a source take no part. Thread-safe likewise."""
+    """BM25 of the sources of one corpus; rows without a source are left out. Thread-safe as `RowScorer`."""
 
     scorer: RowScorer
     _known: dict[str, SourceImpacts] = field(default_factory=dict)
@@ -66,10 +68,12 @@ class SourceScorer:
         return self.weighting.norms(self.scorer.corpus.source_lengths)
 
     def score(self, query: QueryTerms, sources: Ints) -> tuple[Floats, float]:
-        """(score of each source code asked for, the largest any source could reach); 0 for NO_SOURCE."""
+        """(score of each of some source codes, 0 for NO_SOURCE; an upper bound of the score of any source)"""
         impacts = self._impacts(query.terms)
-        summed = _looked_up if len(self.norms) > SOURCES_ADDED_UP else _added_up
-        scores = summed(impacts, query.weights, sources, len(self.norms))
+        if len(self.norms) > SOURCES_ADDED_UP:
+            scores = _looked_up(impacts, query.weights, sources)
+        else:
+            scores = _added_up(impacts, query.weights, sources, len(self.norms))
         pairs = list(zip(impacts, query.weights, strict=True))
         bound = sum([weight * found.upper for found, weight in pairs])
         floor = self.weighting.floor
@@ -112,15 +116,15 @@ class SourceScorer:
 
 
 def _added_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints, count: int) -> Floats:
-    """Score of each of `sources` (NO_SOURCE among them), taken from sums over all `count` sources."""
+    """Score of each of `sources`, from the scores of all `count` sources; 0 for NO_SOURCE."""
     scores = np.zeros(count + 1, np.float64)  # the last is that of NO_SOURCE
     for found, weight in zip(impacts, weights, strict=True):
         scores[found.codes] += found.worth if weight == 1 else weight * found.worth
     return scores.take(sources)
 
 
-def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints, _: int) -> Floats:
-    """Score of each of `sources`, by binary search for these alone."""
+def _looked_up(impacts: Sequence[SourceImpacts], weights: Sequence[float], sources: Ints) -> Floats:
+    """Score of each of `sources`, by binary search; 0 for NO_SOURCE."""
     scores = np.zeros(len(sources), np.float64)
     for found, weight in zip(impacts, weights, strict=True):
         if len(found.codes):

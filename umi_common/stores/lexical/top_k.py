@@ -1,8 +1,8 @@
 """The best k rows of a query, exactly: dynamic pruning in the manner of MaxScore over numpy arrays.
 
-The postings of the terms that can add most are summed first; the k-th best sum is a threshold that every answer must
-reach. The other terms, which cannot reach it even together, admit no rows: they are only looked up in the rows that the
-first ones admit. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+The postings of the terms that can add most are summed first; the k-th best sum is a threshold that every result must
+reach. A row that holds only the other terms cannot reach it, so these are only looked up in the rows that the first
+ones found. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from umi_common.pool import Floats, Ints
-from umi_common.stores.lexical.scorer import Impacts, QueryTerms, RowScorer, Term
+from umi_common.stores.lexical.bm25 import Impacts, QueryTerms, RowScorer, Term
 from umi_common.stores.rows.rows import Mask
 
 IdOf = Callable[[int], str]
@@ -23,9 +23,9 @@ PRUNING_PAYS = 60_000
 READ_AT_ONCE = 8_192
 """Postings of the rarest terms that are summed before the first threshold."""
 SORTED_AT_ONCE = 8
-"""Up to so many times k, all rows are sorted; of more, only those that reach the k-th score."""
+"""Multiple of k: up to so many rows are all sorted; of more rows, only those that reach the k-th score."""
 _SLACK = 1.0 + 1e-12
-"""Bounds are sums too; this factor keeps rounding from making one too small."""
+"""Factor on every bound: bounds are sums, which rounding may make too small."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ class SearchLimits:
 
 
 def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """The best rows of a query by the cheapest of three ways that give the same bits."""
+    """The best rows of a query by the fastest of three ways that give the same bits."""
     terms = query.terms
     postings = sum([term.df for term in terms])
     if not postings:
@@ -86,7 +86,7 @@ def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexical
 
 
 def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """Every posting of every term: the definition that the other ways must equal."""
+    """The best rows by the scores of all rows: the definition that the other ways must equal."""
     lists = _impacts(scorer, query, len(query.terms))
     scores = np.zeros(scorer.corpus.rows, np.float64)
     for rows, worth in lists:
@@ -99,7 +99,7 @@ def exhaustive(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Le
 
 
 def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
-    """Only the postings that can matter. Needs every idf >= 0."""
+    """The best rows by MaxScore, as the module describes. Every idf must be >= 0."""
     terms, rest, largest_weight = query.terms, _rest(scorer, query), limits.largest_weight
     taken = _first(terms)
     while True:

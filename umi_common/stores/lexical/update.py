@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from umi_common.errors import InputError
 from umi_common.pool import NO_SOURCE, Ints
-from umi_common.stores.distinct import distinct
-from umi_common.stores.growing import Growing
+from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays, appended, joined_segments
 from umi_common.stores.lexical.segment import BLOCK_ROWS, Codes, build, running
 from umi_common.stores.lexical.vocabulary import Coded

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.pool import Ints
-from umi_common.stores.growing import Growing
+from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 
 LETTERS_KEPT = 200_000
@@ -61,6 +61,7 @@ class Vocabulary:
         self.codes = TermCodes() if codes is None else codes
         self._analyzer = analyzer
         self._ahead: tuple[Sequence[str], Coded] | None = None
+        """The texts of the last `begin`, and their codes."""
         self._start_over()
 
     def _start_over(self) -> None:
@@ -72,13 +73,13 @@ class Vocabulary:
         self._codes = Growing(np.int32)
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Compute the codes of the texts that the next call of `coded` should get; wasted if it gets others."""
+        """Compute the codes of the texts that the next call of `coded` is expected to get."""
         self._ahead = texts, self._code(texts)
 
     def coded(self, texts: Sequence[str]) -> Coded:
         """The codes of texts; new terms get new codes."""
-        begun, self._ahead = self._ahead, None
-        return begun[1] if begun is not None and begun[0] == texts else self._code(texts)
+        ahead, self._ahead = self._ahead, None
+        return ahead[1] if ahead is not None and ahead[0] == texts else self._code(texts)
 
     def _code(self, texts: Sequence[str]) -> Coded:
         try:

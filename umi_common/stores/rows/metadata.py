@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
+from umi_common.stores.rows.rows import Mask
 from umi_common.types import Metadata, MetadataValue
 
-Mask = npt.NDArray[np.bool_]
-
-MISSING = -1
+NO_VALUE = -1
 """Code of a row that lacks the key, or holds None under it."""
 
 CACHED_MAX = 32
-"""Masks kept, and tables kept per key."""
+"""Masks that are cached, and tables that are cached for each key."""
 
 _PLAIN = frozenset({str, int, float})
 """Types that are their own `identity`; calling it would double the time of `add`."""
@@ -27,9 +26,9 @@ _PLAIN = frozenset({str, int, float})
 class MetadataColumns:
     """Filters over rows 0..n-1 as boolean arrays.
 
-    Each key has one int32 code per row (-1: missing) and the list of its distinct values: 4 bytes x keys x rows, up to
-    twice that while arrays grow. Rows are only appended, so a cached mask is extended and never made again. One thread
-    writes at a time; readers wait for no write.
+    Each key has one int32 code per row (-1: no value) and the list of its distinct values: 4 bytes x keys x rows, up to
+    twice that after arrays have grown. Rows are only appended, so a cached mask is extended and never made again. One
+    thread writes at a time; readers wait for no write.
     """
 
     def __init__(self) -> None:
@@ -140,7 +139,7 @@ class _Column:
     """One key: codes by row, and the values by code. Codes once written and values once listed never change."""
 
     def __init__(self, rows: int) -> None:
-        self._codes: npt.NDArray[np.int32] = np.full(rows, MISSING, dtype=np.int32)
+        self._codes: npt.NDArray[np.int32] = np.full(rows, NO_VALUE, dtype=np.int32)
         self._values: list[MetadataValue] = []
         self._code_of: dict[Hashable, int] = {}
         self._tables: OrderedDict[Comparison, Mask] = OrderedDict()
@@ -149,7 +148,7 @@ class _Column:
     def reserve(self, rows: int) -> None:
         """Room for `rows` rows, missing until put."""
         if rows > len(self._codes):
-            grown = np.full(max(rows, 2 * len(self._codes)), MISSING, dtype=np.int32)
+            grown = np.full(max(rows, 2 * len(self._codes)), NO_VALUE, dtype=np.int32)
             grown[: len(self._codes)] = self._codes
             self._codes = grown
 
@@ -174,23 +173,23 @@ class _Column:
         """Rows start..stop-1, all put before."""
         codes = self._codes[start:stop]
         if comparison.operator == "$eq":
-            absent = MISSING if comparison.value is None else MISSING - 1
+            absent = NO_VALUE if comparison.value is None else NO_VALUE - 1
             return np.asarray(codes == self._code_of.get(comparison.identity, absent), dtype=np.bool_)
         # The table's last entry is the answer for missing rows: code -1 finds it there.
-        table = self._chosen(comparison) if comparison.operator == "$in" else self._asked(comparison)
+        table = self._table_of_in(comparison) if comparison.operator == "$in" else self._table_of(comparison)
         return table.take(codes)
 
-    def _chosen(self, comparison: Comparison) -> Mask:
-        """By lookup: as many steps as the filter has values, however many the key has."""
+    def _table_of_in(self, comparison: Comparison) -> Mask:
+        """Whether each code's value passes an "$in": each value of the filter is looked up."""
         asked = comparison.identity if isinstance(comparison.identity, frozenset) else frozenset()
         codes = [code for value in asked if (code := self._code_of.get(value)) is not None]
         table = np.zeros(len(self._values) + 1, dtype=np.bool_)
         table[codes] = True
-        table[MISSING] = holds(comparison, None)
+        table[NO_VALUE] = holds(comparison, None)
         return table
 
-    def _asked(self, comparison: Comparison) -> Mask:
-        """By asking each distinct value; values that were asked before are not asked again."""
+    def _table_of(self, comparison: Comparison) -> Mask:
+        """Whether each code's value passes: the filter is evaluated for each value that is new since the last call."""
         with self._caching:
             known = self._tables.get(comparison)
         done = 0 if known is None else len(known) - 1
@@ -201,7 +200,7 @@ class _Column:
         if known is not None:
             table[:done] = known[:done]
         table[done:count] = [holds(comparison, value) for value in self._values[done:count]]
-        table[MISSING] = holds(comparison, None)
+        table[NO_VALUE] = holds(comparison, None)
         with self._caching:
             self._tables[comparison] = table
             self._tables.move_to_end(comparison)

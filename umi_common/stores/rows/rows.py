@@ -17,8 +17,7 @@ import numpy.typing as npt
 from umi_common.config import DecayConfig
 from umi_common.decay import decay_factors, rate_of
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
-from umi_common.stores.distinct import distinct
-from umi_common.stores.growing import Growing
+from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.ledger.codec import Head
 from umi_common.types import TimeRange, microseconds
 
@@ -28,7 +27,7 @@ MISSING = np.iinfo(np.int64).min
 """In `position` and `time`: the chunk has none."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""New rows from which the succession is sorted again; fewer are inserted one by one."""
+"""New rows above which the whole succession is sorted again; fewer are inserted one by one."""
 
 
 class Rows:

@@ -1,0 +1,275 @@
+"""References between chunks: from the best candidates of a search to the chunks that complete their answer.
+
+The name of a chunk is the heading that its text begins with. A chunk i refers to a chunk j if its text mentions the
+name of j, if the text of j mentions the name of i, or if both hold a rare term. A reference weighs more, the more terms
+of the query j holds that i lacks:
+
+    need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
+    weight(i, j) = name(i, j) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
+    name(i, j)   = min(1, 10 / df of the name's rarest term) / chunks with that name, if i mentions the name of j;
+                   half of that if j mentions the name of i
+    rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 within a source,
+                   where the ranking stage `neighbours` relates the chunks
+
+If the weights from one chunk sum to more than 1, they are divided by their sum. A term's weight is its idf times its
+weight in the query, which is below 1 for a function word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+import numpy as np
+
+from umi_common.config import LexicalConfig
+from umi_common.pool import NO_SOURCE, Floats, Ints, Links
+from umi_common.stores.arrays import distinct
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.rows.rows import Mask
+
+HEADING_CHARACTERS = 120
+"""Characters at the beginning of a text in which its heading is sought."""
+NAME_WORDS_MAX = 8
+"""Words of the longest name; a longer heading is a sentence."""
+NAME_LETTERS_MIN = 4
+"""Letters and digits of the shortest name."""
+NAME_CHUNKS_MAX = 3
+"""Chunks that may share a name; a heading of more chunks ("Overview") names none of them."""
+NAME_DOCUMENTS = 10.0
+"""Documents of a name's rarest term above which a mention weighs less."""
+MENTIONS_READ = 64
+"""Most documents that hold the rarest term of a name; with more, the chunks that mention it are not sought."""
+BACKWARD = 0.5
+"""Weight of a mention from the named chunk to the one that mentions it; in the other direction it is 1."""
+RARE_DOCUMENTS = 10
+"""Most documents of a rare term; measured on sets of 1,000 to 6,000 chunks, where 20 did no better."""
+NEED_SLOPE = 5.0
+"""A reference has its full weight from a need of 1 / 5 on."""
+NEED_OF_RARE = 0.2
+"""Need below which a shared rare term is not a reference."""
+LACKING_MIN = 0.1
+"""Share of the weights of the query that a candidate must lack before its references are sought."""
+ROWS_CACHED = 10_000
+"""Rows of one snapshot whose references are cached, some 200 bytes each. A full cache is emptied."""
+
+_HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
+"""The first line, or the first sentence, without a colon or a question mark; more text must follow it."""
+_IN_BRACKETS = re.compile(r"\s*\([^)]*\)")
+_WORD = re.compile(r"\w+")
+
+Name = tuple[str, ...]
+"""The terms of a name, in order."""
+
+
+def heading(text: str) -> str | None:
+    """The heading that a text begins with, without the parts in brackets; None if it begins with none.
+
+    A heading has at most NAME_WORDS_MAX words, at least NAME_LETTERS_MIN letters or digits, and begins with a capital
+    letter, or with a digit if it has several words.
+    """
+    found = _HEADING.match(text[:HEADING_CHARACTERS])
+    if found is None:
+        return None
+    named = _IN_BRACKETS.sub("", found.group(1))
+    words = _WORD.findall(named)
+    if not 1 <= len(words) <= NAME_WORDS_MAX or sum(map(len, words)) < NAME_LETTERS_MIN:
+        return None
+    first = words[0][0]
+    return named if first.isupper() or (first.isdigit() and len(words) > 1) else None
+
+
+class Names:
+    """Rows by name. One writer; readers may see the rows of a later write, so they check that a row may be found.
+
+    Args:
+        analyzer: Makes terms of headings; the texts that are searched for mentions were analysed by it, too.
+    """
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
+        self._rows: dict[Name, list[int]] = {}
+        self._names: dict[int, Name] = {}
+        self._lengths: dict[str, tuple[int, ...]] = {}
+        """First term of a name -> the lengths of the names that begin with it, longest first."""
+
+    def add(self, rows: Sequence[int], texts: Sequence[str]) -> None:
+        """Add the names of texts[i] as rows[i]; only the first HEADING_CHARACTERS characters of a text are read."""
+        for row, text in zip(rows, texts, strict=True):
+            named = heading(text)
+            name = () if named is None else tuple(self._analyzer.terms(named))
+            if not name:
+                continue
+            known = self._lengths.get(name[0], ())
+            if len(name) not in known:
+                self._lengths[name[0]] = tuple(sorted((*known, len(name)), reverse=True))
+            self._rows.setdefault(name, []).append(row)
+            self._names[row] = name
+
+    def rows(self, name: Name) -> list[int]:
+        """The rows of that name, dead ones included."""
+        return self._rows.get(name, [])
+
+    def name(self, row: int) -> Name | None:
+        """The name of a row; None: it has none."""
+        return self._names.get(row)
+
+    def mentioned(self, terms: Sequence[str], living: Callable[[Sequence[int]], list[int]]) -> dict[Name, list[int]]:
+        """The names that occur in a text, each with its living rows. A name without a living row is left out.
+
+        Where names overlap in the text, the one that begins first counts; of those that begin there, the longest.
+
+        Args:
+            terms: Of the text, in order.
+            living: Returns the living ones of some rows.
+        """
+        found: dict[Name, list[int]] = {}
+        stop, lengths_of = 0, self._lengths
+        for at in [at for at, term in enumerate(terms) if term in lengths_of]:
+            if at < stop:
+                continue
+            for length in lengths_of[terms[at]]:
+                name = tuple(terms[at : at + length])
+                if rows := living(self.rows(name)):
+                    found[name] = rows
+                    stop = at + length
+                    break
+        return found
+
+
+def find_references(
+    index: LexicalIndex,
+    names: Names,
+    query: str,
+    sources: Ints,
+    terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
+    allowed: Mask,
+    config: LexicalConfig,
+) -> Links | None:
+    """The weighted references of some rows; None if these rows lack no term of the query, or refer to no row.
+
+    Args:
+        index: One snapshot.
+        names: Of the rows of the index, and perhaps of later ones.
+        query: Text of the query.
+        sources: (S,) living rows whose references are sought, rising.
+        terms_of: Returns the terms of each row's text, in order.
+        allowed: (n,) rows to which a reference may lead.
+        config: BM25's settings, which weigh the terms.
+    """
+    query_terms = index.weighted_terms(query, config)
+    weights, held = index.held(query_terms, sources, config)
+    total = float(weights.sum())
+    if len(weights) < 2 or total <= 0:
+        return None
+    lacking = weights @ ~held > LACKING_MIN * total
+    sources, held = sources[lacking], held[:, lacking]
+    if not len(sources):
+        return None
+    by_source = _of_rows(index, names, sources, terms_of, config)
+    at = np.repeat(np.arange(len(by_source)), [references.shape[1] for references in by_source])
+    target, by_name, by_rare = np.concatenate(by_source, axis=1)
+    target = target.astype(np.int64)
+    kept = allowed[target]
+    at, target, by_name, by_rare = at[kept], target[kept], by_name[kept], by_rare[kept]
+    rows = distinct(target)
+    missing = ~held[:, at] & index.held(query_terms, rows, config)[1][:, rows.searchsorted(target)]
+    need = weights @ missing / total
+    weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
+    weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
+    weight /= np.maximum(1.0, np.bincount(at, weights=weight, minlength=len(sources)))[at]
+    kept = weight > 0
+    return Links(sources[at[kept]], target[kept], weight[kept]) if kept.any() else None
+
+
+def _of_rows(
+    index: LexicalIndex,
+    names: Names,
+    sources: Ints,
+    terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
+    config: LexicalConfig,
+) -> list[Floats]:
+    """For each source (3, E): target rows, name(source, target), rare(source, target). Cached: no query enters them."""
+    cache = index.references
+    # Each row is looked up once: another search may empty the cache at any time.
+    found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
+    new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
+    if len(new):
+        terms = terms_of(new.tolist())
+        table = _largest(_by_name(index, names, new, terms, config), _by_rare_term(index, new, terms))
+        starts = np.searchsorted(table[0], np.arange(1, len(new)))
+        fresh = dict(zip(new.tolist(), np.split(table[1:], starts, axis=1), strict=True))
+        if len(cache) > ROWS_CACHED:
+            cache.clear()
+        cache.update(fresh)
+        found |= fresh
+    return [found[row] for row in sources.tolist()]
+
+
+def _by_name(
+    index: LexicalIndex, names: Names, sources: Ints, terms: Sequence[Sequence[str]], config: LexicalConfig
+) -> Floats:
+    """(4, E) place of the source, target row, name(source, target), 0."""
+    found: list[tuple[int, int, float, float]] = []
+    for at, row in enumerate(sources.tolist()):
+        for name, named in names.mentioned(terms[at], index.living).items():
+            weight = _name_weight(index, name, len(named))
+            found += [(at, other, weight, 0.0) for other in named if other != row]
+        own = names.name(row)
+        if own is not None:
+            weight = BACKWARD * _name_weight(index, own, len(index.living(names.rows(own))))
+            mentioning = _holding_all(index, own, config) if weight else []
+            found += [(at, other, weight, 0.0) for other in mentioning if other != row]
+    table: Floats = np.array(found, dtype=np.float64).reshape(-1, 4).T
+    return table
+
+
+def _name_weight(index: LexicalIndex, name: Name, chunks: int) -> float:
+    """min(1, 10 / df of the name's rarest term) / chunks; 0 for a name of no chunk, or of more than NAME_CHUNKS_MAX."""
+    if not 0 < chunks <= NAME_CHUNKS_MAX:
+        return 0.0
+    return min(1.0, NAME_DOCUMENTS / max(min(index.frequencies(name)), 1)) / chunks
+
+
+def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list[int]:
+    """The rows that hold all terms of a name; none where more than MENTIONS_READ hold the rarest."""
+    _, rarest = min(zip(index.frequencies(name), name, strict=True))
+    _, rows = index.rows_of_rare([rarest], MENTIONS_READ)
+    holding: list[int] = rows[index.held(dict.fromkeys(name, 1.0), rows, config)[1].all(axis=0)].tolist()
+    return holding
+
+
+def _by_rare_term(index: LexicalIndex, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
+    """(4, E) place of the source, target row, 0, rare(source, target); a pair occurs once for each term it shares."""
+    numbers = {term: number for number, term in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
+    term, row = index.rows_of_rare(list(numbers), RARE_DOCUMENTS)
+    counts = np.bincount(term, minlength=len(numbers))
+    starts = np.cumsum(counts) - counts
+    # The rare terms of each source, by number, and then all postings of each of these terms, one after the other.
+    own = [
+        np.array([number for each in dict.fromkeys(of_source) if counts[number := numbers[each]] > 1])
+        for of_source in terms
+    ]
+    at = np.repeat(np.arange(len(own)), [len(rare) for rare in own])
+    shared = np.concatenate([np.zeros(0), *own]).astype(np.int64)
+    sizes = counts[shared]
+    posting = np.arange(sizes.sum()) + np.repeat(starts[shared] - (np.cumsum(sizes) - sizes), sizes)
+    source, target = np.repeat(at, sizes), row[posting]
+    weight = np.repeat(1.0 / np.maximum(sizes - 1, 1), sizes)
+    of_source, of_target = index.sources(sources[source]), index.sources(target)
+    other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
+    return np.stack([source[other], target[other], np.zeros(int(other.sum())), weight[other]])
+
+
+def _largest(*tables: Floats) -> Floats:
+    """(4, E) of several such tables: each pair of source and target once, with the largest weight of each kind."""
+    table = np.concatenate(tables, axis=1)
+    if not table.shape[1]:
+        return table
+    table = table[:, np.lexsort((table[1], table[0]))]
+    new = np.ones(table.shape[1], dtype=np.bool_)
+    new[1:] = (table[:2, 1:] != table[:2, :-1]).any(axis=0)
+    largest = np.maximum.reduceat(table[2:], np.flatnonzero(new), axis=1)
+    return np.concatenate([table[:2, new], largest])
