@@ -1,4 +1,20 @@
-"""The same store over a Qdrant cluster: `QdrantStore(client, collection, embedder)`. Extra: `qdrant`."""
+"""QdrantStore: chunks in a collection of Qdrant. Needs the extra `qdrant`.
+
+In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
+
+    store        the façade: every public method
+    collection   open or create a collection; what it was made with
+    connection   every call to the server
+    points       a chunk as a point of Qdrant and back
+    filters      a filter as a condition of Qdrant
+    writing      add and delete
+    reading      chunks by id, neighbours, scan, status, verify
+    recall       one search: requests, candidates, pool
+    candidates   candidates scored and ranked by both arms
+    bm25         BM25 of candidates, from stored term frequencies and Qdrant's idf
+    neighbours   adjacent chunks of a source
+    statistics   statistics of the collection, from samples
+"""
 
 from umi_common.stores.qdrant.store import QdrantStore
 

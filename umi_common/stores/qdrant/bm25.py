@@ -1,9 +1,9 @@
 """BM25 of every row for every query variation, from Qdrant's idf and the rows' stored sparse vectors.
 
-One request a query term, limit 1, is part of the batch. Its answer is the chunk where the term has its largest stored
-value: score / value is the term's idf, and the chunk gives the term's largest impact. Both are of the whole collection,
-whatever the filter. The stored values give term frequencies, so umi sums BM25 itself: in float64, in one order, with
-the true average length and any k1 and b. A whole source is scored by those chunks of it that a variation has found.
+The batch of a search has one request for each query term, with limit 1 and without the filter. It returns the chunk in
+which the term has its largest stored value. From it follow the term's idf, which is score / value, and its largest
+impact in the collection. Stored values give term frequencies, so umi sums BM25 itself: in float64, in one order, with
+the true average length and any k1 and b. A source is scored by the chunks of it that a variation has found.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from umi_common.stores.qdrant.points import LEXICAL, Candidate, Saturation, freq
 from umi_common.stores.qdrant.statistics import Statistics
 
 TERMS_MAX = 256
-"""Distinct terms of one variation that are searched for; further ones are left out."""
+"""Most distinct terms of one variation; further ones are left out."""
 
-Counts = Mapping[int, float]
-"""Weight of each term of a variation; terms by their index in the sparse vectors."""
+TermWeights = Mapping[int, float]
+"""Index of a term in the sparse vectors -> its weight in a query variation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,15 @@ class Peak:
     """A term and the chunk with its largest stored value."""
 
     idf: float
-    """Lucene's, as the server has it now."""
+    """Lucene's idf, as the server computes it now."""
     value: float
     """The chunk's stored value for the term."""
     length: int
-    """Of the chunk, in terms."""
+    """Length of the chunk, in terms."""
 
 
-def weighted_indices(text: str, analyzer: Analyzer, function_word_weight: float) -> Counts:
-    """The weights of the terms of a variation, the first TERMS_MAX distinct ones."""
+def weighted_indices(text: str, analyzer: Analyzer, function_word_weight: float) -> TermWeights:
+    """The weights of the first TERMS_MAX distinct terms of a variation."""
     weights: dict[int, float] = {}
     for term, weight in analyzer.weighted_terms(text, function_word_weight).items():
         index = index_of(term)
@@ -53,31 +53,31 @@ def weighted_indices(text: str, analyzer: Analyzer, function_word_weight: float)
     return dict(list(weights.items())[:TERMS_MAX])
 
 
-def distinct_indices(words: Sequence[Counts]) -> list[int]:
+def distinct_indices(variations: Sequence[TermWeights]) -> list[int]:
     """Distinct terms of several variations, rising."""
-    return sorted({index for counts in words for index in counts})
+    return sorted({index for weights in variations for index in weights})
 
 
-def query_vector(counts: Counts) -> Any:
+def query_vector(counts: TermWeights) -> Any:
     """The sparse vector of a variation."""
     indices = sorted(counts)
     return models().SparseVector(indices=indices, values=[float(counts[index]) for index in indices])
 
 
-def peak_requests(words: Sequence[Counts]) -> list[Any]:
+def peak_requests(variations: Sequence[TermWeights]) -> list[Any]:
     """One request for each distinct term."""
     return [
         models().QueryRequest(
             query=query_vector({index: 1}), using=LEXICAL, limit=1, with_payload=["length"], with_vector=[LEXICAL]
         )
-        for index in distinct_indices(words)
+        for index in distinct_indices(variations)
     ]
 
 
-def peaks_of(words: Sequence[Counts], answers: Sequence[Sequence[Any]]) -> dict[int, Peak]:
-    """From the answers to `peak_requests`; a term that no chunk has is left out."""
+def peaks_of(variations: Sequence[TermWeights], answers: Sequence[Sequence[Any]]) -> dict[int, Peak]:
+    """Index of each term -> its peak, from the answers to `peak_requests`; a term that no chunk has is left out."""
     peaks = {}
-    for index, points in zip(distinct_indices(words), answers, strict=True):
+    for index, points in zip(distinct_indices(variations), answers, strict=True):
         if points:
             stored = points[0].vector[LEXICAL]
             value = float(stored.values[list(stored.indices).index(index)])
@@ -100,14 +100,14 @@ class CandidateScorer:
     """BM25 of one search.
 
     Args:
-        words: Terms of the V variations.
-        peaks: By term; none for a term that no chunk has.
+        variations: Terms of the V variations, with their weights.
+        peaks: Index of each term -> its peak; a term that no chunk has is left out.
         saturation: Parameters of the stored values.
-        config: Variant and parameters to score with.
-        statistics: Of the collection.
+        config: Variant and parameters of BM25.
+        statistics: Statistics of the collection.
     """
 
-    words: Sequence[Counts]
+    variations: Sequence[TermWeights]
     peaks: Mapping[int, Peak]
     saturation: Saturation
     config: LexicalConfig
@@ -116,7 +116,7 @@ class CandidateScorer:
     @cached_property
     def indices(self) -> Ints:
         """(T,) the terms, rising."""
-        return np.array(distinct_indices(self.words), dtype=np.int64)
+        return np.array(distinct_indices(self.variations), dtype=np.int64)
 
     def score(self, found: Sequence[Candidate]) -> RowScores:
         """BM25 of the rows."""
@@ -127,25 +127,25 @@ class CandidateScorer:
         worth, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
         # The largest stored value need not give the largest impact under the true average length.
         largest = np.maximum(largest, worth.max(axis=1, initial=0.0))
-        every = range(len(self.words))
+        every = range(len(self.variations))
         scores = np.array([self._summed(v, worth, tf > 0, floors) for v in every]).reshape(len(every), len(found))
         bounds = [self._summed(v, largest[:, np.newaxis], idf[:, np.newaxis] > 0, floors)[0] for v in every]
         return RowScores(scores, np.array(bounds))
 
     def sources(self, found: Sequence[Candidate], source: Ints, listed: Bools) -> RowScores:
-        """BM25 of each row's source as one document, made of those chunks of it that the variation has in its lists.
+        """BM25 of each row's source as one document, which holds the chunks of the source that an arm ranks.
 
-        Statistics are over the sources in those lists, so a variation's scores do not depend on other variations.
+        Statistics are over these documents, for each variation alone, so its scores do not depend on other variations.
 
         Args:
             found: n rows.
             source: (n,) codes; NO_SOURCE gets 0.
-            listed: (V, n) whether an arm has the row in its list.
+            listed: (V, n) whether an arm ranks the row for the variation.
         """
         tf, lengths = self._frequencies(found)
         scores, bounds = np.zeros(listed.shape), np.zeros(len(listed))
-        for v, mine in enumerate(listed):
-            rows = np.flatnonzero(mine & (source != NO_SOURCE))
+        for v, ranked in enumerate(listed):
+            rows = np.flatnonzero(ranked & (source != NO_SOURCE))
             if len(rows):
                 codes, place = np.unique(source[rows], return_inverse=True)
                 belongs = np.zeros((len(rows), len(codes)))
@@ -158,8 +158,8 @@ class CandidateScorer:
     def coverage(self) -> Floats:
         """(V,) idf-weighted share of the distinct terms that the corpus holds, 0..1."""
         unknown = math.log(1.0 + (self.statistics.chunks + 0.5) / 0.5)
-        shares = np.zeros(len(self.words))
-        for v, counts in enumerate(self.words):
+        shares = np.zeros(len(self.variations))
+        for v, counts in enumerate(self.variations):
             share = {index: min(weight, 1.0) for index, weight in counts.items()}
             known = sum(share[index] * self.peaks[index].idf for index in sorted(counts) if index in self.peaks)
             missing = sum(weight for index, weight in share.items() if index not in self.peaks)
@@ -218,7 +218,7 @@ class CandidateScorer:
         scores, floor = np.zeros(worth.shape[1]), 0.0
         matched = np.zeros(worth.shape[1], dtype=np.bool_)
         for at, index in enumerate(self.indices.tolist()):
-            count = self.words[v].get(index, 0)
+            count = self.variations[v].get(index, 0)
             if count:
                 scores += count * worth[at]
                 matched |= held[at]
@@ -228,7 +228,7 @@ class CandidateScorer:
 
 
 def refuse_unknown(config: LexicalConfig) -> None:
-    """Refuse a variant that needs statistics which Qdrant does not have.
+    """Raise if the variant of BM25 needs statistics that Qdrant does not have.
 
     Raises:
         ConfigError: If the variant is Okapi's.
@@ -238,7 +238,7 @@ def refuse_unknown(config: LexicalConfig) -> None:
 
 
 def _gains(weighting: Weighting, tf: Floats, lengths: Ints | Floats) -> Floats:
-    """(T, n) gain of each term in each document; 0 where it is not held."""
+    """(T, n) gain of each term in each document; 0 where the document does not hold the term."""
     held = tf > 0
     return np.where(held, weighting.gains(np.where(held, tf, 1.0), weighting.norms(lengths)), 0.0)
 

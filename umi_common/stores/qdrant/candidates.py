@@ -1,4 +1,4 @@
-"""The candidates of a search, scored by both arms, ranked, and made into a pool."""
+"""The candidates of a search: scored by both arms, ranked by each arm, and made into a pool."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class CandidateRows:
     Args:
         found: The candidates.
         request: The search.
-        queries: (V, dim) unit rows, a row of zeros finds nothing; None: no dense arm.
+        queries: (V, dim) unit rows, a row of zeros finds nothing; None: the dense arm was not asked.
         scorer: BM25 of the query variations.
         statistics: Of the collection.
-        following: The id directly after an id in its source, where it is known.
+        following: id -> the id directly after it in its source, for the ids where that is known.
     """
 
     found: Sequence[Candidate]
@@ -43,13 +43,13 @@ class CandidateRows:
     following: Mapping[str, str]
 
     @cached_property
-    def words(self) -> RowScores:
+    def lexical(self) -> RowScores:
         """BM25 of the rows."""
         return self.scorer.score(self.found)
 
     @cached_property
     def vectors(self) -> Vectors:
-        """(n, dim); zeros where there is none."""
+        """(n, dim) unit rows; zeros for a chunk without a vector."""
         vectors = np.zeros((len(self.found), self.statistics.sample.shape[1]), dtype=np.float32)
         for row, each in enumerate(self.found):
             if each.vector is not None:
@@ -63,22 +63,22 @@ class CandidateRows:
 
     @cached_property
     def age_hours(self) -> Floats:
-        """(n,) at `now`; NaN without a time."""
+        """(n,) hours from event to `now`; NaN without a time."""
         now = microseconds(self.request.now)
         times = [each.time for each in self.found]
         return np.array([np.nan if time is None else (now - time) / MICROSECONDS_PER_HOUR for time in times])
 
     @cached_property
     def lexical_rank(self) -> Ints:
-        """(V, n) in the arm's own list, down to the depth."""
-        scores = self.words.scores
+        """(V, n) rank of each row among the best `depth` by decayed BM25, from 1; NOT_RANKED."""
+        scores = self.lexical.scores
         return ranked(weighted(scores, self._weights), scores > 0, self.request.depth)
 
     @cached_property
     def dense_rank(self) -> Ints:
-        """(V, n) likewise."""
+        """(V, n) rank of each row among the best `depth` by decayed cosine, from 1; NOT_RANKED."""
         if self.queries is None or self.dense is None:
-            return np.full(self.words.scores.shape, NOT_RANKED, dtype=np.int64)
+            return np.full(self.lexical.scores.shape, NOT_RANKED, dtype=np.int64)
         hits: Bools = np.outer(self.queries.any(axis=1), self.vectors.any(axis=1))
         return ranked(weighted(self.dense, self._weights), hits, self.request.depth)
 
@@ -87,20 +87,20 @@ class CandidateRows:
         return self.request.decay_weights(self.age_hours)
 
     def ranked(self) -> CandidateRows:
-        """These rows without those that neither arm has in its list, unless a probe names them."""
+        """The rows that an arm ranks or a probe names."""
         named = set(self.request.named())
         listed = (np.concatenate([self.lexical_rank, self.dense_rank]) != NOT_RANKED).any(axis=0)
         kept = [each for each, is_listed in zip(self.found, listed, strict=True) if is_listed or each.id in named]
         return replace(self, found=kept)
 
     def best(self) -> list[str]:
-        """Ids of the best of each ranking, whose neighbours belong to the pool."""
+        """Ids of the best of each ranking, whose neighbours join the pool."""
         ranks = np.concatenate([self.lexical_rank, self.dense_rank])
         among = ((ranks != NOT_RANKED) & (ranks <= self.request.depth // NEIGHBOURS_OF)).any(axis=0)
         return [self.found[row].id for row in np.flatnonzero(among).tolist()]
 
     def enough(self) -> bool:
-        """Whether each arm that answers has its depth for every variation."""
+        """Whether each arm that was asked ranks `depth` rows for every variation."""
         arms = [self.lexical_rank] if self.request.strategy != "vector" else []
         arms += [self.dense_rank] if self.queries is not None else []
         return all(int(ranks.max(initial=0)) >= self.request.depth for arm in arms for ranks in arm)
@@ -112,13 +112,13 @@ class CandidateRows:
         wholes = self.scorer.sources(self.found, source, listed)
         return Pool.of(
             [each.id for each in self.found],
-            lexical=self.words.scores,
+            lexical=self.lexical.scores,
             dense=self.dense,
             vectors=self.vectors,
             query_vectors=self.queries,
             lexical_rank=self.lexical_rank,
             dense_rank=self.dense_rank,
-            lexical_bound=self.words.bound,
+            lexical_bound=self.lexical.bound,
             coverage=self.scorer.coverage(),
             source_lexical=wholes.scores,
             source_bound=wholes.bound,
@@ -137,5 +137,6 @@ class CandidateRows:
         """The fields of a pool about the background cosines of its queries."""
         if self.queries is None:
             return {}
-        usual = cosine_background(cosines(self.statistics.sample, self.queries))
-        return {"dense_mean": usual.mean, "dense_deviation": usual.deviation, "dense_count": usual.chunks}
+        background = cosine_background(cosines(self.statistics.sample, self.queries))
+        fields = {"dense_mean": background.mean, "dense_deviation": background.deviation}
+        return {**fields, "dense_count": background.chunks}

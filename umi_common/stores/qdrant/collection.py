@@ -1,4 +1,4 @@
-"""Opens a collection: made if there is none, refused if it was made with other settings."""
+"""Open a collection, or create it; refuse a collection that was made with other settings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from umi_common.stores.qdrant.filters import hashed, tenant_field
 from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, Saturation
 
 FORMAT = 1
+"""Version of the stored settings and points."""
 AVERAGE_LENGTH = 64.0
-"""Stated, in terms: between a chat turn and a passage. Only the choice of candidates depends on it; scores use the true
-average. Measured in docs/scale.md."""
+"""Fixed average length of stored values, in terms: longer than a chat message, shorter than a passage. Only the choice
+of candidates depends on it; scores use the true average. Measured in docs/scale.md."""
 K1_MIN = 0.1
-"""With k1 = 0 a stored value would not depend on the term frequency."""
+"""Smallest k1 of stored values. With 0 they would not depend on the term frequency."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ORDERED = ("position", "time", "draw", "source_draw")
+"""Payload fields by which points are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCollection:
-    """A collection and what it was made with."""
+    """A collection, and the settings it was made with."""
 
     connection: Connection
     config: UmiConfig
@@ -39,7 +41,7 @@ class OpenCollection:
     tenants: tuple[str, ...]
     """Metadata keys with a tenant index."""
     search_params: Any
-    """Of the dense arm."""
+    """`models.SearchParams` of the dense arm; None: the server's defaults."""
 
 
 def open_collection(
@@ -52,7 +54,7 @@ def open_collection(
     options: Mapping[str, Any],
     search_params: Any,
 ) -> OpenCollection:
-    """The collection, made if there is none; missing payload indexes are made.
+    """The collection, created if there is none; missing payload indexes are created, too.
 
     Raises:
         ConfigError: If a tenant's key cannot be a path.
@@ -74,8 +76,8 @@ def open_collection(
         settings = stored.payload
     if not connection.is_local:
         _index(connection, tenants, ordered)
-    settled, analyzer, saturation = _checked(connection.collection, settings, embedder, config)
-    return OpenCollection(connection, settled, analyzer, saturation, embedder.dim, tuple(tenants), search_params)
+    chosen, analyzer, saturation = _checked(connection.collection, settings, embedder, config)
+    return OpenCollection(connection, chosen, analyzer, saturation, embedder.dim, tuple(tenants), search_params)
 
 
 def collection_made_with(connection: Connection) -> tuple[str, int] | None:
@@ -95,13 +97,14 @@ def _create(connection: Connection, embedder: Embedder, options: Mapping[str, An
     try:
         connection.call(
             "create_collection",
-            # Vectors are unit, so the dot product is the cosine, and what comes back is what was stored, to the bit.
+            # Vectors have length 1, so the dot product is the cosine. With DOT Qdrant stores them unchanged, to the
+            # bit.
             vectors_config={DENSE: m.VectorParams(size=embedder.dim, distance=m.Distance.DOT)},
             sparse_vectors_config={LEXICAL: m.SparseVectorParams(modifier=m.Modifier.IDF)},
             **options,
         )
     except StoreUnavailable:
-        if not connection.call("collection_exists"):  # else another process was first
+        if not connection.call("collection_exists"):  # otherwise another process has created it
             raise
 
 
@@ -147,26 +150,26 @@ def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
 def _checked(
     name: str, settings: Mapping[str, Any], embedder: Embedder, config: UmiConfig | None
 ) -> tuple[UmiConfig, Analyzer, Saturation]:
-    """What the stored settings say, if embedder and config fit them."""
+    """The settings to use, from the stored ones; raises if embedder or config differ from them."""
     try:
         known = AnalyzerConfig(**json.loads(settings["analyzer"]))
         saturation = Saturation(settings["k1"], settings["b"], settings["average_length"])
         made_with, dim, terms = settings["embedder"], int(settings["dimension"]), settings["terms"]
-        understood = settings["format"] == FORMAT
+        same_format = settings["format"] == FORMAT
     except (KeyError, TypeError, ValueError) as error:
         raise NotAStore(f"collection {name!r} has lost its settings; restore it from a snapshot") from error
-    if not understood:
+    if not same_format:
         raise NotAStore(f"collection {name!r} has format {settings['format']!r}; this umi writes format {FORMAT}")
     if made_with != embedder.name or dim != embedder.dim:
         raise ReindexRequired(
             f"collection {name!r} was made with embedder {made_with!r} ({dim} dimensions), not {embedder.name!r} "
             f"({embedder.dim}); open it with the first, or add everything to a new collection"
         )
-    settled = UmiConfig(analyzer=known) if config is None else config
-    analyzer = Analyzer(settled.analyzer)
-    if settled.analyzer != known or analyzer.fingerprint != terms:
+    chosen = UmiConfig(analyzer=known) if config is None else config
+    analyzer = Analyzer(chosen.analyzer)
+    if chosen.analyzer != known or analyzer.fingerprint != terms:
         raise ReindexRequired(
             f"collection {name!r} was made with another analyzer; open it with config=None, or add everything to a new "
             "collection"
         )
-    return settled, analyzer, saturation
+    return chosen, analyzer, saturation

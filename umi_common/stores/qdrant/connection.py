@@ -1,4 +1,4 @@
-"""Every call to a Qdrant server: one collection, errors mapped to umi's."""
+"""Calls to a Qdrant server about one collection; errors are raised as umi's."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Connection:
         self.collection = collection
         options = getattr(client, "init_options", None) or {}
         self.is_local = options.get("location") == ":memory:" or options.get("path") is not None
-        """The client imitates a server in this process: no payload indexes, and one thread at a time."""
+        """Whether the client runs Qdrant's local mode in this process, which has no payload indexes and no threads."""
         self._client = client
         self._reading = {} if consistency is None else {"consistency": consistency}
         self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
@@ -83,7 +83,7 @@ class Connection:
             ) from error
 
     def query(self, requests: Sequence[Any]) -> list[list[Any]]:
-        """The points of each request, best first: one round trip."""
+        """The points of each request, best first, in one round trip."""
         answers = self.call("query_batch_points", requests=list(requests), **self._reading)
         return [answer.points for answer in answers]
 
@@ -91,19 +91,19 @@ class Connection:
         """Records by point id; unknown ids are left out."""
         found: dict[str, Any] = {}
         for start in range(0, len(ids), POINTS_AT_ONCE):
-            some = list(ids[start : start + POINTS_AT_ONCE])
-            records = self.call("retrieve", ids=some, with_payload=payload, with_vectors=vectors, **self._reading)
+            batch = list(ids[start : start + POINTS_AT_ONCE])
+            records = self.call("retrieve", ids=batch, with_payload=payload, with_vectors=vectors, **self._reading)
             found.update((str(record.id), record) for record in records)
         return found
 
     def page(self, where: Any, limit: int, offset: Any = None, **fields: Any) -> tuple[list[Any], Any]:
-        """At most so many records that pass, by point id from `offset` on, and the offset of the next page."""
+        """At most `limit` records that pass `where`, by point id from `offset` on, and the offset of the next page."""
         arguments = {"scroll_filter": where, "limit": limit, "offset": offset, **fields, **self._reading}
         records, following = self.call("scroll", **arguments)
         return list(records), following
 
     def pages(self, where: Any, *, payload: Any = True, vectors: Any = False) -> Iterator[list[Any]]:
-        """All records that pass, a page at a time, in the order of their point ids."""
+        """All records that pass `where`, a page at a time, in the order of their point ids."""
         offset, more = None, True
         while more:
             records, offset = self.page(where, POINTS_AT_ONCE, offset, with_payload=payload, with_vectors=vectors)
@@ -111,14 +111,14 @@ class Connection:
             more = offset is not None
 
     def upsert(self, points: Sequence[Any]) -> None:
-        """Insert or replace; returns when the write is done."""
+        """Insert points, or replace those with the same id; returns when the write is done."""
         self.call("upsert", points=list(points), **self._writing)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove points; returns when the write is done."""
         for start in range(0, len(ids), POINTS_AT_ONCE):
-            some = models().PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
-            self.call("delete", points_selector=some, **self._writing)
+            batch = models().PointIdsList(points=list(ids[start : start + POINTS_AT_ONCE]))
+            self.call("delete", points_selector=batch, **self._writing)
 
 
 def _refuse_old(version: str) -> None:

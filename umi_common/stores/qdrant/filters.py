@@ -1,15 +1,17 @@
-"""A filter as a Qdrant condition that lets through at least what passes; umi checks every hit again.
+"""Translate a filter into a condition of Qdrant. Chunks that pass the filter pass the condition, and perhaps others:
+umi checks every hit with the filter itself.
 
-Qdrant looks into lists, takes 1 and 1.0 for different values, has no order on strings and reads keys as paths. So a
-point carries, beside its metadata,
+Qdrant matches a value against the items of a list, distinguishes 1 from 1.0, cannot order strings and reads keys as
+paths. So a point has, beside its metadata, the payload fields
 
     facts     keywords, one for each statement about a key: it exists, it equals this value, it is a list with this
-              item. Hashes of 8 bytes, so any key and any value will do.
-    numbers   by hashed key, the values that are numbers
-    texts     by hashed key, of the values that are strings the first 6 UTF-8 bytes as a number: their order, coarsely
+              item. A keyword is a hash of 8 bytes, so keys and values may be of any form.
+    numbers   hashed key -> the value, for values that are numbers
+    texts     hashed key -> the first 6 UTF-8 bytes as a number, for values that are strings; it orders most of them
 
-A missing key and None have no fact, so they are the same. Equality, lists, existence and their complements are exact,
-and so are times. An order is widened: on numbers by a few last places, which servers lose; on strings to the prefix.
+A missing key and None have no fact, so they are the same. Conditions for equality, lists, existence, their complements
+and times are exact. Conditions for an order let more chunks pass: numbers within a few last decimal places of the
+bound, which servers may change, and strings with the same first 6 bytes as the bound.
 """
 
 from __future__ import annotations
@@ -27,20 +29,21 @@ from umi_common.types import Metadata, MetadataValue, TimeRange, microseconds
 
 HASH_BYTES = 8
 PREFIX_BYTES = 6
-"""A float64, as which Qdrant compares ranges, holds so many bytes exactly."""
+"""Bytes of a string that `texts` holds: Qdrant compares ranges as float64, which is exact for 6 bytes."""
 
 EXISTS, EQUALS, HOLDS = "exists", "equals", "holds"
 EXACT_BELOW = 2**53
-"""Below it a float64 holds every whole number."""
+"""Whole numbers below it are exact as float64."""
 ROUNDING = 2.0**-50
+"""Largest relative change of a number that a server reads from JSON."""
 ROUNDING_MIN = 1e-300
-"""Largest change of a number in a server's JSON, as a share of the number, and at least."""
+"""Its smallest absolute value, for numbers near 0."""
 _BOUND: dict[Operator, str] = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _COMPLEMENT = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
 
 
 def fact(kind: str, key: str, value: MetadataValue = None) -> str:
-    """The keyword of one statement about a key; equal exactly where umi's filters call two values equal."""
+    """The keyword of one statement about a key. Equal for values that umi's filters call equal, and for no others."""
     statement = json.dumps([kind, key, _canonical(value)], ensure_ascii=True)
     return hashlib.blake2b(statement.encode(), digest_size=HASH_BYTES).hexdigest()
 
@@ -58,7 +61,7 @@ def facts_of(metadata: Metadata) -> list[str]:
 
 
 def numbers_of(metadata: Metadata) -> dict[str, float]:
-    """Numbers by hashed key; as float64, so integers beyond 2^53 lose their last digits."""
+    """Hashed key -> value, for the values that are numbers; float64, so integers beyond 2^53 lose their last digits."""
     return {
         hashed(key): float(value)
         for key, value in metadata.items()
@@ -67,17 +70,17 @@ def numbers_of(metadata: Metadata) -> dict[str, float]:
 
 
 def texts_of(metadata: Metadata) -> dict[str, int]:
-    """`prefix` of the values that are strings, by hashed key."""
+    """Hashed key -> `prefix` of the value, for the values that are strings."""
     return {hashed(key): prefix(value) for key, value in metadata.items() if isinstance(value, str)}
 
 
 def hashed(key: str) -> str:
-    """A key as a name without characters of Qdrant's path syntax."""
+    """A name for a key that has no special character of Qdrant's paths."""
     return "k" + hashlib.blake2b(key.encode(), digest_size=HASH_BYTES).hexdigest()
 
 
 def prefix(text: str) -> int:
-    """The first bytes as a number: never falls where the text rises."""
+    """The first PREFIX_BYTES bytes as a number. Of two texts, the smaller one never has the larger number."""
     return int.from_bytes(text.encode()[:PREFIX_BYTES].ljust(PREFIX_BYTES, b"\0"), "big")
 
 
@@ -94,16 +97,22 @@ def _canonical(value: MetadataValue) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A filter for Qdrant."""
+    """A filter as a condition of Qdrant."""
 
     condition: Any
-    """A Qdrant condition; None: everything."""
+    """A condition of Qdrant; None: all chunks pass."""
     exact: bool
-    """Whether only passing chunks pass it."""
+    """Whether the chunks that pass the condition are those that pass the filter, and no others."""
 
 
 def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str, ...] = ()) -> Compiled:
-    """A condition that every chunk passes that passes `where` and whose time lies in the window."""
+    """The condition for chunks that pass `where` and whose time lies in the window.
+
+    Args:
+        where: None: all chunks pass.
+        window: None: any time, or none.
+        tenants: Metadata keys with a tenant index.
+    """
     compiler = _Compiler(tenants)
     parts = [] if where is None else [compiler.compile(where, wanted=True)]
     if window is not None:
@@ -119,7 +128,10 @@ class _Compiler:
     tenants: tuple[str, ...]
 
     def compile(self, where: Filter, *, wanted: bool) -> Compiled:
-        """For `where`, or for its complement; negation goes down to the leaves, so that widening stays widening."""
+        """The condition for `where`, or, not `wanted`, for its complement.
+
+        Complements are taken of the comparisons at the leaves: that of an inexact condition would lose chunks.
+        """
         if isinstance(where, Comparison):
             return self._leaf(where, wanted)
         if isinstance(where, (And, Or)):
@@ -141,18 +153,18 @@ class _Compiler:
 
     def _one_of(self, key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Compiled:
         present = tuple(value for value in values if value is not None)
-        ways = [_match("facts", tuple(fact(EQUALS, key, value) for value in present))] if present else []
+        conditions = [_match("facts", tuple(fact(EQUALS, key, value) for value in present))] if present else []
         if len(present) < len(values):
-            ways.append(models().Filter(must_not=[_match("facts", (fact(EXISTS, key),))]))
+            conditions.append(models().Filter(must_not=[_match("facts", (fact(EXISTS, key),))]))
         elif wanted and key in self.tenants and all(isinstance(value, str) for value in present):
-            # The tenant's index leads to its part of the collection; the fact keeps lists of tenants out.
-            return Compiled(models().Filter(must=[_match(tenant_field(key), present), *ways]), True)
-        either = ways[0] if len(ways) == 1 else models().Filter(should=ways)
+            # The tenant index limits the search to the tenant's points; the fact excludes lists that hold the tenant.
+            return Compiled(models().Filter(must=[_match(tenant_field(key), present), *conditions]), True)
+        either = conditions[0] if len(conditions) == 1 else models().Filter(should=conditions)
         return _stated(either, wanted)
 
 
 def tenant_field(key: str) -> str:
-    """Where a point has a tenant's name."""
+    """The payload field with the value of a tenant's key."""
     return f"metadata.{key}"
 
 
@@ -160,14 +172,15 @@ def _ordered(key: str, operator: Operator, bound: MetadataValue, wanted: bool) -
     word = _BOUND[operator]
     if isinstance(bound, str):
         field = f"texts.{hashed(key)}"
-        # Equal prefixes tell nothing, so a strict order lets them in where it is wanted, and out where it is not.
+        # A prefix equal to the bound's decides nothing: such chunks pass, whether the comparison is wanted or not.
         kept = _range(field, {"gt": "gte", "lt": "lte"}.get(word, word) if wanted else word[:2], prefix(bound))
         return Compiled(kept if wanted else models().Filter(must_not=[kept]), False)
     assert isinstance(bound, (int, float)), "parsing refuses an order on anything else"
     field = f"numbers.{hashed(key)}"
     if wanted:
         return _widened(field, word, bound)
-    # What surely has that order is out; what the server's numbers cannot tell stays in, and so does what is no number.
+    # Excludes the numbers that certainly compare so. Numbers too close to the bound pass, and values that are no
+    # numbers.
     beyond = _outward(_COMPLEMENT[word], bound)
     sure = models().Filter(must_not=[_range(field, word[:2], beyond)]) if math.isfinite(beyond) else None
     return Compiled(sure, False)
@@ -179,14 +192,14 @@ def _widened(field: str, word: str, bound: int | float) -> Compiled:
 
 
 def _ranged(field: str, word: str, bound: int) -> Compiled:
-    """A range over whole numbers, widened where float64 blurs them."""
+    """A range over whole numbers; widened from EXACT_BELOW on, where float64 is not exact."""
     if abs(bound) < EXACT_BELOW:
         return Compiled(_range(field, word, float(bound)), True)
     return _widened(field, word, bound)
 
 
 def _outward(word: str, bound: int | float) -> float:
-    """A bound moved a few last places to the side that lets more through: a server may lose a fraction's last bit."""
+    """The bound moved a few last places, so that more numbers pass: a server may change the last bit of a fraction."""
     step = max(abs(float(bound)) * ROUNDING, ROUNDING_MIN)
     return float(bound) - step if word.startswith("g") else float(bound) + step
 

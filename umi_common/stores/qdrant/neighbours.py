@@ -1,8 +1,8 @@
 """The chunks beside a chunk in its source, in one round trip.
 
-A source is ordered by (position, id), whatever gaps its positions have: two ordered requests a place find the chunks
-before and after it. Where successive positions mostly differ by 1, a search asks for the missing ones by number
-instead, which reads no chunk twice.
+A source is ordered by (position, id), and its positions may have gaps. Two sorted requests for each place find the
+chunks before and after it. If successive positions mostly differ by 1, a search instead requests the missing positions
+by number, which reads no chunk twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from umi_common.stores.qdrant.connection import Connection, models
 from umi_common.stores.qdrant.points import Candidate
 
 TIES = 2
-"""Further chunks asked for, in case several share one position."""
+"""Chunks requested in addition, in case several have the same position."""
 Place = tuple[str, int]
 """Source and position."""
 
@@ -30,14 +30,14 @@ class Beside:
     """The chunks around some places."""
 
     points: Mapping[str, Any]
-    """By chunk id."""
+    """Chunk id -> point."""
     following: Mapping[str, str]
-    """The id directly after an id in its source, where it is known."""
+    """Chunk id -> the id directly after it in its source, where that is known."""
     previous: Mapping[str, str]
-    """The id directly before."""
+    """Chunk id -> the id directly before it in its source, where that is known."""
 
     def around(self, ids: Iterable[str], reach: int) -> list[str]:
-        """Ids at most `reach` places from any of these, these included, where they are known."""
+        """The known ids at most `reach` places from any of these ids, themselves included."""
         near: dict[str, None] = {}
         for id in ids:
             before, after = [id], [id]
@@ -56,15 +56,15 @@ def beside(connection: Connection, places: Iterable[Place], reach: int, *, paylo
     Raises:
         StoreUnavailable: If the server fails.
     """
-    asked = [(place, after) for place in sorted(set(places)) for after in (False, True)]
-    requests = [_request(place, after, reach, payload, vectors) for place, after in asked]
+    directions = [(place, after) for place in sorted(set(places)) for after in (False, True)]
+    requests = [_request(place, after, reach, payload, vectors) for place, after in directions]
     answers = connection.query(requests) if requests else []
     points: dict[str, Any] = {}
     following: dict[str, str] = {}
-    for points_there in answers:
-        points |= {point.payload["id"]: point for point in points_there}
-        inorder = [id for _, id in sorted((point.payload["position"], point.payload["id"]) for point in points_there)]
-        following |= dict(pairwise(inorder))
+    for answer in answers:
+        points |= {point.payload["id"]: point for point in answer}
+        in_order = [id for _, id in sorted((point.payload["position"], point.payload["id"]) for point in answer)]
+        following |= dict(pairwise(in_order))
     return Beside(points, following, {second: first for first, second in following.items()})
 
 
@@ -104,7 +104,7 @@ def at_positions(connection: Connection, missing: Mapping[str, Collection[int]],
 
 
 def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str], reach: int) -> dict[str, set[int]]:
-    """By source, the positions at most `reach` from the best that no candidate has."""
+    """Source -> the positions at most `reach` from those of the ids `best` that no candidate has."""
     held: dict[str, set[int]] = defaultdict(set)
     for each in candidates.values():
         if each.source is not None and each.position is not None:
@@ -120,7 +120,7 @@ def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str]
 def places_near(
     candidates: Mapping[str, Candidate], best: Collection[str], missing: Mapping[str, set[int]], reach: int
 ) -> list[Place]:
-    """Places of those of the best that have a missing position near them."""
+    """Places of the ids in `best` that have a missing position at most `reach` away."""
     near = []
     for id in best:
         source, position = candidates[id].source, candidates[id].position
@@ -132,7 +132,9 @@ def places_near(
 
 
 def places_of(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
-    """(n,) order in the source, from 0: adjacent chunks differ by 1, others by 2; NO_POSITION."""
+    """(n,) place of each candidate in its source, from 0: by 1 above the candidate before it if they are adjacent, else
+    by 2; NO_POSITION.
+    """
     places = np.full(len(candidates), NO_POSITION, dtype=np.int64)
     inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]
     inside.sort(key=lambda row: (str(candidates[row].source), candidates[row].position, candidates[row].id))

@@ -1,4 +1,4 @@
-"""Reads of a collection: chunks by id and by place, all of them, and checks."""
+"""Read a collection: chunks by id, neighbours, all chunks in pages, status, verification."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from umi_common.stores.values import Verification
 from umi_common.types import Chunk
 
 LENGTH_TOLERANCE = 1e-3
-"""How far a unit vector's length may be from 1."""
+"""Largest difference of a unit vector's length from 1."""
 VALUE_TOLERANCE = 1e-6
-"""How far a term's stored value may be from the one computed from the text."""
+"""Largest difference of a term's stored value from the one computed from the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class QdrantStatus:
-    """A collection at a glance."""
+    """Size and state of a collection."""
 
     chunks: int
     dimension: int
     embedder: str
     analyzer: str
-    """Fingerprint."""
+    """Fingerprint of the analyzer."""
     server: str
-    """Its version; the client's own for local mode."""
+    """Version of the server; in local mode, of the client."""
     state: str
     """"green": all is indexed; "yellow": the server is indexing; "grey": indexing is pending; "red": an error."""
     segments: int
@@ -60,7 +60,7 @@ def status(collection: OpenCollection, embedder: str) -> QdrantStatus:
 
 
 def count(collection: OpenCollection) -> int:
-    """Chunks, exactly."""
+    """Exact number of chunks."""
     return int(collection.connection.call("count", count_filter=chunks_alone(), exact=True).count)
 
 
@@ -97,14 +97,14 @@ def neighbours(
 
 
 def chunks_alone(condition: Any = None) -> Any:
-    """A filter for the chunks, all or those that pass a condition, without the point of the settings."""
+    """A filter for all chunks, or for those that pass a condition; it excludes the point of the settings."""
     m = models()
     settings = m.HasIdCondition(has_id=[SETTINGS])
     return m.Filter(must=None if condition is None else [condition], must_not=[settings])
 
 
 def list_ids(collection: OpenCollection, where: Filter | None) -> list[str]:
-    """Ids of all chunks that pass, rising; reads the whole collection without texts and vectors."""
+    """Ids of all chunks that pass `where`, rising; reads their metadata, but no texts and vectors."""
     condition = compiled(where, None, collection.tenants).condition
     pages = collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"])
     found = (record.payload for page in pages for record in page)
@@ -112,25 +112,24 @@ def list_ids(collection: OpenCollection, where: Filter | None) -> list[str]:
 
 
 class Pages:
-    """Walks all chunks by rising id, a page at a time; lists the ids once a walk."""
+    """Pages of all chunks by rising id. The first page of a scan lists all ids; the following pages use that list."""
 
     def __init__(self) -> None:
-        self._walk: tuple[Filter | None, str, list[str]] | None = None
-        """The filter, the last id of the last page, and all ids."""
+        self._scan: tuple[Filter | None, str, list[str]] | None = None
+        """Filter of the last scan, last id of its last page, all its ids; None: it has ended."""
 
     def page(self, collection: OpenCollection, where: Filter | None, after: str | None, limit: int) -> list[Chunk]:
         """See `QdrantStore.scan`."""
         start = checked_page(after, limit)
-        walk = self._walk
-        goes_on = walk is not None and walk[:2] == (where, start)
-        ids = walk[2] if walk is not None and goes_on else list_ids(collection, where)
+        last = self._scan
+        ids = last[2] if last is not None and last[:2] == (where, start) else list_ids(collection, where)
         page: list[Chunk] = []
         at = bisect_right(ids, start) if start else 0
         while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
-            some = ids[at : at + limit - len(page)]
-            at += len(some)
-            page += [c for c in get(collection, some) if c is not None and matches(where, c.metadata)]
-        self._walk = (where, page[-1].id, ids) if len(page) == limit else None
+            batch = ids[at : at + limit - len(page)]
+            at += len(batch)
+            page += [c for c in get(collection, batch) if c is not None and matches(where, c.metadata)]
+        self._scan = (where, page[-1].id, ids) if len(page) == limit else None
         return page
 
 

@@ -1,12 +1,13 @@
 """One search of the collection: one batch of requests, at most one more for neighbours, one pool.
 
-    union        one request: a prefetch for each variation and arm (and age range, where decay is on) and one for the
-                 ids that the probes name, merged; each row once, with its vectors and without its text
-    peaks        one request a query term (`bm25`)
-    statistics   two samples, where the cached ones are too old (`statistics`)
+    union        one request: a prefetch for each variation and arm (with decay, also for each range of ages), and one
+    for
+                 the ids that the probes name. It returns each row once, with its vectors and without its text.
+    peaks        one request for each query term (`bm25`)
+    statistics   two samples, if the cached statistics are too old (`statistics`)
 
-The server's scores only decide which rows are in the union. umi scores these rows itself, so every row has both arms'
-scores, from which the arms' ranks follow.
+The server's scores only decide which rows are in the union. umi scores these rows itself, so every row has a score from
+both arms; the ranks of each arm are computed from these scores.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import matches
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
-from umi_common.stores.qdrant.bm25 import CandidateScorer, Counts, Peak, peak_requests, peaks_of, weighted_indices
+from umi_common.stores.qdrant.bm25 import CandidateScorer, Peak, TermWeights, peak_requests, peaks_of, weighted_indices
 from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection
@@ -37,21 +38,23 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Query variations in one round trip: an LLM's ten at most, the original, and one more. Only a search for many queries
-at once has more."""
+"""Most query variations in one round trip: the query, at most ten of an LLM, and one more. Only several queries
+searched together have more."""
 MARGIN = 1.25
-"""Factor by which each prefetch is deeper than the search: the server's order differs from umi's in the average length
-and in decay within a range of age. Measured in docs/scale.md."""
+"""Depth of a prefetch divided by that of the search. The server's order differs from umi's, because of the fixed
+average length and of decay within a range of ages. Measured in docs/scale.md."""
 MARGIN_MIN = 32
-"""Rows by which a prefetch is deeper at least, so that of equal scores at the depth umi chooses, by id."""
+"""Least number of rows by which a prefetch is deeper than the search, so that umi can order ties at the depth by id."""
 WIDER = 4
-"""Where a widened filter left an arm short, the batch is sent again with so many times the depth, at most so often."""
+"""If an inexact filter left an arm too few rows, the batch is sent again with this many times the depth; the largest
+number of batches, too."""
 AGE_RANGES = 4
-"""With decay on, each arm has a prefetch for so many ranges of age: within one, decay changes the order little."""
+"""Number of ranges of ages that have their own prefetch if decay is on; within a range, decay changes the order
+little."""
 FACTOR_MIN = 0.05
-"""With a lower floor, all ages with a smaller factor are one range."""
+"""Smallest decay factor that bounds a range; all ages with a smaller one are in the last range."""
 AGE_MAX = 1e18
-"""Microseconds; more than between any two datetimes."""
+"""Largest age, in microseconds; more than between any two datetimes."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 
 
@@ -65,21 +68,21 @@ def recall_many(
     """The candidates of each search; see `protocols.Store`. Searches that differ only in their probes share a batch.
 
     Args:
-        collection: What is searched.
+        collection: The collection to search.
         cached: Its statistics.
         queries: For each search (V, dim) unit rows; None: it has no vectors.
         requests: The searches.
-        traces: One a search, for its pool.
+        traces: One for each search.
 
     Raises:
-        SearchUnavailable: If the server fails, it is both arms; or the embedder, where only the dense arm is asked.
+        SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.
     """
-    alike: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for place, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
         kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
-        alike.setdefault(kind, []).append(place)
+        groups.setdefault(kind, []).append(place)
     pools: dict[int, Pool] = {}
-    for places in alike.values():
+    for places in groups.values():
         own = [vectors for place in places if (vectors := queries[place]) is not None]
         request = replace(requests[places[0]], probes=[probe for place in places for probe in requests[place].probes])
         pool = _recall(collection, cached, np.concatenate(own) if own else None, request, traces[places[0]])
@@ -129,7 +132,7 @@ def _best_rows(
     request: RecallRequest,
     trace: RecallTrace,
 ) -> CandidateRows:
-    """The union of both arms' best; asked again, deeper, where a widened filter left too few of them."""
+    """The union of the best rows of both arms; requested again, deeper, if an inexact filter left too few rows."""
     where = compiled(request.where, request.window, collection.tenants)
     trace.facts["filter"] = "exact" if where.exact else "widened"
     depth = request.depth
@@ -151,9 +154,9 @@ def _union(
     where: Compiled,
     depth: int,
 ) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
-    by_words = request.strategy != "vector"
+    lexical = request.strategy != "vector"
     analyzer, weight = collection.analyzer, request.lexical.function_word_weight
-    words = [weighted_indices(probe.text, analyzer, weight) if by_words else {} for probe in request.probes]
+    terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
     ages = age_ranges(microseconds(request.now), request.decay)
     limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
     mark = cached.mark()
@@ -161,27 +164,28 @@ def _union(
     found: dict[str, Candidate] = {}
     peaks: dict[int, Peak] = {}
     for start in range(0, len(request.probes), PROBES_AT_ONCE):
-        some = slice(start, start + PROBES_AT_ONCE)
-        own = None if queries is None else queries[some]
+        batch = slice(start, start + PROBES_AT_ONCE)
+        vectors = None if queries is None else queries[batch]
         prefetches = [
             prefetch
             for age in ages
             for prefetch in _arms(
-                words[some], own, all_conditions(where.condition, age), limit, collection.search_params
+                terms[batch], vectors, all_conditions(where.condition, age), limit, collection.search_params
             )
         ]
-        prefetches += _named(request.probes[some], where.condition)
+        prefetches += _named(request.probes[batch], where.condition)
         samples = sample_requests() if mark is not None and start == 0 else []
-        batch = [*([_merged(prefetches)] if prefetches else []), *peak_requests(words[some]), *samples]
-        answers = collection.connection.query(batch) if batch else []
+        union = [_merged(prefetches)] if prefetches else []
+        requests = [*union, *peak_requests(terms[batch]), *samples]
+        answers = collection.connection.query(requests) if requests else []
         if samples:
             sources, sample = answers.pop(), answers.pop()
             drawn = statistics_of(sample, sources, collection.dim)
-        points = answers.pop(0) if prefetches else []
+        points = answers.pop(0) if union else []
         found |= {each.id: each for each in map(to_candidate, points)}
-        peaks |= peaks_of(words[some], answers)
+        peaks |= peaks_of(terms[batch], answers)
     statistics = cached.latest(drawn, mark)
-    scorer = CandidateScorer(words, peaks, collection.saturation, request.lexical, statistics)
+    scorer = CandidateScorer(terms, peaks, collection.saturation, request.lexical, statistics)
     return list(found.values()), scorer, statistics
 
 
@@ -193,13 +197,13 @@ def _merged(prefetches: Sequence[Any]) -> Any:
 
 
 def _arms(
-    words: Sequence[Counts], queries: Vectors | None, where: Any, limit: int, search_params: Any
+    terms: Sequence[TermWeights], queries: Vectors | None, where: Any, limit: int, search_params: Any
 ) -> Iterable[Any]:
     """A prefetch for each variation and arm."""
     prefetch = models().Prefetch
-    for v, counts in enumerate(words):
-        if counts:
-            yield prefetch(query=sparse_query(counts), using=LEXICAL, filter=where, limit=limit)
+    for v, weights in enumerate(terms):
+        if weights:
+            yield prefetch(query=sparse_query(weights), using=LEXICAL, filter=where, limit=limit)
         if queries is not None and queries[v].any():
             yield prefetch(query=queries[v].tolist(), using=DENSE, filter=where, limit=limit, params=search_params)
 
@@ -220,7 +224,9 @@ def all_conditions(*conditions: Any) -> Any:
 
 
 def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
-    """Conditions for AGE_RANGES ranges of all times, a chunk without a time in the first; [None] without decay.
+    """Conditions that divide all chunks into AGE_RANGES ranges of ages; those without a time are in the first range.
+
+    Without decay the only condition is None.
 
     Args:
         now: Microseconds since 1970.
@@ -228,7 +234,7 @@ def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
     if decay.half_life_hours is None or decay.floor == 1.0:
         return [None]
     m = models()
-    # From range to range the factor falls by the same share: floor + (1 - floor) * 2^(-age / half-life) = least^part.
+    # At the end of the i-th range the factor, floor + (1 - floor) * 2^(-age / half-life), is least^(i / AGE_RANGES).
     floor, least = decay.floor, max(decay.floor, FACTOR_MIN)
     shares = [(least ** (at / AGE_RANGES) - floor) / (1.0 - floor) for at in range(1, AGE_RANGES)]
     ages = [-math.log2(share) * decay.half_life_hours * MICROSECONDS_PER_HOUR for share in shares]
@@ -243,7 +249,7 @@ def _timed(**bounds: float | None) -> Any:
 
 
 def _with_neighbours(collection: OpenCollection, rows: CandidateRows, trace: RecallTrace) -> CandidateRows:
-    """The rows and the chunks beside the best of each ranking."""
+    """The rows, and the neighbours of the best of each ranking."""
     around = rows.request.around
     best = rows.best() if around else []
     known = {each.id: each for each in rows.found}
@@ -263,7 +269,7 @@ def _with_neighbours(collection: OpenCollection, rows: CandidateRows, trace: Rec
 
 
 def _passes(each: Candidate, request: RecallRequest) -> bool:
-    """Whether the row passes filter and time range by umi's own check."""
+    """Whether the row passes filter and time range, checked by umi."""
     if request.window is not None and (each.time is None or from_microseconds(each.time) not in request.window):
         return False
     return matches(request.where, each.metadata)

@@ -1,10 +1,10 @@
-"""Statistics of a whole collection from two samples, which are part of a search's batch.
+"""Statistics of a whole collection from two samples, which a search requests in its batch.
 
     sample      the chunks with the smallest checksum of their id: average length, background cosines of a query, and
                 from the size of the checksums the number of chunks (Bar-Yossef et al., RANDOM 2002)
     sources     the chunks of the sources with the smallest checksum of their name: `Calibration.numbers`
 
-Both depend on the content alone. They are drawn again after enough writes of this store, and every few minutes.
+Both depend on the content alone. They are drawn again after writes of an eighth of the chunks, and every five minutes.
 """
 
 from __future__ import annotations
@@ -28,33 +28,36 @@ from umi_common.stores.qdrant.points import DENSE
 from umi_common.stores.rows.rows import RowTable
 
 SOURCE_SAMPLE_SIZE = 2_048
-"""Chunks in the sample of sources; more change the numbers little."""
+"""Chunks in the sample of sources; a larger one changes the numbers little."""
 GAPLESS_FROM = 0.9
-"""Least share of successive positions that differ by 1 at which chunks further apart count as not adjacent."""
+"""Least share of successive positions that differ by 1 in a collection without gaps; there, only such positions are
+adjacent."""
 CHECKSUMS = 2**32
+"""Number of values of a CRC-32."""
 CHANGED_SHARE = 8
-"""Statistics are drawn again after writes of one in so many chunks."""
+"""Statistics are drawn again when at least one chunk in 8 was written since."""
 SECONDS = 300.0
-"""Age at which statistics are drawn again, since other processes may have written."""
+"""Age in seconds at which statistics are drawn again, because other processes may have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The collection at one moment."""
+    """Statistics of the collection when they were drawn."""
 
     chunks: int
-    """Exact up to SAMPLE_SIZE, above it within a few percent."""
+    """Number of chunks: exact up to SAMPLE_SIZE, above it within a few percent."""
     average_length: float
-    """In terms, > 0."""
+    """Average number of terms of a chunk, > 0."""
     sample: Vectors
-    """(at most SAMPLE_SIZE, dim)"""
+    """(at most SAMPLE_SIZE, dim) vectors of the sampled chunks."""
     calibration: Mapping[str, float]
+    """See `Calibration.numbers`."""
     gapless: bool = True
     """Whether positions mostly follow one another without gaps."""
 
 
 class CachedStatistics:
-    """The statistics last drawn, and whether they are still used. Thread-safe."""
+    """The statistics drawn last, and whether they must be drawn again. Thread-safe."""
 
     _lock: threading.Lock
 
@@ -65,7 +68,7 @@ class CachedStatistics:
         self._drawn_at = 0.0
 
     def mark(self) -> int | None:
-        """The number of writes so far, if the next search has to draw the statistics; None: it has not."""
+        """The number of chunks written so far, if statistics must be drawn again; None: the cached ones are used."""
         with self._lock:
             changes = self._written - self._seen
             if self._drawn is not None and time.monotonic() - self._drawn_at < SECONDS:
@@ -80,7 +83,11 @@ class CachedStatistics:
             self._written += chunks
 
     def latest(self, drawn: Statistics | None, mark: int | None) -> Statistics:
-        """`drawn`, which is cached, or, where it is None, the cached statistics."""
+        """`drawn`, which is then cached; None: the cached statistics.
+
+        Args:
+            mark: From `mark()`, called before they were drawn.
+        """
         with self._lock:
             if drawn is not None and mark is not None:
                 self._drawn, self._seen, self._drawn_at = drawn, max(mark, self._seen), time.monotonic()
@@ -98,7 +105,7 @@ def sample_requests() -> list[Any]:
 
 
 def statistics_of(sample: Sequence[Any], sources: Sequence[Any], dim: int) -> Statistics:
-    """From the two answers to `sample_requests`."""
+    """The statistics from the two answers to `sample_requests`."""
     lengths = [point.payload["length"] for point in sample]
     total = sum(lengths)
     sample = sorted(sample, key=lambda point: (point.payload["draw"], str(point.id)))
@@ -127,7 +134,7 @@ def _smallest(field_name: str, limit: int, payload: list[str]) -> Any:
 
 
 def _count(draws: Sequence[int]) -> int:
-    """Chunks in the collection: of n even draws in 0..1 the k-th smallest is near k / n."""
+    """Number of chunks: the k-th smallest of n numbers spread evenly over 0..1 is near k / n."""
     if len(draws) < SAMPLE_SIZE:
         return len(draws)
     return max(round((len(draws) - 1) / (draws[-1] + 1) * CHECKSUMS), len(draws))
@@ -138,8 +145,8 @@ def _vector(point: Any, dim: int) -> Any:
 
 
 def _calibration(points: Sequence[Any], dim: int) -> Mapping[str, float]:
-    """`Calibration.numbers` over the sources that are in the sample as a whole."""
-    if len(points) == SOURCE_SAMPLE_SIZE:  # the last source may have been cut short
+    """`Calibration.numbers` over the sources of which all chunks are in the sample."""
+    if len(points) == SOURCE_SAMPLE_SIZE:  # chunks of the last source may be missing
         cut = max(crc32(point.payload["source"].encode()) for point in points)
         points = [point for point in points if crc32(point.payload["source"].encode()) != cut]
     points = sorted(points, key=lambda point: str(point.payload["id"]))

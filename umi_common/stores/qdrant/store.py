@@ -30,17 +30,17 @@ class QdrantStore:
 
     Args:
         client: A `qdrant_client.QdrantClient`; the caller closes it.
-        collection: Its name; made if there is none.
+        collection: Name of the collection; created if there is none.
         embedder: As for `HybridStore.open`; None: the embedded default.
         config: None: the defaults, with the analyzer the collection was made with.
-        tenants: Metadata keys whose values part the collection, such as "user"; a filter that names one searches its
-            part only. Strings.
+        tenants: Metadata keys, such as "user", whose values are strings and divide the collection; a search with a
+            filter for one value reads only the chunks with that value.
         ordered: Metadata keys that filters compare by order ($gt, $lt); each gets an index.
-        consistency: Of reads in a cluster: "majority", "quorum", "all" or a number of replicas.
-        ordering: Of writes in a cluster: "weak", "medium", "strong".
+        consistency: Read consistency in a cluster: "majority", "quorum", "all" or a number of replicas.
+        ordering: Write ordering in a cluster: "weak", "medium", "strong".
         search_params: `models.SearchParams` of the dense arm, for example `exact=True` or `hnsw_ef=256`.
         options: Further arguments of `create_collection` (shard_number, replication_factor, hnsw_config,
-            quantization_config ...), where the collection is made.
+            quantization_config ...), used if the collection is created.
 
     Raises:
         MissingExtra: If qdrant-client is not installed.
@@ -90,21 +90,21 @@ class QdrantStore:
         on_invalid: OnInvalid = "raise",
         show_progress: bool = False,
     ) -> AddReport:
-        """Insert chunks, or replace those with the same id; every replica that must has them when it returns.
+        """Insert chunks, or replace those with the same id; the server has acknowledged the writes when it returns.
 
-        The whole batch is checked and embedded before the first is sent. A chunk that is stored already, the same in
-        every field, is left alone and costs no embedding.
+        The whole batch is checked and embedded before the first chunk is sent. A chunk that is stored already, the
+        same in every field, is left alone and costs no embedding.
 
         Args:
             chunks: Chunks, or dicts with the fields of a chunk. No id twice.
             on_invalid: "raise", or "skip": invalid items are left out and listed in the report; see `HybridStore.add`.
-            vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
+            vectors: (n, dim) finite numbers, one row per chunk; scaled to length 1. None: the embedder makes them.
             show_progress: A progress bar while texts are embedded.
 
         Raises:
             InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
             EmbedderError: The embedder failed. Nothing is written.
-            PartlyWritten: The server failed on the way. The same call again completes the batch.
+            PartlyWritten: The server failed after some chunks were written. The same call completes the batch.
         """
         return writing.add(
             self._ready(),
@@ -119,7 +119,7 @@ class QdrantStore:
         )
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove chunks by id, by filter, or those of the ids that pass the filter; how many went.
+        """Remove chunks by id, by filter, or those of the ids that pass the filter; returns how many.
 
         Raises:
             InputError: If neither is given.
@@ -136,7 +136,7 @@ class QdrantStore:
         return reading.get(self._ready(), ids)
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """(n, dim) aligned with ids, as stored: length 1; zeros where there is none."""
+        """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
         return reading.vectors(self._ready(), ids)
 
     def ids(self) -> list[str]:
@@ -144,16 +144,16 @@ class QdrantStore:
         return reading.list_ids(self._ready(), None)
 
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, by rising id, from the first beyond `after`; see `protocols.Store`.
+        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
 
-        The first page of a walk lists all ids; the following pages use that list.
+        The first page of a scan lists all ids; the following pages use that list.
         """
         return self._pages.page(self._ready(), parse_filter(where), after, limit)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
+        """For each stored id the chunks at most `reach` places before or after it in its source, in order, with itself.
 
-        Only those that pass `where`: a source may hold what a filter keeps from the caller.
+        Chunks that do not pass `where` are left out.
         """
         return reading.neighbours(self._ready(), ids, reach, parse_filter(where))
 
@@ -163,9 +163,9 @@ class QdrantStore:
         One round trip for up to 12 probes, and one for neighbours.
 
         Raises:
-            SearchUnavailable: If the server fails: it is both arms.
+            SearchUnavailable: If the server fails, since it answers for both arms.
             InvalidVector: If a probe's vector has not the collection's dimension.
-            ConfigError: If `lexical` needs statistics that Qdrant does not have: Okapi.
+            ConfigError: If the variant of BM25 is Okapi's, which needs statistics that Qdrant does not have.
         """
         return self.recall_many([RecallRequest.with_settings(self.config, probes, **options)])[0]
 
@@ -197,7 +197,7 @@ class QdrantStore:
 
     @property
     def embedder(self) -> Embedder:
-        """Makes vectors of texts."""
+        """The embedder of this store."""
         return self._embedder
 
     @property
@@ -207,11 +207,11 @@ class QdrantStore:
 
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
-        """Text to terms, as the lexical arm has them; can be used and pickled after the store is closed."""
+        """Function from a text to its terms in the lexical arm; can be pickled and used after close()."""
         return self._collection.analyzer.terms
 
     def reconfigure(self, config: UmiConfig) -> None:
-        """Swap the settings for the calls that start from now on.
+        """Replace the settings, for calls that start afterwards.
 
         Raises:
             ReindexRequired: If the analyzer differs; nothing is changed then.
@@ -222,11 +222,11 @@ class QdrantStore:
         self._config = config
 
     def status(self) -> reading.QdrantStatus:
-        """The collection at a glance."""
+        """Size and state of the collection."""
         return reading.status(self._ready(), self._embedder.name)
 
     def verify(self) -> Verification:
-        """Read everything and compare it with its checksums, and the indexed terms with the texts; changes nothing."""
+        """Compare all chunks with their checksums, and their indexed terms with their texts; changes nothing."""
         return reading.verify(self._ready())
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ class QdrantStore:
 
     def _ready(self) -> OpenCollection:
         if self._closed:
-            raise StoreClosed("the store is closed; make another over the same collection")
+            raise StoreClosed("the store is closed; open another QdrantStore over the same collection")
         return self._collection
 
     def __enter__(self) -> QdrantStore:

@@ -1,4 +1,5 @@
-"""Writes: the whole batch is checked and embedded, then sent in slices; a repeated call completes it."""
+"""Add and delete chunks. A batch is checked and embedded as a whole, then sent in parts; repeating a call completes
+it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
-"""Points sent in one call: some megabytes at most."""
+"""Most points in one call: some megabytes."""
 
 
 def add(
@@ -41,7 +42,7 @@ def add(
 
     Args:
         config, cache: As in `embedded`.
-        written: Called with the number of chunks of each slice that may have been stored.
+        written: Called after each call of the server with the number of chunks that it may have stored.
     """
     batch, given, skipped = valid_batch(chunks, vectors, collection.dim, on_invalid)
     same = _unchanged(collection, batch, given)
@@ -59,21 +60,21 @@ def add(
         to_point(chunk, vector, terms(chunk.indexed_text), saturation) for chunk, vector in zip(new, made, strict=True)
     ]
     for start in range(0, len(points), WRITE_AT_ONCE):
-        some = points[start : start + WRITE_AT_ONCE]
+        part = points[start : start + WRITE_AT_ONCE]
         try:
-            collection.connection.upsert(some)
+            collection.connection.upsert(part)
         except StoreUnavailable as error:
             raise PartlyWritten(
                 f"{start} of {len(points)} chunks are stored for sure, then Qdrant failed; call add() again with the "
                 "same batch: what is stored is left alone"
             ) from error
         finally:
-            written(len(some))  # also after an error: the server may have stored them
+            written(len(part))  # also after an error: the server may have stored them
     return AddReport(len(todo), len(same), skipped)
 
 
 def _unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
-    """Places of chunks that are stored with the same fields; with `given`, with the same vectors too."""
+    """Places in the batch of the chunks that are stored with the same fields and, if given, the same vectors."""
     ids = [point_id(chunk.id) for chunk in batch]
     stored = collection.connection.retrieve(ids, payload=["digest"], vectors=False if given is None else [DENSE])
     same = set()
@@ -101,12 +102,12 @@ def delete(
         raise InputError("delete() needs ids= or where=; to empty a store, delete its collection")
     if isinstance(ids, str):
         raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
-    dead = _by_filter(collection, where) if ids is None else _by_id(collection, list(ids), where)
+    points = _by_filter(collection, where) if ids is None else _by_id(collection, list(ids), where)
     try:
-        collection.connection.delete(dead)
+        collection.connection.delete(points)
     finally:
-        written(len(dead))
-    return len(dead)
+        written(len(points))
+    return len(points)
 
 
 def _by_id(collection: OpenCollection, ids: Sequence[str], where: Filter | None) -> list[str]:
