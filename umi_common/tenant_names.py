@@ -7,16 +7,16 @@ from urllib.parse import unquote_to_bytes
 from umi_common.errors import InputError
 
 PREFIX = "t-"
-"""Of every tenant's directory: without it, a tenant "con" or "nul" would get a name that Windows reserves."""
+"""Prefix of every tenant's directory: without it, a tenant "con" or "nul" would get a name that Windows reserves."""
 PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
-"""Bytes that stand for themselves in a directory's name; every other byte is written "=" and two hexadecimal digits.
-No upper case, because some file systems take "A" and "a" for the same name."""
+"""Bytes that are written unchanged in a directory's name; every other byte as "=" and two hexadecimal digits. Upper
+case is not among them, because "A" and "a" are the same name on some file systems."""
 CHARACTERS_MAX = 200
-"""Of a directory's name; file systems allow 255 bytes."""
+"""Longest name of a directory; file systems allow 255 bytes."""
 
 
 def directory_name(tenant: str) -> str:
-    """A tenant's directory: lower-case ASCII, one for each string.
+    """Name of a tenant's directory, in lower-case ASCII; different tenants have different names.
 
     Raises:
         InputError: If the tenant cannot have one.
@@ -31,13 +31,13 @@ def directory_name(tenant: str) -> str:
     if len(name) > CHARACTERS_MAX:
         raise InputError(
             f"tenant {tenant!r:.40}... needs a directory name of {len(name)} characters; expected at most "
-            f"{CHARACTERS_MAX}: use a shorter id, for one a hash of this"
+            f"{CHARACTERS_MAX}: use a shorter id, for example a hash of this one"
         )
     return name
 
 
 def tenant_of(name: str) -> str | None:
-    """The tenant of a directory; None: it is no tenant's."""
+    """The tenant whose directory has this name; None: it is not a name from `directory_name`."""
     if not name.startswith(PREFIX):
         return None
     try:

@@ -1,7 +1,7 @@
 """One store per tenant, each in its own directory and opened when it is used.
 
-A filter over one store hides chunks but not statistics (docs/tenants.md). With one store per tenant, no result depends
-on another tenant's chunks.
+In one store for all, a filter hides the chunks of other tenants, but BM25's statistics still include them
+(docs/tenants.md). With one store per tenant, no result depends on another tenant's chunks.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Tenants:
         """By directory name, least recently used first."""
 
     def store(self, tenant: str) -> StoreInUse:
-        """A tenant's store for a `with` or `async with` block; made if there is none. `async with` opens in a thread.
+        """A tenant's store for a `with` or `async with` block, created if there is none; the latter opens in a thread.
 
         The store stays open during the block. Do not close it, and do not use it after the block.
 
@@ -183,11 +183,11 @@ class Tenants:
             beyond = unused[: max(0, len(self._slots) - most)] + [each for each in unused if each[1].store is None]
         for name, slot in beyond:
             if not slot.lock.acquire(blocking=False):
-                continue  # another thread opens or closes it
+                continue  # another thread is opening or closing it
             try:
                 with self._lock:
                     if slot.users:
-                        continue  # another thread uses it by now
+                        continue  # another thread has begun to use it
                 _close(slot)
                 with self._lock:
                     if not slot.users and self._slots.get(name) is slot:
@@ -196,11 +196,11 @@ class Tenants:
                 slot.lock.release()
 
     def _delete(self, directory: Path) -> bool:
-        """Rename the directory, then delete it, so an interrupted deletion leaves no half store under the name."""
+        """Rename the directory, then delete it: an interrupted deletion leaves no part of a store under the name."""
         existed = directory.is_dir()
         try:
             if existed:
-                lock = WriterLock(directory)  # no other process has it
+                lock = WriterLock(directory)  # raises if another process has the store open for writing
                 try:
                     if os.name == "nt":  # a directory with an open file in it cannot be renamed there
                         lock.release()

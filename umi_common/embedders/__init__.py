@@ -1,13 +1,17 @@
 """Embedding models behind one protocol (`protocols.Embedder`).
 
-packaged     what models have in common whose files installed packages carry
-default      the embedded model
-minilm       the sentence encoder of the extra `minilm`
-named        models by name, also those of fastembed and sentence-transformers
-adapters     names, LangChain's and LlamaIndex's models, and functions, as embedders; the name of a wrapped model
-loop_thread  an event loop in a thread, for models that have async functions only
-attempts     calls of a model: admitted, retried, limited in time
-cache        vectors of texts, in memory or in a file
+In: texts. Out: vectors, one row a text.
+
+packaged       base class of models whose files are in an installed package
+default        the embedded model
+minilm         the sentence encoder of the extra `minilm`
+named          models by name, also those of fastembed and sentence-transformers
+adapters       names, LangChain's and LlamaIndex's models, and functions, as embedders
+loop_thread    an event loop in a thread, for models that have async functions only
+attempts       calls of a model: admitted, retried, limited in time
+documents      texts of documents in batches, several calls at a time
+cache          vectors of texts, in memory or in a file
+token_vectors  vectors of the tokens of texts, for late interaction
 """
 
 from __future__ import annotations

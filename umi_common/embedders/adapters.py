@@ -1,4 +1,4 @@
-"""Names, models of LangChain and LlamaIndex, and functions, as embedders, with the async functions that they have."""
+"""Make an embedder of a name, of a model of LangChain or LlamaIndex, or of functions; async functions are used."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ FRAMEWORK_METHODS = (
     ("embed_documents", "embed_query"),
     ("get_text_embedding_batch", "get_query_embedding"),
 )
-"""LangChain's methods for texts and for a query, and LlamaIndex's. The async ones begin with "a"."""
+"""Names of the methods for texts and for a query: LangChain's, LlamaIndex's. The async ones have the prefix "a"."""
 WRAPPED = ("underlying_embeddings", "base_embeddings")
 """Attributes in which LangChain's `CacheBackedEmbeddings` and `HypotheticalDocumentEmbedder` hold the model that makes
 the vectors of documents."""
-IN_A_THREAD = "langchain_core.embeddings.embeddings"
-"""The async methods of LangChain's base class only run the sync ones in asyncio's few default threads."""
+LANGCHAIN_BASE = "langchain_core.embeddings.embeddings"
+"""Module of LangChain's base class. Its async methods, which run the sync ones in asyncio's few threads, are not
+used."""
 
 
 class CallableEmbedder:
@@ -36,14 +37,14 @@ class CallableEmbedder:
 
     Args:
         documents: From texts to vectors. None: `adocuments` is called, on an event loop in a thread of its own.
-        queries: Likewise for queries; None: `documents`.
-        name: Identity of the model, which a store remembers.
+        queries: From queries to vectors; None: `documents`.
+        name: Name of the model, which a store records.
         dim: Dimension; None: found by embedding one short text.
-        one_by_one: Whether one call embeds one query, so that many queries are many calls.
+        one_by_one: Whether a call embeds one query, so that n queries are n calls.
         adocuments: `documents` for event loops.
-        aqueries: `queries` for event loops; None: `adocuments` where `queries` is None, too.
-        symmetric: Whether queries and documents are embedded alike.
-        named: Whether `name` identifies the model, so that vectors may be kept under it in a file. False where it is
+        aqueries: `queries` for event loops. None: there is none; without `queries`, `adocuments`.
+        symmetric: Whether queries and documents are embedded by the same function.
+        named: Whether `name` identifies the model, so that vectors may be cached under it in a file. False if it is
             only the name of a class or function.
     """
 
@@ -91,37 +92,38 @@ class CallableEmbedder:
         return self._called(self._queries, self._aqueries, list(texts))
 
     async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
-        """`embed_queries` for event loops; the embedder has it as `aembed_queries` where the model is async."""
-        assert self._aqueries is not None, "set where there is one"
+        """`embed_queries` for event loops; it is `aembed_queries` of an embedder with async functions."""
+        assert self._aqueries is not None, "only then is this method set"
         return _as_matrix(await self._aqueries(list(texts)), self.name)
 
     def close(self) -> None:
         """End the thread in which sync code runs an async-only model; a later call starts a new one."""
         self._loop_thread.close()
 
-    def _called(self, function: Documents | None, twin: AsyncDocuments | None, texts: list[str]) -> Vectors:
+    def _called(self, function: Documents | None, async_function: AsyncDocuments | None, texts: list[str]) -> Vectors:
+        """The result of the function, or of the async one in a thread with an event loop."""
         if function is not None:
             try:
                 return _as_matrix(function(texts), self.name)
-            except NotImplementedError:  # how async-only subclasses of a framework's base class refuse
-                if twin is None:
+            except NotImplementedError:  # raised by async-only subclasses of a framework's base class
+                if async_function is None:
                     raise
-        assert twin is not None, "one of the two is given"
-        return _as_matrix(self._loop_thread.run(lambda: twin(texts)), self.name)
+        assert async_function is not None, "the constructor requires one of the two"
+        return _as_matrix(self._loop_thread.run(lambda: async_function(texts)), self.name)
 
 
 def _as_matrix(vectors: Any, name: str) -> Vectors:
     try:
         matrix = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise EmbedderError(f"embedder {name!r} returned something that is no list of vectors: {error}") from error
+        raise EmbedderError(f"embedder {name!r} returned no list of vectors of equal length: {error}") from error
     if matrix.ndim != 2:
         raise EmbedderError(f"embedder {name!r} returned shape {matrix.shape}; expected (texts, dimension)")
     return matrix
 
 
 class AbsentEmbedder:
-    """The name and dimension of a model that is not available: for a store that is only copied, checked or counted."""
+    """Name and dimension of a model that is not loaded, for a store that is only copied, checked or counted."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name = name
@@ -139,11 +141,11 @@ class AbsentEmbedder:
 def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     """An Embedder from a name, an Embedder, a LangChain or LlamaIndex embedding model, or a function.
 
-    None stands for `config.embedder.model`, and for the default where that is None, too.
+    None: `config.embedder.model`; if that is None too, the default.
 
-    Its name, which a store remembers, is the model's where it states one, else that of its class or function. A model
-    that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) has the name of the other. The async
-    functions are used where there are some; a model may have these only.
+    The embedder's name, which a store records, is the one that the model states, else that of its class or function. A
+    model that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the name of the wrapped one.
+    A model may have async functions only.
 
     Raises:
         ConfigError: If it is none of these.
@@ -160,7 +162,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     for documents, query in FRAMEWORK_METHODS:
         if all(hasattr(model, part) or hasattr(model, f"a{part}") for part in (documents, query)):
             return _framework_model(model, documents, query)
-    if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004 - not whether
+    if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004 - its type
         return CallableEmbedder(None, adocuments=model, name=_name_of(model)[0], named=False)
     if callable(model):
         return CallableEmbedder(model, name=_name_of(model)[0], named=False)
@@ -178,7 +180,7 @@ def _named(name: str) -> Embedder:
 
 
 def identity_of(embedder: Embedder) -> str | None:
-    """The name under which vectors of this embedder may be kept in a file; None: it does not identify the model."""
+    """The name under which vectors of this embedder may be cached in a file; None: its name does not identify it."""
     return embedder.name if getattr(embedder, "named", True) else None
 
 
@@ -196,11 +198,11 @@ def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder
     embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
 
     def queries(texts: list[str]) -> list[Any]:
-        assert embed_query is not None, "given where there is one"
+        assert embed_query is not None, "only then is this function used"
         return [embed_query(text) for text in texts]
 
     async def aqueries(texts: list[str]) -> list[Any]:
-        assert aembed_query is not None, "given where there is one"
+        assert aembed_query is not None, "only then is this function used"
         return [await aembed_query(text) for text in texts]
 
     return CallableEmbedder(
@@ -213,16 +215,18 @@ def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder
 
 
 def _async_method(model: Any, name: str) -> Any:
-    """A model's own async method; None: it has none, or only its framework's detour through a thread."""
+    """A model's async method; None: it has none, or only the one of LangChain's base class."""
     method = getattr(model, name, None)
-    detour = any(getattr(getattr(each, name, None), "__module__", None) == IN_A_THREAD for each in _unwrapped(model))
-    return None if detour else method
+    inherited = any(
+        getattr(getattr(each, name, None), "__module__", None) == LANGCHAIN_BASE for each in _unwrapped(model)
+    )
+    return None if inherited else method
 
 
 def _unwrapped(model: Any) -> list[Any]:
-    """The model, the one that it wraps, and so on."""
+    """The model, the one that it wraps, and so on inwards."""
     models = [model]
-    while len(models) < 10:  # two may wrap each other
+    while len(models) < 10:  # a limit, in case two wrap each other
         inner = next((found for name in WRAPPED if (found := getattr(models[-1], name, None)) is not None), None)
         if inner is None:
             break

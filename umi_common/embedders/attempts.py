@@ -1,4 +1,4 @@
-"""Call a model, and call it again where the failure may pass: rate limits, timeouts, an overloaded service.
+"""Call a model, and retry after failures that may be temporary: rate limits, timeouts, an overloaded service.
 
     admission by the queue -> the call -> on failure a wait -> admission ...
 
@@ -23,28 +23,29 @@ from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.guards import DeadlineExceeded, TooManyCalls
 
 FIRST_WAIT_SECONDS = 0.1
-"""Before the second attempt, less up to half of it by chance; doubled after each further failure."""
+"""Longest wait before the second attempt; it doubles after each further failure. A random part of it, at least half, is
+used."""
 LONGEST_WAIT_SECONDS = 8.0
 UNKNOWN_ATTEMPTS = 3
-"""Attempts in all where neither type, status nor message says whether the failure may pass."""
+"""Attempts in all if neither type, status nor message of the error shows whether the failure is temporary."""
 TOO_MANY = 429
 """HTTP status of a rate limit."""
-PASSING = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
+TEMPORARY = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses after which the same call may succeed."""
-LASTING = (UmiError, TypeError, AttributeError, LookupError, NotImplementedError, ImportError, MemoryError)
+PERMANENT = (UmiError, TypeError, AttributeError, LookupError, NotImplementedError, ImportError, MemoryError)
 """Errors that the same call raises again."""
 RATE_LIMIT_WORDS = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl|\b429\b", re.IGNORECASE)
-PASSING_TYPES = re.compile(r"timeout|connect|unavailable|overload|internalserver", re.IGNORECASE)
-"""In the name of an error's type. Messages are not searched for these, because they may hold the text."""
+TEMPORARY_TYPES = re.compile(r"timeout|connect|unavailable|overload|internalserver", re.IGNORECASE)
+"""Searched in the name of an error's type, not in its message, which may hold the text that was embedded."""
 
 
 @dataclass(slots=True)
 class Attempts:
-    """What became of the attempts so far; read by the caller when its time is up."""
+    """State of the attempts, which the caller reads when its time limit is reached."""
 
     failures: int = 0
     calling: bool = False
-    """Whether the model is being called now, or was when the attempts were given up."""
+    """Whether a call of the model is running, or was when the attempts were given up."""
     last: Exception | None = None
     """The error of the last attempt."""
 
@@ -52,12 +53,14 @@ class Attempts:
 def attempts(
     call: Callable[[float], Call], queue: CallQueue, deadline: float, clock: Callable[[], float], state: Attempts
 ) -> Body[Any]:
-    """The result of a call of a model, of the first attempt that succeeds.
+    """The result of the first attempt that succeeds.
 
     Args:
-        call: From the seconds that are left to one call of the model.
+        call: From the seconds that are left to a call of the model.
         queue: Admits each attempt.
-        deadline: A moment of `clock`. No attempt begins after it.
+        deadline: Time on `clock`, in seconds. No attempt begins after it.
+        clock: Returns monotonic seconds.
+        state: Updated while the attempts run.
 
     Raises:
         DeadlineExceeded: If the queue admitted no attempt before the deadline.
@@ -90,7 +93,7 @@ def attempts(
 
 
 def is_rate_limit(error: BaseException) -> bool:
-    """Whether a service says that it was called too often."""
+    """Whether the error, or one of its causes, says that the service was called too often."""
     return any(
         _status(each) == TOO_MANY
         or (_status(each) is None and RATE_LIMIT_WORDS.search(f"{type(each).__name__} {each}") is not None)
@@ -99,7 +102,7 @@ def is_rate_limit(error: BaseException) -> bool:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """The seconds after which the service says it may be called again; None: it does not say."""
+    """The seconds after which the service allows another call; None: the error does not state them."""
     for each in _causes(error):
         stated = getattr(each, "retry_after", None)
         headers = getattr(getattr(each, "response", None), "headers", None) or getattr(each, "headers", None)
@@ -127,31 +130,31 @@ def _seconds(stated: Any) -> float | None:
 
 
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
-    """Before the next attempt; None: there is none. After a rate limit without a stated pause the queue decides: 0."""
+    """Seconds before the next attempt; None: there is none. 0 after a rate limit that states none: the queue delays."""
     stated = retry_after(error)
     if stated is not None or is_rate_limit(error):
         return stated or 0.0
-    passing = _passes(error)
-    if passing is None:
-        passing = failures < UNKNOWN_ATTEMPTS
-    if not passing:
+    temporary = _is_temporary(error)
+    if temporary is None:
+        temporary = failures < UNKNOWN_ATTEMPTS
+    if not temporary:
         return None
     most = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** (failures - 1))
     return uniform(most / 2, most)
 
 
-def _passes(error: Exception) -> bool | None:
-    """Whether the same call may succeed later; None: nothing says."""
+def _is_temporary(error: Exception) -> bool | None:
+    """Whether the same call may succeed later; None: the error does not show it."""
     if isinstance(error, (DeadlineExceeded, TooManyCalls)):
         return False
     for each in _causes(error):
         status = _status(each)
         if status is not None and 400 <= status < 600:
-            return status in PASSING
-    if isinstance(error, LASTING):
+            return status in TEMPORARY
+    if isinstance(error, PERMANENT):
         return False
     if any(
-        isinstance(each, (TimeoutError, ConnectionError)) or PASSING_TYPES.search(type(each).__name__)
+        isinstance(each, (TimeoutError, ConnectionError)) or TEMPORARY_TYPES.search(type(each).__name__)
         for each in _causes(error)
     ):
         return True
@@ -159,7 +162,7 @@ def _passes(error: Exception) -> bool | None:
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status of an error, where it has one as OpenAI's, httpx's or botocore's have."""
+    """The HTTP status of an error of OpenAI's, httpx's or a similar client; None: it has none."""
     response = getattr(error, "response", None)
     for holder, name in ((error, "status_code"), (error, "http_status"), (response, "status_code"), (error, "code")):
         status = getattr(holder, name, None)
@@ -169,12 +172,13 @@ def _status(error: BaseException) -> int | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it was raised from."""
-    seen = 0
+    """The error, its cause, the cause of that, and so on; at most five."""
     current: BaseException | None = error
-    while current is not None and seen < 5:
+    for _ in range(5):
+        if current is None:
+            return
         yield current
-        current, seen = current.__cause__ or current.__context__, seen + 1
+        current = current.__cause__ or current.__context__
 
 
 def _pause(seconds: float) -> Call:

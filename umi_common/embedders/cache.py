@@ -1,4 +1,4 @@
-"""Vectors of texts that were embedded, so that no text is embedded twice: in memory, or in a file of a store."""
+"""Caches of the vectors of embedded texts: in memory, or in a file of a store."""
 
 from __future__ import annotations
 
@@ -22,35 +22,33 @@ logger = logging.getLogger(__name__)
 
 FILE = "embeddings.db"
 KEY_BYTES = 20
-"""Of the hash of model and text."""
+"""Length of a key: the hash of model and text."""
 KEYS_AT_ONCE = 500
-"""Keys of one SQL statement; SQLite takes at least 999 parameters."""
+"""Keys in one SQL statement; every SQLite takes 999 parameters."""
 WAIT_SECONDS = 1.0
-"""For another thread's write; then the vectors are not kept."""
-
-
+"""Longest wait for another thread's write, in seconds; after it the vectors are not cached."""
 MEMORY_MAX = 20_000
-"""Vectors of documents in memory: 120 MB at 1,536 dimensions."""
+"""Most vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
 
 
 class VectorCache(Protocol):
-    """Vectors by text, of one model. Thread-safe. Nothing that fails in it reaches the caller."""
+    """Vectors of one model, by text. Thread-safe. A failing cache raises nothing: it holds fewer vectors."""
 
     def get(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """(dim,) float32 by text, of those that it holds."""
+        """(dim,) float32 by text; texts that are not cached are left out."""
 
     def put(self, texts: Sequence[str], vectors: Iterable[Vectors]) -> None:
-        """Keep (dim,) vectors, aligned with the texts."""
+        """Add (dim,) vectors, aligned with the texts."""
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all vectors."""
 
 
 class MemoryCache:
-    """In memory; the vector that was used longest ago is dropped first.
+    """An LRU cache in memory.
 
     Args:
-        size: Most vectors; 0: none is kept.
+        size: Most vectors; 0: nothing is cached.
     """
 
     _lock: Lock
@@ -84,16 +82,16 @@ class MemoryCache:
 
 
 class FileCache:
-    """In an SQLite file of its own; the vector that was written first is dropped first.
+    """A cache in an SQLite file; the vectors that were written first are dropped first.
 
     The file holds hashes of the texts and not the texts. It is opened for each call, and each row has a checksum. A
-    damaged file is replaced by an empty one. If the disk refuses, the cache is switched off and a warning is logged.
-    What is written survives a kill of the process; a power cut may lose it.
+    damaged file is replaced by an empty one. If the disk refuses a write, the cache is switched off and a warning is
+    logged. Cached vectors survive a kill of the process; a power cut may lose them.
 
     Args:
-        directory: Where the file is; it exists.
-        model: Identity of the model; part of each key.
-        size: Most vectors, of all models together; 0: none is kept.
+        directory: An existing directory, in which the file is.
+        model: Name of the model; part of each key.
+        size: Most vectors, of all models together; 0: nothing is cached.
     """
 
     def __init__(self, directory: Path, model: str, size: int) -> None:
@@ -111,9 +109,9 @@ class FileCache:
 
         def read(connection: sqlite3.Connection) -> None:
             for start in range(0, len(wanted), KEYS_AT_ONCE):
-                some = wanted[start : start + KEYS_AT_ONCE]
-                marks = ",".join("?" * len(some))
-                rows = connection.execute(f"SELECT key, vector, checksum FROM vectors WHERE key IN ({marks})", some)
+                batch = wanted[start : start + KEYS_AT_ONCE]
+                marks = ",".join("?" * len(batch))
+                rows = connection.execute(f"SELECT key, vector, checksum FROM vectors WHERE key IN ({marks})", batch)
                 for key, vector, checksum in rows:
                     if zlib.crc32(vector, zlib.crc32(key)) == checksum:
                         found[keys[key]] = np.frombuffer(vector, dtype="<f4")
@@ -151,7 +149,7 @@ class FileCache:
         ).digest()
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Run `work` in a transaction of a new connection; whatever fails costs the cached vectors alone."""
+        """Run `work` in a transaction of a new connection. An error of SQLite is logged, or ignored if it is a lock."""
         try:
             with closing(sqlite3.connect(self._path, timeout=WAIT_SECONDS)) as connection, connection:
                 connection.execute("PRAGMA synchronous=OFF")
@@ -160,24 +158,26 @@ class FileCache:
                     " (number INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB, checksum INTEGER)"
                 )
                 work(connection)
-        except sqlite3.OperationalError as error:  # a full disk, a directory that is gone
-            if "locked" in str(error):  # by another thread, for longer than WAIT_SECONDS
+        except sqlite3.OperationalError as error:  # such as a full disk, or a directory that is gone
+            if "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
                 return
             self._size = 0
-            logger.warning("%s cannot be used (%s); vectors are not kept until the store is opened again", FILE, error)
+            logger.warning(
+                "%s cannot be used (%s); vectors are not cached until the store is opened again", FILE, error
+            )
         except (sqlite3.DatabaseError, TypeError, ValueError) as error:
-            logger.warning("%s is damaged (%s); it is begun anew", FILE, error)
+            logger.warning("%s is damaged (%s); it is replaced by an empty file", FILE, error)
             self.clear()
 
 
 def document_cache(directory: Path | None, model: str | None, size: int) -> VectorCache:
-    """A cache for the vectors of a store's documents: in its directory, where it has one and the model has a name.
+    """The cache for the vectors of a store's documents: a `FileCache`, or a `MemoryCache` if an argument is None.
 
     Args:
-        directory: The store's; None: it is in memory.
-        model: See `adapters.identity_of`.
-        size: Most vectors; at most 20,000 in memory.
+        directory: The store's; None: the store is in memory.
+        model: From `adapters.identity_of`; None: the model has no name that identifies it.
+        size: Most vectors; in memory at most MEMORY_MAX.
     """
-    return (
-        MemoryCache(min(size, MEMORY_MAX)) if directory is None or model is None else FileCache(directory, model, size)
-    )
+    if directory is None or model is None:
+        return MemoryCache(min(size, MEMORY_MAX))
+    return FileCache(directory, model, size)

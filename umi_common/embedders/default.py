@@ -1,6 +1,7 @@
-"""The embedded default embedder: wordllama's 256-d static model.
+"""The default embedder: wordllama's static model of 256 dimensions, here called the embedded model.
 
-Its wheel holds weights and tokenizer, so nothing is downloaded. It is loaded once per process, at the first text.
+The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded once per process, for the
+first text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ DEFAULT_DIM = 256
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 BATCH = 1_024
-"""Texts tokenized at once; more only costs memory."""
+"""Texts tokenized in one call; with more, only the memory grows."""
 
 
 class WordLlamaEmbedder(PackagedModel):
@@ -48,7 +49,11 @@ class WordLlamaEmbedder(PackagedModel):
         return unit_rows(vectors)
 
     def token_vectors(self) -> Vectors:
-        """(32,000, 256), by token. Raises EmbedderError if they cannot be read."""
+        """(32,000, 256) vectors by token number.
+
+        Raises:
+            EmbedderError: If they cannot be read.
+        """
         weights: Vectors = self._loaded()[0]
         return weights
 
@@ -87,7 +92,7 @@ def embedded_tokenizer() -> Any:
 
 
 def _file(name: str) -> Path:
-    # Importing wordllama resets the root logger, and its load() downloads what the wheel already holds elsewhere.
+    # wordllama is not imported: that resets the root logger, and its load() downloads files that the wheel has.
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError("the embedded model is not installed; run: pip install wordllama, or pass embedder=")

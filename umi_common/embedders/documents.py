@@ -1,4 +1,4 @@
-"""Embed documents in batches, several at a time where the model waits for a service."""
+"""Embed documents in batches; several calls at a time if the model is a service."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from umi_common.runtime.calls import Call
 from umi_common.runtime.drivers import drive
 from umi_common.runtime.workers import Workers
 
-WAITING_SHARE = 0.5
-"""A model whose call takes less processor time of its thread than this share of the call's time waits for a service."""
-WAITING_SECONDS = 0.005
-"""A shorter call is not worth a thread."""
+PROCESSOR_SHARE_MAX = 0.5
+"""A model is taken for a service if a call uses less processor time of its thread than this share of its duration."""
+SECONDS_MIN = 0.005
+"""Shortest duration of a call, in seconds, for which threads are used; starting them takes longer than shorter
+calls."""
 
 OnBatch = Callable[[Sequence[int], Any], None]
-"""Called in the calling thread with a batch and what the model returned for it, as soon as it is there."""
+"""Called in the caller's thread with a batch and what the model returned for it, after each call of the model."""
 
 
 def batches_of(texts: Sequence[str], places: Sequence[int], config: EmbedderConfig) -> list[list[int]]:
-    """The places in order, cut so that the texts of each batch keep to `batch_texts` and `batch_bytes`."""
+    """The places in order, in batches of at most `batch_texts` texts and `batch_bytes` bytes, or of one longer text."""
     batches: list[list[int]] = []
     room = 0
     for place in places:
@@ -50,12 +51,12 @@ def embed_batches(
 ) -> None:
     """Call the model for each batch of places in `texts`, and `on_batch` with each result.
 
-    One call at a time, until one call shows that the model mostly waits; then up to `document_calls` at a time. After a
-    failure no further call begins; those under way end, and `on_batch` gets their results.
+    One call at a time, until a call shows that the model is a service; then up to `document_calls` at a time. After a
+    failure no further call begins; the running ones are waited for, and `on_batch` gets their results.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
-        Exception: What `on_batch` raises.
+        Exception: An error of `on_batch`.
     """
     queue = CallQueue(config.document_calls, time.monotonic)
     workers = Workers()
@@ -70,12 +71,13 @@ def embed_batches(
 
     left = iter(batches)
     for batch in left:
-        begun, working = time.perf_counter(), time.thread_time()
-        made = embed(batch)
-        seconds, worked = time.perf_counter() - begun, time.thread_time() - working
-        on_batch(batch, made)
-        if config.document_calls > 1 and seconds > WAITING_SECONDS and worked < WAITING_SHARE * seconds:
-            _side_by_side(embed, left, config.document_calls, on_batch)
+        begun, processor_begun = time.perf_counter(), time.thread_time()
+        vectors = embed(batch)
+        seconds, processor_seconds = time.perf_counter() - begun, time.thread_time() - processor_begun
+        on_batch(batch, vectors)
+        is_service = seconds > SECONDS_MIN and processor_seconds < PROCESSOR_SHARE_MAX * seconds
+        if config.document_calls > 1 and is_service:
+            _in_threads(embed, left, config.document_calls, on_batch)
 
 
 class BatchFailed(Exception):
@@ -86,9 +88,10 @@ class BatchFailed(Exception):
         self.batch = batch
 
 
-def _side_by_side(
+def _in_threads(
     embed: Callable[[Sequence[int]], Any], left: Iterator[Sequence[int]], calls_max: int, on_batch: OnBatch
 ) -> None:
+    """Embed the batches that are left, `calls_max` at a time; see `embed_batches`."""
     threads = ThreadPoolExecutor(calls_max, thread_name_prefix="umi-embed")
     running: dict[Future[Any], Sequence[int]] = {}
     failures: list[Exception] = []
@@ -104,10 +107,10 @@ def _side_by_side(
                 batch = running.pop(future)
                 try:
                     on_batch(batch, future.result())
-                except Exception as error:  # noqa: BLE001 - raised when the calls under way have ended
+                except Exception as error:  # noqa: BLE001 - raised below, when the running calls have ended
                     failures.append(error)
             fill()
-    finally:  # also after Ctrl-C, which does not wait for the calls under way
+    finally:  # after Ctrl-C the running calls are not waited for
         threads.shutdown(wait=False, cancel_futures=True)
     if failures:
         raise failures[0]

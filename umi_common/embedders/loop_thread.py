@@ -40,10 +40,11 @@ class LoopThread:
         return LoopThread, ()  # a pickled embedder starts a thread of its own
 
     def run(self, start: Callable[[], Awaitable[T]]) -> T:
-        """The result of the awaitable that `start()`, called on the loop, returns; its exceptions pass through.
+        """Call `start()` on the loop, and return the result of its awaitable.
 
         Raises:
-            EmbedderError: If the thread was closed meanwhile.
+            Exception: As the awaitable.
+            EmbedderError: If the thread was closed during the call.
         """
 
         async def run() -> T:

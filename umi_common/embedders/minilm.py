@@ -1,7 +1,7 @@
 """The sentence encoder of the extra `minilm`: all-MiniLM-L6-v2, run by onnxruntime.
 
-Its weights, as 8-bit integers, and its tokenizer are data files of two packages of that extra. Only these two files of
-them are read, and nothing is downloaded. A vector's cosine to that of the 32-bit weights is .999.
+Its weights, as 8-bit integers, and its tokenizer are data files of two packages of that extra. Only these two files
+are read, and nothing is downloaded. The cosine of a vector with that of the 32-bit weights is .999.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ MINILM = "minilm"
 MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
 MINILM_DIM = 384
 TOKENS_MAX = 256
-"""Most tokens of a text that are read, the first ones; the limit of the model's authors."""
+"""Number of the first tokens of a text that are read; the limit of the model's authors."""
 RUN_TOKENS = 256
 """Most tokens of a batch, padding included. With four times as many, a token takes a tenth longer."""
 CORES = os.cpu_count() or 1
+"""Calls of the model at a time, and threads of one call."""
 
 
 class _DataFile(NamedTuple):
@@ -119,7 +120,12 @@ class MiniLMEmbedder(PackagedModel):
 
 
 def _content(file: _DataFile) -> bytes:
-    """The bytes of a data file. Raises EmbedderError if they are not those that this version expects."""
+    """The bytes of a data file.
+
+    Raises:
+        MissingExtra: If its package is not installed.
+        EmbedderError: If they are not those that this version expects.
+    """
     spec = importlib.util.find_spec(file.module)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(file.package, MINILM)

@@ -1,4 +1,4 @@
-"""Models by name: those whose files packages carry, and those of fastembed and sentence-transformers."""
+"""Models by name: those whose files are in an installed package, and those of fastembed and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from umi_common.protocols import Embedder
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 
 Functions = tuple[Callable[[list[str]], Any], Callable[[list[str]], Any]]
-"""From texts to vectors, for documents and for queries."""
+"""(function from documents to vectors, function from queries to vectors)"""
 
 minilm_embedder = lru_cache(maxsize=1)(MiniLMEmbedder)
 PACKAGED: dict[str, Callable[[], Embedder]] = {
@@ -24,7 +24,7 @@ PACKAGED: dict[str, Callable[[], Embedder]] = {
     MINILM: minilm_embedder,
     MINILM_NAME: minilm_embedder,
 }
-"""By short name, and by the name that a store remembers. Each is shared by the process."""
+"""Models that need no download, by short name and by the name that a store records. One of each per process."""
 
 
 def library_model(name: str) -> Functions:
@@ -32,7 +32,7 @@ def library_model(name: str) -> Functions:
 
     Raises:
         ConfigError: If the name is of another form.
-        MissingExtra: If the library is not installed; names the pip line.
+        MissingExtra: If the library is not installed; gives the pip command.
     """
     library, _, model = name.partition(":")
     if library not in LIBRARIES or not model:
@@ -51,7 +51,7 @@ def _fastembed(module: Any, name: str) -> Functions:
 
 def _sentence_transformers(module: Any, name: str) -> Functions:
     model = module.SentenceTransformer(name)
-    # Version 5 has a method for each, which puts the model's own instruction before the text.
+    # Since version 5 there are two methods, which put the model's own instruction before the text.
     methods = ("encode_document", "encode_query") if hasattr(model, "encode_query") else ("encode", "encode")
     documents, queries = (partial(getattr(model, method), show_progress_bar=False) for method in methods)
     return documents, queries

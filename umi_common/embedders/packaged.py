@@ -1,4 +1,4 @@
-"""What models have in common whose files installed packages carry."""
+"""Base class of the models whose files are in an installed package."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from umi_common.pool import Vectors
 from umi_common.runtime.forks import give_lock
 
 TEXT_CHARACTERS_MAX = 100_000
-"""Characters of one text that are tokenized; those after them hardly change a mean, and no model reads so far."""
+"""Characters of one text that are tokenized: later ones hardly change the default's mean, and MiniLM reads fewer."""
 
 
 class PackagedModel(ABC):
-    """A model that is loaded once, at the first text. Thread-safe; a copy loads the files again."""
+    """A model that is loaded once, for its first text. Thread-safe. A copy, or a pickled one, loads the files again."""
 
     name: str
     dim: int
@@ -39,12 +39,12 @@ class PackagedModel(ABC):
         """(n, dim) float32, unit rows or zero rows."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The same as for documents: the model is symmetric."""
+        """As `embed_documents`: the model does not distinguish queries."""
         return self.embed_documents(texts)
 
     @abstractmethod
     def _load(self) -> tuple[Any, Any]:
-        """Weights and tokenizer."""
+        """The model (its weights, or a session that holds them) and its tokenizer."""
 
     def _loaded(self) -> tuple[Any, Any]:
         if self._model is None:

@@ -1,6 +1,7 @@
-"""Token vectors of texts from the embedded model, whatever model embeds the chunks: for late interaction.
+"""Token vectors of texts, for late interaction. They are the embedded model's, whatever model embeds the chunks.
 
-Words are tokenized one by one and their tokens are cached: fifty turns of a chat as whole texts take 12 ms.
+Words are tokenized one by one and their tokens are cached. Tokenizing fifty messages of a chat as whole texts would
+take 12 ms.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from umi_common.embedders.default import default_embedder, embedded_tokenizer
 from umi_common.pool import Ints, Vectors
 
 TEXT_CHARACTERS_MAX = 1_000
-"""Characters of a text whose words count: some 150 words. More make late interaction slower and no better."""
+"""Number of the first characters of a text that are read: some 150 words. More make late interaction slower, not
+better."""
 WORDS_KEPT = 50_000
 """Words whose tokens are cached; at most 40 letters each."""
 TEXTS_KEPT = 4_096
@@ -27,14 +29,14 @@ _WORD = re.compile(r"[^\W_]{1,40}")
 
 
 def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
-    """Unit vectors of the distinct tokens of some texts, and which of them each text has.
+    """Unit vectors of the distinct tokens of some texts, and the tokens of each text.
 
     Args:
-        texts: n; only their words count, in lower case: no punctuation.
+        texts: n texts; of each the words in lower case are used, without punctuation.
 
     Returns:
-        vectors (T, 256) float32; rows (L,) of `vectors`, those of the first text first, each once a text; counts (n,)
-        of rows by text, 0 for a text without words.
+        (T, 256) float32 vectors of all T tokens; (L,) rows of these vectors: the distinct tokens of the first text,
+        then those of the second, and so on; (n,) number of tokens of each text, 0 for a text without words.
 
     Raises:
         EmbedderError: If the embedded model is not installed or cannot be read.

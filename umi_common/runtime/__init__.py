@@ -4,9 +4,10 @@ In: generators that yield `Call`s. Out: their results, in threads or on an event
 
     calls       a call, its outcome, calls answered as one batch, several generators in step
     drivers     run a generator to its end: blocking, or with asyncio
+    call_queue  admit calls of a service at the rate that it accepts
     workers     the threads of a retriever, which run queued searches in groups
     limits      every limit on threads with unit and reason, and the compute slots
     guards      a time limit, a limited number of threads and a circuit breaker for calls that hang or fail
-    losses      log once per process what searches go without
+    losses      report parts of a search that failed
     forks       new locks and threads in a forked child
 """

@@ -1,4 +1,4 @@
-"""Admit calls of a service: a limited number at a time and, once it says "too many", at the rate that it bears."""
+"""Admit calls of a service: a limited number at a time, and after it refused calls, at the rate that it accepts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WINDOW_SECONDS = 1.0
 USED_SHARE = 0.95
 """Share of the rate measured at a refusal that is used from then on."""
 FASTER = 0.998
-"""Factor of the seconds between two calls after each success. Where the service bears more, the rate doubles in some
-350 calls; where it does not, about one call in 25 is refused."""
+"""Factor of the seconds between two calls after each success. If the service accepts more, the rate doubles in some 350
+calls; if it does not, about one call in 25 is refused."""
 SHORTEST_SECONDS = 0.001
 """Seconds between two calls; at a shorter interval calls are no longer spaced."""
 
@@ -29,15 +29,15 @@ SHORTEST_SECONDS = 0.001
 class CallQueue:
     """Admits calls of one service, the one that has waited longest first.
 
-    At most `concurrency` admitted calls have not left. When the service refuses a call because there are too many
-    (`refused`), the rate it bears is taken to be the calls of the last second less the refused ones, at least one, and
-    further calls are spaced by 1 / (0.95 rate). Each success shortens the interval by 0.2 percent.
+    At most `concurrency` calls run at a time. If the service refuses a call because there are too many (`refused`), the
+    rate that it accepts is estimated as the calls of the last second less the refused ones, at least one. Further calls
+    are admitted 1 / (0.95 rate) seconds apart. Each success shortens that interval by 0.2 percent.
 
     Args:
         concurrency: Calls at a time, >= 1.
-        clock: Monotonic seconds.
+        clock: Returns monotonic seconds.
 
-    Thread-safe, for threads and event loops at once. Each admission is followed by one `leave()`.
+    Thread-safe, also between threads and event loops. Each admission is followed by one `leave()`.
     """
 
     _lock: threading.Lock
@@ -51,7 +51,7 @@ class CallQueue:
         self._interval = 0.0
         """Seconds from one admission to the next; 0: calls are not spaced."""
         self._next = 0.0
-        """The next admission is not before this moment."""
+        """Time on the clock before which no call is admitted."""
         self._succeeded = False
         """Whether a call succeeded since the last refusal."""
         self._admitted: deque[float] = deque()
@@ -97,13 +97,13 @@ class CallQueue:
         return Call(run, arun)
 
     def leave(self) -> None:
-        """The call has ended."""
+        """Record that an admitted call has ended."""
         with self._lock:
             self._under_way -= 1
         self._admit()
 
     def succeeded(self) -> None:
-        """The service answered a call: space calls a little less."""
+        """Record that the service answered a call; shortens the interval between calls."""
         with self._lock:
             self._succeeded = True
             self._interval *= FASTER
@@ -111,17 +111,17 @@ class CallQueue:
                 self._interval = 0.0
 
     def refused(self, seconds: float) -> None:
-        """The service refused a call because there are too many.
+        """Record that the service refused a call because there are too many.
 
         Args:
-            seconds: The service asked for so long a pause; 0: it asked for none. No call is admitted for so long,
-                unless calls succeeded since the last refusal: then the service bears the rate or nearly so.
+            seconds: Pause that the service asked for; 0: none. No call is admitted during it, unless calls succeeded
+                since the last refusal: then the rate is already close to the accepted one.
         """
         with self._lock:
             now = self._clock()
-            _forget(self._refused, now)
+            _drop_old(self._refused, now)
             self._refused.append(now)
-            _forget(self._admitted, now)
+            _drop_old(self._admitted, now)
             rate = max(1, len(self._admitted) - len(self._refused)) / WINDOW_SECONDS
             self._interval = 1.0 / (USED_SHARE * rate)
             self._next = max(self._next, now + (self._interval if self._succeeded else max(seconds, self._interval)))
@@ -135,7 +135,7 @@ class CallQueue:
         return ticket
 
     def _admit(self) -> None:
-        """Admit those who may go now."""
+        """Admit the waiting calls that the limits allow now."""
         with self._lock:
             now = self._clock()
             while self._waiting and self._under_way < self._concurrency and now >= self._next:
@@ -143,14 +143,18 @@ class CallQueue:
                 if not ticket.set_running_or_notify_cancel():  # withdrawn
                     continue
                 self._under_way += 1
-                _forget(self._admitted, now)
+                _drop_old(self._admitted, now)
                 self._admitted.append(now)
                 if self._interval:
                     self._next = max(self._next, now - self._interval) + self._interval
                 ticket.set_result(None)
 
     def _seconds_to_wait(self, until: float) -> float:
-        """Until the next admission by the clock, or the deadline; raises DeadlineExceeded after it."""
+        """Seconds until the next admission, but at most until the deadline `until`.
+
+        Raises:
+            DeadlineExceeded: After the deadline.
+        """
         now = self._clock()
         if now >= until:
             raise DeadlineExceeded
@@ -158,11 +162,11 @@ class CallQueue:
         return min(until - now, due) if due > 0 else until - now
 
     def _withdraw(self, ticket: Future[None]) -> None:
-        if not ticket.cancel():  # it was admitted meanwhile
+        if not ticket.cancel():  # it is admitted already
             self.leave()
 
 
-def _forget(times: deque[float], now: float) -> None:
-    """Drop what lies before the window."""
+def _drop_old(times: deque[float], now: float) -> None:
+    """Remove the times before the last WINDOW_SECONDS."""
     while times and times[0] < now - WINDOW_SECONDS:
         times.popleft()

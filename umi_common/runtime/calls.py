@@ -19,16 +19,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How to answer several calls of one kind, which differ in their items only, by one call."""
+    """How to make several calls of one kind, which differ in their items only, as one call."""
 
     kind: Hashable
+    """Equal for calls that can be made together."""
     items: Sequence[Any]
     run: Callable[[Sequence[Any]], Any]
-    """The answer for any items."""
+    """From items to the result of one call for all of them."""
     part: Callable[[Any, slice], Any]
-    """The part of that answer for some of the items, equal to the answer for them alone."""
+    """The part of such a result for a slice of the items; it equals the result for these items alone."""
     prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None
-    """On an event loop, awaited before `run`: the items with what `run` would wait for. None: `run` does not wait."""
+    """On an event loop, awaited before `run`, which gets the items that it returns and need not wait for a service.
+    None: `run` waits for no service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,10 @@ class Call:
         part: Callable[[Any, slice], Any],
         prepare: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]] | None = None,
     ) -> Call:
-        """A call for these items that may be answered together with others of its kind; args as in `Batch`."""
+        """A call for these items that may be made together with others of its kind; arguments as in `Batch`."""
 
         async def prepared() -> Call:
-            assert prepare is not None, "called where there is one"
+            assert prepare is not None, "only then is this function used"
             return cls.batched(kind, await prepare(items), run, part)
 
         return cls(
@@ -97,7 +99,7 @@ def value_of(outcome: CallOutcome) -> Any:
 
 
 def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
-    """The calls with those of one kind merged, and a function from their outcomes to the outcomes of `calls`.
+    """The calls, those of one kind merged into one, and a function from their outcomes to the outcomes of `calls`.
 
     If a merged call raises, each of its calls is made alone, so that one failure does not affect the others.
     """
@@ -108,7 +110,9 @@ def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence
     def parted(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
         outcomes: list[CallOutcome] = [None] * len(calls)
         for group, answer in zip(groups.values(), answers, strict=True):
-            each = [answer] * len(group) if len(group) == 1 or isinstance(answer, CallFailure) else answer
+            each: Any = answer
+            if len(group) == 1 or isinstance(answer, CallFailure):
+                each = [answer] * len(group)
             for place, outcome in zip(group, each, strict=True):
                 outcomes[place] = outcome
         return outcomes
@@ -117,7 +121,7 @@ def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence
 
 
 def _merged(calls: Sequence[Call]) -> Call:
-    """The only call itself, or one whose result is the list of all outcomes."""
+    """A single call unchanged; several calls of one kind as one, whose result is the list of their outcomes."""
     batches = [call.batch for call in calls if call.batch is not None]
     if len(calls) == 1:
         return calls[0]
@@ -126,7 +130,7 @@ def _merged(calls: Sequence[Call]) -> Call:
     def run(items: Sequence[Any]) -> list[CallOutcome]:
         try:
             answer = batches[0].run(items)
-        except Exception:  # noqa: BLE001 - which call is at fault shows when each is made alone
+        except Exception:  # noqa: BLE001 - made alone, only the calls at fault fail
             return [outcome_of(call.run) for call in calls]
         return [
             batch.part(answer, slice(end - len(batch.items), end)) for batch, end in zip(batches, ends, strict=True)
@@ -149,8 +153,8 @@ def _merged(calls: Sequence[Call]) -> Call:
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     """Run several bodies in step; the results have the order of the bodies.
 
-    In each step the calls of all bodies go out in one tuple, those of one kind as one call. The event loop may run
-    other tasks between two bodies. An exception of one body ends all.
+    Each step yields the calls of all bodies in one tuple, those of one kind merged. Between two bodies it yields an
+    empty tuple, so that the event loop may run other tasks. An exception of one body ends all.
     """
     results: dict[int, T] = {}
     asked: dict[int, tuple[Call, ...]] = {}

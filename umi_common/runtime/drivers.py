@@ -16,8 +16,8 @@ from umi_common.runtime.workers import Finished, Workers, blocks
 T = TypeVar("T")
 
 HEAD_START = 0.0002
-"""Seconds by which the first call of a tuple, a recall that keeps the interpreter busy, starts after the others.
-Without it the others, such as a request to an LLM, start 1 to 2 ms later."""
+"""Seconds by which the first call of a tuple starts after the others. The first is a recall, which keeps the
+interpreter busy; if it started at once, the others, such as a request to an LLM, would start 1 to 2 ms later."""
 
 
 def drive(body: Body[T], workers: Workers) -> T:

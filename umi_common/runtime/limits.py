@@ -8,8 +8,8 @@
     LIMITED_CALLS_MAX   calls with a time limit that have not returned    each reranker, rewriter and extra arm
     SLOT_COUNT          threads that compute at a time                    the process
 
-Stores set their own: `stores.query_embedder.CALLS_MAX` for calls of the embedder with a time limit, one thread for the
-commits of a ledger, and the threads of the int8 scan.
+Elsewhere: `config.embedder` limits the calls of an embedder, a commit of a ledger takes one thread, and a scan of codes
+takes `stores.dense.int8.SCAN_THREADS_MAX`.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from contextlib import contextmanager
 from umi_common.runtime.forks import renew_in_child
 
 CALL_THREADS_MAX = 8
-"""Threads. These calls wait, for an LLM say, and use no processor; further calls queue."""
+"""Threads. Their calls wait, for example for an LLM, and use no processor time; further calls are queued."""
 SEARCH_THREADS_MAX = max(2, (os.cpu_count() or 1) // 2)
-"""Threads. More would wait for one another at the interpreter lock."""
+"""Threads. More would wait for each other at the interpreter lock."""
 GROUP_MAX = 8
-"""Searches. The first to end waits for the last of its group; with more the wait grows and throughput does not."""
+"""Searches. The first that ends waits for the last of its group; a larger group waits longer and is no faster."""
 AWAITED_MAX = 8
-"""Calls. Protects the service from the many calls of one `asearch_many`; further calls queue."""
+"""Calls. Protects the service from the many calls of one `asearch_many`; further calls are queued."""
 LIMITED_CALLS_MAX = 16
 """Calls. A call past its time limit keeps its thread until it returns, so a service that hangs holds 16 threads."""
 SLOT_COUNT = max(1, (os.cpu_count() or 1) // 2)
-"""Threads. With more of them computing each takes longer, and no more searches end per second."""
+"""Threads. If more compute at a time, each takes longer, and no more searches end per second."""
 SLOT_WAIT_SECONDS = 0.25
-"""Seconds. Only speed depends on a slot. One held for longer is taken for lost, as after an interrupted notebook cell,
-and all slots are made new."""
+"""Seconds. A slot that is held for longer was probably lost, for example by an interrupted notebook cell; then all
+slots are replaced. Slots affect speed only."""
 
 
 class ComputeSlots:
     """Limits how many threads compute at a time.
 
-    The interpreter runs one thread at a time. Threads that compute at once pass its lock on at each call into NumPy,
-    and a search then takes half as long again. So a search holds a slot while it computes in Python, and holds none
-    while it waits or works outside the interpreter: during an embedder's call or a scan for several searches.
+    The interpreter runs one thread at a time. Threads that compute at the same time hand over its lock at each call
+    into NumPy, which makes a search take half as long again. So a search holds a slot while it computes in Python. It
+    holds none while it waits or works outside the interpreter: during an embedder's call or a scan for several
+    searches.
 
     Args:
         count: Threads that hold a slot at a time.

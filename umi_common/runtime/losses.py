@@ -1,4 +1,4 @@
-"""Tell people once what searches go without: warnings of the logger `umi`, and a line under a text."""
+"""Report failed parts of a search: as a warning of the logger `umi`, once per process, and as a line under a text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from umi_common.types import Degradation
 log = logging.getLogger("umi")
 
 PAUSED = "left alone"
-"""A reason begins so while calls pause after failures, which were logged themselves."""
-CAUSES_MAX = 100
-"""Different warnings of one process: reasons that differ at each search must not fill a log."""
+"""Beginning of the reason while a circuit breaker is open. It is not logged: the failures before it were."""
+WARNINGS_MAX = 100
+"""Most warnings of one process, in case the reasons differ at each search."""
+ADVISED = "Check its key and network."
+"""Advice about any other part: an extra arm."""
 ADVICE = {
     "embedder": "Check its key, network and model, and that its dimension is the store's.",
     "lexical": "Call the store's repair().",
@@ -25,25 +27,25 @@ _logged: dict[tuple[str, str], object] = {}
 
 
 def log_once(losses: Iterable[Degradation]) -> None:
-    """Log a warning for each loss whose part and reason were not logged by this process yet. Thread-safe.
+    """Log a warning for each loss whose part and reason this process has not logged yet. Thread-safe.
 
-    Nothing is logged of a period in the query that no chunk lies in ("when"): no part failed.
+    Losses of "when" are left out: a period in the query without a chunk is no failure.
     """
     for loss in losses:
         own = object()
-        if loss.part == "when" or loss.reason.startswith(PAUSED) or len(_logged) >= CAUSES_MAX:
+        if loss.part == "when" or loss.reason.startswith(PAUSED) or len(_logged) >= WARNINGS_MAX:
             continue
-        if _logged.setdefault((loss.part, loss.reason), own) is own:  # atomic, unlike a look and a write
+        if _logged.setdefault((loss.part, loss.reason), own) is own:  # setdefault is atomic
             log.warning(
                 "search without %s (%s): %s. %s Logged once; each result's `degraded` says it.",
                 loss.part,
                 loss.reason,
                 loss.consequence,
-                ADVICE.get(loss.part, "Check its key and network."),
+                ADVICE.get(loss.part, ADVISED),
             )
 
 
 def with_losses(text: str, losses: Iterable[Degradation]) -> str:
-    """The text, and under it, where a part failed, a line that tells its reader, a model for example."""
+    """The text; if parts failed, with a line under it that says so to its reader, for example a model."""
     stated = "; ".join(f"{loss.part} failed, {loss.consequence}" for loss in losses if loss.part != "when")
     return f"{text}\nNote: some texts may be missing ({stated})." if stated else text

@@ -115,7 +115,7 @@ class Workers:
             )
 
     def _start_worker(self) -> None:
-        """Submit a worker, unless those that are starting can take the whole queue."""
+        """Submit a worker, unless the workers that are starting can take the whole queue."""
         with self._lock:
             if len(self._queue) <= self._starting * GROUP_MAX:
                 return
@@ -131,9 +131,9 @@ class Workers:
             self._starting = max(0, self._starting - 1)
 
     def _dequeued(self, most: int) -> list[_Task]:
-        """At most so many tasks from the queue, without abandoned ones."""
+        """The first tasks of the queue, at most `most`; abandoned ones are dropped."""
         tasks: list[_Task] = []
-        with suppress(IndexError):  # the queue is empty, perhaps because another worker was faster
+        with suppress(IndexError):  # the queue is empty, perhaps because another worker has taken its tasks
             while len(tasks) < most:
                 task = self._queue.popleft()
                 if not task.abandoned:
@@ -211,7 +211,7 @@ class _Task:
 
 
 def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
-    """End a pool's threads, but not from a forked child, where the pool's lock may be held for ever."""
+    """End a pool's threads; does nothing in a forked child, where the pool's lock may be held for ever."""
     if os.getpid() == process:
         pool.shutdown(wait=False)
 
@@ -241,5 +241,5 @@ def _resolve(tasks: Sequence[_Task]) -> None:
 
 
 def blocks(calls: tuple[Call, ...]) -> bool:
-    """Whether this is a single call that needs a thread, and nothing before it."""
+    """Whether this is a single call that needs a thread and has no `prepare`."""
     return len(calls) == 1 and calls[0].arun is None and calls[0].prepare is None
