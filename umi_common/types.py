@@ -43,6 +43,11 @@ def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRang
     return moment.astimezone(timezone.utc)
 
 
+def utc_now() -> datetime:
+    """The present, in UTC."""
+    return datetime.now(timezone.utc)
+
+
 def microseconds(moment: datetime) -> int:
     """An aware moment as microseconds since 1970, exact."""
     return (moment - EPOCH) // MICROSECOND
@@ -65,7 +70,7 @@ class Chunk:
         metadata: String keys; values str, int, float, bool, None, or a flat list of these. Other values are converted
             as `plain_value` says; a key whose value is NaN is left out.
         source: Name of the file, session or page that it was cut from.
-        position: Its order in `source`; its neighbours are at the next lower and the next higher position.
+        position: Whole number of its place in `source`; adjacent chunks differ by 1.
         event_time: Time of the event that it describes; aware, kept as UTC.
 
     Raises:
@@ -95,9 +100,9 @@ class Chunk:
                 raise InvalidChunk(f"chunk {self.id!r}: search_text is empty; use None to search the text")
         if self.source is not None:
             _check_text(self.id, self.source, "source")
-        place: object = self.position
-        if isinstance(place, np.integer):
-            object.__setattr__(self, "position", int(place))
+        position: object = self.position
+        if isinstance(position, np.integer):
+            object.__setattr__(self, "position", int(position))
         if self.position is not None and (
             isinstance(self.position, bool) or not isinstance(self.position, int) or abs(self.position) >= 2**62
         ):
@@ -162,7 +167,7 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
         if isinstance(value, (list, tuple)):
             clean[key] = tuple(_checked_scalar(chunk_id, key, item) for item in value)
         elif isinstance(value, (set, frozenset)):
-            clean[key] = tuple(sorted({_checked_scalar(chunk_id, key, item) for item in value}, key=_sorting))
+            clean[key] = tuple(sorted({_checked_scalar(chunk_id, key, item) for item in value}, key=_sort_key))
         else:
             plain = _checked_scalar(chunk_id, key, value)
             if plain is not None or value is None:
@@ -170,8 +175,8 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
     return MappingProxyType(clean)
 
 
-def _sorting(value: Scalar) -> tuple[int, Any]:
-    """None first, then numbers, then strings."""
+def _sort_key(value: Scalar) -> tuple[int, Any]:
+    """A key that sorts None first, then numbers, then strings."""
     if value is None:
         return 0, 0
     return (2 if isinstance(value, str) else 1), value
@@ -263,7 +268,7 @@ class Hit:
 
     chunk: Chunk
     score: float
-    """Final score, falling along the result. Comparable within one result only."""
+    """Final score, falling along the result. Scores compare within one result only."""
     rank: int
     """From 1."""
     signals: tuple[Signal, ...] = ()
@@ -369,7 +374,7 @@ class SearchResult:
         return [hit.chunk.id for hit in self.hits]
 
     def to_frame(self) -> Any:
-        """One row a hit as a pandas DataFrame (needs pandas, which the notebooks extra installs)."""
+        """A pandas DataFrame with one row per hit. Needs pandas, which the notebooks extra installs."""
         from umi_common import explain  # an import at the top would be a circle
 
         return explain.to_frame(self)

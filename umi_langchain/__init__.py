@@ -11,7 +11,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("langchain-core", "langchain") from error
 
-from umi_langchain._arms import as_arm
+from umi_langchain._parts import as_arm
 from umi_langchain.compressor import UmiCompressor
 from umi_langchain.context import create_umi_context
 from umi_langchain.postprocessor import UmiDecay, UmiMMR, UmiNearDuplicates, UmiNeighbours

@@ -1,7 +1,7 @@
-"""Many inputs at once: one search for all, and a run for each input as LangChain's own `batch` opens them.
+"""`UmiRetriever.batch`: one `search_many` for many inputs, but a run for each, as LangChain's own `batch` opens them.
 
-`batch` and `abatch` are one coroutine. With LangChain's synchronous callbacks and `search_many` it never waits, so
-`batch` runs it to its end without an event loop.
+`batch` and `abatch` run the same coroutine. With synchronous callbacks and `search_many` the coroutine never suspends,
+so `batch` runs it to its end without an event loop.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def _together(
     options: dict[str, Any],
     return_exceptions: bool,
 ) -> list[Any]:
-    """Documents of each input, or the exception that took their place."""
+    """The documents of each input, or its exception if `return_exceptions`."""
     runs = []
     for query, one in zip(inputs, configs, strict=True):
         begun = manager.configure(**_listeners(retriever, one)).on_retriever_start(
@@ -114,7 +114,7 @@ async def _stages(run: Any) -> AsyncIterator[OnStage | None]:
 
 
 def _listeners(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any]:
-    """What `BaseRetriever.invoke` gives the callback manager."""
+    """The arguments that `BaseRetriever.invoke` gives the callback manager."""
     return {
         "inheritable_callbacks": config.get("callbacks"),
         "inheritable_tags": config.get("tags"),
@@ -125,7 +125,7 @@ def _listeners(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any
 
 
 def _fault(query: str) -> InputError | None:
-    """The error of an input that cannot be searched, so that the others are searched all the same."""
+    """The error of an input that cannot be searched; None: it can. The other inputs are then still searched."""
     try:
         checked_query(query)
     except InputError as error:

@@ -18,11 +18,12 @@ from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
 
 START_INDEX = "start_index"
-"""Where LangChain's splitters put a text's offset in its page, with add_start_index=True."""
+"""Metadata key of a text's offset in its page, in characters; LangChain's splitters set it with
+add_start_index=True."""
 CHARACTERS_PER_PAGE = 2**32
-"""More than any page has, so that (page, offset) orders as one number."""
+"""More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset rises with page and offset."""
 SearchText = str | Sequence[str] | None
-"""See `searched`."""
+"""Which text of a document is searched; see `searched_text`."""
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 SCORE_KEY = "relevance_score"
 REASONS_KEY = "umi_reasons"
@@ -38,20 +39,21 @@ def to_chunks(
 ) -> tuple[list[str], list[Chunk]]:
     """The id of every document, aligned, and the chunks to store.
 
-    The id is `Document.id`, else a hash of text and metadata; documents without id that say the same are one chunk.
-    The position in a source is what `keys` or the splitter's start index say, else the document's place among those
-    of its source.
+    The id is `Document.id`, else a hash of text and metadata; documents without id, but with equal text and metadata,
+    are one chunk. The position in the source is that of the metadata: under `keys.position`, or the splitter's start
+    index.
 
     Args:
         documents: Any number.
-        keys: Where source, position and time stand in the metadata.
-        seen: How many documents of each source came before, brought up to date; None: take no place for a position.
-        search_text: What is searched; see `searched`.
-        skipped: Gets the documents that cannot be stored, which are left out; None: they raise.
+        keys: Metadata keys of source, position and time.
+        seen: Number of earlier documents of each source, to which these are added. A document without a position in its
+            metadata gets this number as its position. None: it gets no position.
+        search_text: As in `searched_text`.
+        skipped: Documents that cannot be stored are appended to it and left out; None: they raise.
 
     Raises:
         InvalidChunk: Names the document.
-        ConfigError: As `searched`.
+        ConfigError: As `searched_text`.
     """
     ids: list[str] = []
     chunks: list[Chunk] = []
@@ -74,7 +76,7 @@ def to_chunks(
                 id=document.id,
                 keys=keys,
                 position=position,
-                search_text=searched(document, search_text),
+                search_text=searched_text(document, search_text),
             )
         except InvalidChunk as error:
             if skipped is None:
@@ -91,16 +93,16 @@ def to_chunks(
     return ids, chunks
 
 
-def searched(document: Document, search_text: SearchText) -> str | None:
-    """What is searched of a document.
+def searched_text(document: Document, search_text: SearchText) -> str | None:
+    """The text by which a document is searched; its own text is what results show. None: its own text is searched, too.
 
     Args:
-        document: Its text is shown, whatever is searched.
-        search_text: A template, "{title}: {text}", in which a metadata key that is missing gives ""; or metadata keys,
-            whose values come before the text, one a line; None: the text alone.
+        document: Text and metadata.
+        search_text: A template of metadata keys, such as "{title}: {text}", in which a missing key gives ""; or a
+            list of metadata keys, whose values come before the text, one per line; None: the text alone.
 
     Raises:
-        ConfigError: If a template names nothing in braces.
+        ConfigError: If a template holds no key in braces.
     """
     if search_text is None:
         return None
@@ -123,7 +125,7 @@ def _written(value: Any) -> str:
 
 
 def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
-    """What a stored document was cut from, in any version of it; None: it does not say."""
+    """The source that a stored document's metadata names; None: none."""
     return None if keys.source is None or keys.source not in chunk.metadata else chunk.source
 
 
@@ -146,7 +148,7 @@ def as_documents(
 
 
 def with_ids(documents: Sequence[Document], ids: Sequence[str | None]) -> list[Document]:
-    """Copies that carry these ids, aligned; None keeps a document's own.
+    """Copies of the documents with these ids, aligned; for None, the document itself with its own id.
 
     Raises:
         ConfigError: If their numbers differ.
@@ -188,10 +190,10 @@ def checked_chroma(vectorstore: Any) -> Any:
 
 
 def document_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection; without a position where its metadata names none.
+    """The chunk of a record of a Chroma collection; it has a position only if its metadata names one.
 
     Raises:
-        InvalidChunk: If it cannot be one.
+        InvalidChunk: If the record cannot be stored as a chunk.
     """
     return to_chunks([Document(id=id, page_content=text, metadata=dict(metadata))], keys)[1][0]
 
@@ -215,12 +217,12 @@ def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
 
 
 def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys, *, with_reasons: bool = False) -> list[Document]:
-    """`to_document` of each hit, with its score under `relevance_score` where the document has no such key itself.
+    """The document of each hit, with the hit's score in `metadata["relevance_score"]` unless it has that key already.
 
     Args:
         hits: Best first.
         keys: As in `to_document`.
-        with_reasons: Add why it was found under `umi_reasons`, a list of lines.
+        with_reasons: Also put a list of the reasons why it was found into `metadata["umi_reasons"]`.
     """
     documents = []
     for hit in hits:
@@ -233,7 +235,7 @@ def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys, *, with_reasons: b
 
 
 def message_text(message: BaseMessage) -> str:
-    """What a message says, without tool calls and reasoning; "" if it says nothing."""
+    """The text of a message, without tool calls and reasoning; "" if there is none."""
     if isinstance(message.content, str):
         return message.content.strip()
     blocks = [block if isinstance(block, str) else block.get("text", "") for block in message.content]
@@ -241,7 +243,7 @@ def message_text(message: BaseMessage) -> str:
 
 
 def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
-    """A conversation as the core takes it: texts; messages, pairs and dicts with the role before the text."""
+    """A conversation as a list of texts; a message, pair or dict becomes "role: text"."""
     messages = [turn if isinstance(turn, str) else convert_to_messages([turn])[0] for turn in history]
     return [turn if isinstance(turn, str) else f"{turn.type}: {message_text(turn)}" for turn in messages]
 

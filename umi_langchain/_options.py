@@ -1,4 +1,4 @@
-"""What a caller's options mean to the core."""
+"""The options of one call, and options of a constructor sorted into settings and fields."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from umi_common.retriever import Strategy, Where
 
 
 class CallOptions(TypedDict, total=False):
-    """What one call may ask for; None leaves it to the retriever."""
+    """The options of one call; None: the retriever's own value."""
 
     k: int | None
-    """At most so many documents, 1..100."""
+    """Most documents in the result, 1..100."""
     filter: Where
-    """Narrows the retriever's own."""
+    """Metadata filter; documents must pass the retriever's own filter as well."""
     time_range: Window
-    """Only what happened in [start, end); aware datetimes; narrows the retriever's own."""
+    """Only documents whose time lies in [start, end), and in the retriever's own time range; aware datetimes."""
     deep_search: bool | None
     """Whether the LLM may be asked for variations of the query."""
     now: datetime | None
-    """What "last week" refers to."""
+    """The time that "last week" and ages refer to."""
     history: Sequence[str | MessageLikeRepresentation]
-    """Earlier turns of the conversation, oldest first; only the LLM sees them."""
+    """Earlier messages of the conversation, oldest first; only the LLM gets them."""
     strategy: Strategy
     """Both arms ("hybrid") or one alone ("text", "vector")."""
     min_relevance: float | None
-    """0..1; documents of a lower relevance are left out; goes before the retriever's own, and 0 leaves none out."""
+    """0..1; documents of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
 
 
 def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options parted into stages of `UmiConfig` and everything else."""
+    """Options in two dicts: the stages of `UmiConfig`, and all others."""
     stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
     return stages, {name: value for name, value in options.items() if name not in stages}

@@ -1,4 +1,4 @@
-"""A child run per stage of a search, opened and closed as it happens, so that a tracer shows one tree per call."""
+"""A child run for each stage of a search, so that LangChain's tracers show the stages below the call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from umi_common.types import SearchResult, Stage
 
 
 def stages(run_manager: CallbackManagerForRetrieverRun) -> OnStage | None:
-    """A callback that opens a child run per stage, with facts and milliseconds, no query text. None: no handlers."""
+    """An `on_stage` that opens a child run for each stage, with facts and milliseconds, no query text.
+
+    None: the run has no handlers.
+    """
     if not run_manager.handlers:
         return None
     manager = run_manager.get_child()
@@ -32,7 +35,7 @@ def stages(run_manager: CallbackManagerForRetrieverRun) -> OnStage | None:
 
 @asynccontextmanager
 async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIterator[OnStage | None]:
-    """`stages` for async handlers, which are awaited in order during the search and finished at its end."""
+    """`stages` for async handlers: they are awaited in order while the search runs, and all are done at its end."""
     if not run_manager.handlers:
         yield None
         return
@@ -67,7 +70,7 @@ async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIter
 
 
 def report_losses(on_stage: OnStage | None, result: SearchResult) -> None:
-    """A run for every part that failed."""
+    """Open and close a child run for each part of the search that failed."""
     if on_stage is None:
         return
     for loss in result.degraded:

@@ -16,31 +16,31 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.framework_records import PlaceKeys
 from umi_common.types import Hit
 from umi_langchain._convert import SCORE_KEY, to_chunks
-from umi_langchain._whole import IDS_KEY
+from umi_langchain._sections import IDS_KEY
 
 
 class UmiCompressor(BaseDocumentCompressor):
-    """Documents that fit a token budget: repeats left out, the better of two kept, neighbours joined, the last one cut.
+    """Returns the documents that fit a token budget: repeats left out, adjacent texts joined, the last one cut to fit.
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
-    Documents count as better by `metadata["relevance_score"]` where all have one, else by their order. What comes back
-    are copies with ids and metadata; where several were joined, those of the first, and all ids in metadata["umi_ids"].
+    The best documents are chosen, by `metadata["relevance_score"]` if all have one, else by their order. Copies are
+    returned, with ids and metadata; a joined document has those of its first part, and all ids in metadata["umi_ids"].
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Tokens in all, per source and per document; a number: in all."""
+    """Most tokens in all, per source and per document; a number: in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, and what counts as a repeat; its format, header and citations are not used."""
     counter: Any = None
-    """What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain."""
+    """Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of `counter_for`."""
     source_key: str | None = "source"
-    """Metadata key of what a text was cut from; None: there is none."""
+    """Metadata key of the source, such as a file, that a text is a part of; None: none."""
     position_key: str | None = "position"
-    """Metadata key of its order there; the splitters' "start_index" is read too."""
+    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: none."""
     time_key: str | None = "timestamp"
-    """Metadata key of when it happened."""
+    """Metadata key of the time; None: none."""
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
         if budget is not None:
@@ -50,7 +50,7 @@ class UmiCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """What fits, in the policy's order; blank documents are left out.
+        """The documents that fit, in the policy's order; blank documents are left out.
 
         Raises:
             BudgetError: If the budget cannot hold one character of any document.
@@ -58,9 +58,8 @@ class UmiCompressor(BaseDocumentCompressor):
         """
         written = [document for document in documents if document.page_content.strip()]
         ids, chunks = to_chunks(written, PlaceKeys(self.source_key, self.position_key, self.time_key))
-        scores = dict(
-            zip(reversed(ids), reversed(scores_of_documents(written)), strict=True)
-        )  # the first of a repeated id counts
+        # Reversed, so that the first document of a repeated id counts.
+        scores = dict(zip(reversed(ids), reversed(scores_of_documents(written)), strict=True))
         best = {chunk.id: chunk for chunk in reversed(chunks)}
         hits = [Hit(best[id], scores[id], rank) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
         context = assemble(hits, budget=self.budget, policy=as_list(self.policy), counter=self.counter)
@@ -75,7 +74,7 @@ class UmiCompressor(BaseDocumentCompressor):
 
 
 def scores_of_documents(documents: Sequence[Document]) -> list[float]:
-    """`metadata["relevance_score"]` of each where all have a finite one, else 1 / rank."""
+    """`metadata["relevance_score"]` of each document if all have a finite one, else 1 / rank."""
     stated = [document.metadata.get(SCORE_KEY) for document in documents]
     if all(isinstance(score, (int, float)) and math.isfinite(score) for score in stated):
         return [float(score) for score in stated if score is not None]

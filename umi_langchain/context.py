@@ -1,4 +1,4 @@
-"""From a question straight into a prompt: the evidence that fits, as text."""
+"""A runnable from a question to a context for a prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_langchain.retriever import UmiRetriever
 
 HITS = 50
-"""Hits that compete for the budget."""
+"""Hits from which the context is packed."""
 
 
 def create_umi_context(
@@ -27,12 +27,13 @@ def create_umi_context(
         chain = {"context": create_umi_context(retriever), "question": RunnablePassthrough()} | prompt | model
 
     Args:
-        retriever: Its filter and other settings hold here too.
+        retriever: Searches, with its own filter and other settings.
         budget: Tokens in all, per source and per chunk; None: the settings `assembly`.
         policy: Order, format, neighbours; None: the settings `assembly`.
-        counter: A model or encoding name, a tokenizer, a function; None: the default chain.
-        k: Hits that compete for the budget, 1..100.
-        min_relevance: 0..1; hits of a lower relevance are left out; None: the retriever's own. Nothing left gives "".
+        counter: A model or encoding name, a tokenizer, a function; None: the default of `counter_for`.
+        k: Hits from which the context is packed, 1..100.
+        min_relevance: 0..1; hits of a lower relevance are left out; None: the retriever's own. Without hits the context
+            is "".
     """
     packing = {"budget": budget, "policy": policy, "counter": counter}
     asked = {"k": k, "min_relevance": min_relevance}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,13 @@ from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.ranking.normalize import min_max
+from umi_common.types import utc_now
 from umi_langchain._convert import SCORE_KEY
 from umi_langchain.compressor import scores_of_documents
 
 
 class _Stage(BaseDocumentCompressor):
-    """Base class: reads the documents' scores, lets `_ranked` order them, and writes new scores into copies."""
+    """Base class: reads the documents' scores, calls `_ranked`, and returns copies with the new scores."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -79,7 +80,7 @@ class UmiDecay(_Stage):
         DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
-        now = datetime.now(timezone.utc) if self.clock is None else self.clock()
+        now = utc_now() if self.clock is None else self.clock()
         times = [read_time(document.metadata.get(self.time_key), self.time_key) for document in documents]
         ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
         decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)

@@ -1,4 +1,4 @@
-"""umi as a LangChain retriever: unpack, one core call, repack."""
+"""umi as a LangChain retriever: a `DualRetriever` with LangChain's arguments and results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
 from umi_langchain import _batch
-from umi_langchain._arms import as_arm
 from umi_langchain._convert import (
     SearchText,
     add_documents,
@@ -44,9 +43,9 @@ from umi_langchain._convert import (
     to_scored_documents,
 )
 from umi_langchain._options import CallOptions, stages_and_fields
-from umi_langchain._rerank import reranker_of
+from umi_langchain._parts import as_arm, reranker_of
+from umi_langchain._sections import with_sections
 from umi_langchain._trace import astages, report_losses, stages
-from umi_langchain._whole import with_sections
 
 MAKERS_OPTIONS = (
     "embedding",
@@ -59,7 +58,7 @@ MAKERS_OPTIONS = (
     "on_invalid",
     "read_only",
 )
-"""Of `UmiRetriever.from_documents`, beside its fields and the stages of `UmiConfig`."""
+"""Options of `UmiRetriever.from_documents` that are neither its fields nor stages of `UmiConfig`."""
 KEY_NAMES = ("source", "position", "time")
 """Fields of `PlaceKeys`."""
 
@@ -70,36 +69,39 @@ class UmiRetriever(BaseRetriever):
     Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
     `deep_search`, `now` and `min_relevance` can also be given per call:
     `retriever.invoke(query, k=3, filter={"user": "ann"})`.
-    Documents come best first, as copies with their id and, unless they bring their own, `metadata["relevance_score"]`.
+    Documents are returned best first, with their id and, unless their metadata has that key already,
+    `metadata["relevance_score"]`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     umi: DualRetriever
-    """The core; `umi.search(query)` gives everything that a list of documents cannot hold."""
+    """umi's own retriever; its `search(query)` returns a `SearchResult`, with signals and trace."""
     k: int = 10
-    """At most so many documents, 1..100."""
+    """Most documents in a result, 1..100."""
     filter: Any = None
-    """Metadata filter of every call; a call's own narrows it further. It hides no statistics: see docs/tenants.md."""
+    """Metadata filter of every call; a call may add its own. Scores still use the counts of all documents
+    (docs/tenants.md)."""
     time_range: Any = None
-    """Only what happened in [start, end); aware datetimes."""
+    """Only documents whose time lies in [start, end); aware datetimes."""
     deep_search: bool = True
-    """Whether the LLM, where there is one, may be asked for variations of the query."""
+    """Whether the LLM, if there is one, may be asked for variations of the query."""
     now: datetime | None = None
-    """What "last week" refers to; None: the clock."""
+    """The time that "last week" and ages refer to; None: the present."""
     min_relevance: float | None = None
     """0..1; documents of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`."""
     whole: str | None = None
-    """Metadata key, for example "section" or "source": a document is the joined text of the adjacent chunks that share
-    its value with a chunk that was found, and `metadata["umi_ids"]` lists them. None: documents are chunks."""
+    """Metadata key, for example "section" or "source". A document is then the joined text of a found chunk and the
+    adjacent chunks with the same value under the key; `metadata["umi_ids"]` lists them. None: a document is one
+    chunk."""
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
-    """Metadata key of what a text was cut from; None: there is none."""
+    """Metadata key of the source, such as a file, that a text is a part of; None: none."""
     position_key: str | None = "position"
-    """Metadata key of its order there; the splitters' "start_index" is read too."""
+    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: none."""
     time_key: str | None = "timestamp"
-    """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None: none."""
     _owns_store: bool = PrivateAttr(default=False)
     _skipped: tuple[SkippedChunk, ...] = PrivateAttr(default=())
     _search_text: SearchText = PrivateAttr(default=None)
@@ -109,7 +111,7 @@ class UmiRetriever(BaseRetriever):
         if unknown:
             known = (*type(self).model_fields, *MAKERS_OPTIONS, *UmiConfig.model_fields)
             fault = unknown_options(unknown, known, "persist_directory")
-            raise ConfigError(fault or f"{unknown[0]} is an option of from_documents and the like")
+            raise ConfigError(fault or f"{unknown[0]} is an option of from_documents and from_store; call one of them")
         checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
         checked_limit(self.k, "k")
@@ -132,23 +134,24 @@ class UmiRetriever(BaseRetriever):
     ) -> Self:
         """Store documents and search them.
 
-        In a directory, documents replace what it holds of the same sources: an edited file answers with its new text.
-        To add to a source, use `UmiVectorStore.add_documents`.
+        Documents replace all documents of the same sources that the directory holds, so that an edited file is found by
+        its new text only. To add documents to a source, use `add_documents`.
 
         Args:
             documents: In reading order. Ids are kept; a document without one gets a hash of its text and metadata.
             embedding: None: umi's embedded model. A name: "minilm"; see `HybridStore.open`.
-            llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
-            persist_directory: Where the store lives; what it holds already is not embedded again. None: in memory.
-            k: At most so many documents a call, 1..100.
+            llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
+            persist_directory: Directory of the store; texts that it holds already are not embedded again. None: in
+                memory.
+            k: Most documents in a result, 1..100.
             docs: Another name of `documents`.
-            search_text: What is searched, while the text is shown: a template of metadata keys, "{title}: {text}", or a
-                list of keys, whose values come before the text; None: the text alone.
-            mirror: Also remove from the directory what is not among the documents.
+            search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
+                "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
+            mirror: Also remove every document from the directory that is not among the documents given.
             on_invalid: "skip" leaves out documents that cannot be stored, blank ones for example; `skipped` lists them.
-            **options: `read_only=True`, to search a directory that another process writes, without documents; fields of
-                this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
-                further retrievers and vector stores, fused in; see `as_arm`.
+            **options: Fields of this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; `arms`,
+                further retrievers and vector stores whose documents are fused in (see `as_arm`); `read_only=True`, to
+                search a directory that another process writes, without documents.
 
         Raises:
             InvalidChunk, DuplicateId: Names the document. Nothing is stored.
@@ -174,21 +177,21 @@ class UmiRetriever(BaseRetriever):
     def from_texts(
         cls,
         texts: Iterable[str],
-        *placed: Any,
+        *positional: Any,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
         """`from_documents` for texts; metadatas and ids are aligned with them.
 
-        By place it takes (texts, embedding, metadatas, ids), as vector stores do, and (texts, metadatas, ids), as
-        retrievers do.
+        Positional arguments may be (texts, embedding, metadatas, ids), as of LangChain's vector stores, or
+        (texts, metadatas, ids), as of its retrievers.
         """
-        as_retrievers = bool(placed) and (placed[0] is None or isinstance(placed[0], (list, tuple)))
+        as_retrievers = bool(positional) and (positional[0] is None or isinstance(positional[0], (list, tuple)))
         names = ("metadatas", "ids") if as_retrievers else ("embedding", "metadatas", "ids")
-        if len(placed) > len(names):
+        if len(positional) > len(names):
             raise TypeError(f"from_texts takes at most {len(names)} arguments after the texts: {', '.join(names)}")
-        given = {"metadatas": metadatas, "ids": ids, **dict(zip(names, placed, strict=False))}
+        given = {"metadatas": metadatas, "ids": ids, **dict(zip(names, positional, strict=False))}
         return cls.from_documents(as_documents(texts, given.pop("metadatas"), given.pop("ids")), **given, **options)
 
     @classmethod
@@ -203,15 +206,15 @@ class UmiRetriever(BaseRetriever):
         copy: bool = False,
         **options: Any,
     ) -> Self:
-        """Search a `langchain_chroma.Chroma`, which stays the truth: later writes to it are found; see `ChromaStore`.
+        """Search a `langchain_chroma.Chroma` in place: later writes to it are found, too; see `ChromaStore`.
 
-        Three stored texts are embedded, to see that the vectors are the embedding's; nothing else is but queries.
+        Its stored vectors are used. Three of its texts are embedded once, to check that the embedding made the vectors.
 
         Args:
-            vectorstore: Not changed, unless by the retriever's own store.
-            embedding: What its vectors were made with; None: the vector store's own.
-            persist_directory: Where umi keeps its index of the texts, or the copy; None: in memory.
-            copy: Copy it into a store of umi's own; later writes to it are not seen.
+            vectorstore: Changed only by writes through the retriever's store.
+            embedding: The model that made its vectors; None: the vector store's own.
+            persist_directory: Directory of umi's index of the texts, or of the copy; None: in memory.
+            copy: Copy it into a store of umi's own; later writes to it are not found.
             llm, k, options: As in `from_documents`.
 
         Raises:
@@ -246,7 +249,7 @@ class UmiRetriever(BaseRetriever):
         arms: Sequence[Any] = (),
         **options: Any,
     ) -> Self:
-        """Search a store that exists; it stays the caller's to close. Arguments as in `from_documents`."""
+        """Search an existing store, which `close` does not close. Arguments as in `from_documents`."""
         settings, fields = stages_and_fields(options)
         further = arms_of(arms, as_arm)
         umi = DualRetriever(
@@ -279,7 +282,7 @@ class UmiRetriever(BaseRetriever):
 
     @property
     def keys(self) -> PlaceKeys:
-        """The three keys as the core takes them."""
+        """The metadata keys of source, position and time."""
         return PlaceKeys(self.source_key, self.position_key, self.time_key)
 
     @property
@@ -288,7 +291,7 @@ class UmiRetriever(BaseRetriever):
         return self._skipped
 
     def close(self) -> None:
-        """End the threads, and close the store unless it was the caller's."""
+        """End the threads, and close the store unless the caller made it."""
         self.umi.close()
         if self._owns_store:
             self.umi.store.close()
@@ -315,7 +318,7 @@ class UmiRetriever(BaseRetriever):
         return await asyncio.to_thread(self.delete, ids, where=where)
 
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
-        """What `invoke` finds as the core gives it: hits with their signals, what was lost and left out, the trace."""
+        """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, the trace."""
         return self.umi.search(query, **self.core_options(options))
 
     async def asearch(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
@@ -334,9 +337,9 @@ class UmiRetriever(BaseRetriever):
 
         Args:
             inputs: Any number.
-            config: For all, or one for each; every input has a run of its own.
-            return_exceptions: Put what an input raises in its place, in place of raising the first.
-            **options: As in `invoke`, for all alike.
+            config: One for all inputs, or one for each; every input has its own run.
+            return_exceptions: Return the exception of an input in place of its documents; False: raise the first one.
+            **options: As in `invoke`, the same for all inputs.
         """
         return _batch.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
@@ -370,7 +373,12 @@ class UmiRetriever(BaseRetriever):
         return await self.aanswer(result, asked)
 
     def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
-        """What `invoke` gives for a result of a search with these options of the core."""
+        """The documents that `invoke` returns for a result.
+
+        Args:
+            result: Of a search.
+            asked: The options of that search, from `core_options`.
+        """
         if self.whole is not None:
             result = with_sections(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
         return self.documents(result)
@@ -384,7 +392,7 @@ class UmiRetriever(BaseRetriever):
         return to_scored_documents(result, self.keys, with_reasons=self.reasons)
 
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:
-        """A call's options over the retriever's own, under the core's names.
+        """The options of `DualRetriever.search`: those of the call, else the retriever's own.
 
         Raises:
             TypeError: If one is unknown.
@@ -405,7 +413,7 @@ class UmiRetriever(BaseRetriever):
         }
 
     def _where(self, asked: Where) -> Filter | None:
-        """A call's filter within the retriever's own."""
+        """The retriever's own filter and the call's, which must both pass."""
         return Scope(parse_filter(self.filter or None)).narrow(asked or None)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

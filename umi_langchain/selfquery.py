@@ -9,17 +9,17 @@ from langchain_core.structured_query import Comparator, Comparison, Operation, O
 from umi_common.filters import Scope, parse_filter
 
 SPELLINGS = {Comparator.CONTAIN: "$contains"}
-"""Comparators whose operator is not "$" and their own name."""
+"""umi's operators for comparators whose operator is not "$" followed by their name."""
 
 
 class UmiTranslator(Visitor):
     """For `SelfQueryRetriever.from_llm(..., vectorstore=UmiVectorStore(...), structured_query_translator=...)`.
 
-    "contain" asks for an item of a list. A date is compared as its ISO string, as metadata keeps dates.
+    "contain" looks for an item in a list. A date is compared as its ISO string, the form in which metadata holds dates.
 
     Args:
-        filter: Holds in every query; what the LLM writes narrows it. A filter in `search_kwargs` does not: LangChain
-            lets the LLM's take its place.
+        filter: Documents must pass it besides the filter that the LLM writes. Do not use `search_kwargs` for it:
+            LangChain replaces a filter there by the LLM's.
     """
 
     allowed_comparators = tuple(comparator for comparator in Comparator if comparator != Comparator.LIKE)
@@ -54,7 +54,7 @@ class UmiTranslator(Visitor):
 
 
 def _plain(value: Any) -> Any:
-    """A value without LangChain's dicts around dates."""
+    """The value; a date that LangChain wraps in a dict, or each one in a list, as its ISO string."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value[value["type"]] if isinstance(value, dict) and value.get("type") in ("date", "datetime") else value

@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from heapq import nlargest
 from math import isfinite
 from threading import Lock
@@ -23,7 +23,7 @@ from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filt
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.search.request import checked_limit
-from umi_common.types import Chunk, Scalar, plain_value
+from umi_common.types import Chunk, Scalar, plain_value, utc_now
 
 try:
     from langgraph.store.base import (
@@ -60,7 +60,8 @@ TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interva
 PAGE = 256
 """Items read from the store at once."""
 LOCKS = 64
-"""Number of locks. Each item has one, by a hash of its id, so that a read that renews its expiry undoes no write."""
+"""Number of locks; a hash of an item's id selects its lock. Held by writes, and by reads that set a new expiry, so that
+such a read does not overwrite a newer value."""
 
 
 class UmiStore(BaseStore):
@@ -77,7 +78,7 @@ class UmiStore(BaseStore):
         memory: A store, or a `DualRetriever` over one. `close` does not close the store.
         fields: Paths of the value that queries search, unless `put` names others; "$": all of the value, as JSON.
         ttl: LangGraph's `TTLConfig`; None: items never expire unless `put` gives a `ttl`. `omit_expired` is always on.
-        clock: Gives the present as an aware datetime.
+        clock: Returns the present as an aware datetime.
     """
 
     supports_ttl = True
@@ -98,7 +99,7 @@ class UmiStore(BaseStore):
         self.umi = memory if isinstance(memory, DualRetriever) else DualRetriever(memory)
         self.ttl_config = ttl
         self._fields = list(fields)
-        self._clock = _utc_now if clock is None else clock
+        self._clock = utc_now if clock is None else clock
         self._locks = [Lock() for _ in range(LOCKS)]
         self._swept_at = self._clock()
 
@@ -371,7 +372,3 @@ def _plain(value: object) -> object:
     if plain is value:
         raise TypeError(f"{value!r:.80} is {type(value).__name__}")
     return plain
-
-
-def _utc_now() -> datetime:
-    return datetime.now(timezone.utc)

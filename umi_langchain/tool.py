@@ -30,13 +30,14 @@ def create_umi_tool(
 ) -> BaseTool:
     """A tool with query, k, filter and time range; its content is a context with sources, its artifact the documents.
 
-    A filter or time range from the model narrows the retriever's own. A wrong one is returned as an error message. If a
-    part of the search failed, a line after the context says so, beyond the budget.
+    Documents must pass the filter and time range from the model and those of the retriever. The model gets an error
+    message for a wrong one. If a part of the search failed, a line after the context says so; the budget does not count
+    that line.
 
     Args:
         retriever: Searches; its `k` is the default.
-        name: What the model calls it by.
-        description: Tells the model when to.
+        name: The tool's name for the model.
+        description: Tells the model when to call the tool.
         k_max: Most documents that the model may ask for, 1..100.
         budget: Tokens of the content; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.

@@ -1,4 +1,4 @@
-"""umi as a LangChain vector store: what is written through it reaches both arms, so `index()` keeps both in step."""
+"""umi as a LangChain vector store: documents that are added, also by LangChain's `index()`, are found by both arms."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from umi_common.search.request import LIMIT_MAX, checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
-from umi_langchain._rerank import reranker_of
+from umi_langchain._parts import reranker_of
 from umi_langchain.retriever import UmiRetriever
 
 PAGE = 1_000
-"""Chunks read at once for a list."""
+"""Chunks read from the store in one call when documents are listed."""
 OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text")
-"""Of `UmiVectorStore`, beside the keys of place and time and the stages of `UmiConfig`."""
+"""Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
 
 
 class UmiVectorStore(VectorStore):
-    """A writable store with hybrid search behind LangChain's vector store interface.
+    """A writable store with hybrid search and LangChain's vector store interface.
 
     Searches take `k` (1..100), `filter`, and every other option of `DualRetriever.search` by its name.
-    `as_retriever()` gives LangChain's plain retriever, `retriever()` umi's own with scores and reasons.
+    `as_retriever()` returns LangChain's own retriever, `retriever()` a `UmiRetriever` with scores and reasons.
 
     Args:
         embedding: None: umi's embedded model. A name: "minilm"; see `HybridStore.open`.
-        persist_directory: Where the store lives; None: in memory.
-        llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: none is asked.
-        store: A store that exists, in place of embedding and persist_directory; it stays the caller's to close.
+        persist_directory: Directory of the store; None: in memory.
+        llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
+        store: An existing store, in place of embedding and persist_directory; `close` does not close it.
         reranker: As in `DualRetriever`.
         read_only: Search a directory that another process writes; it must exist.
         search_text: As in `UmiRetriever.from_documents`, for all documents that are added.
-        source_key: Metadata key of what a text was cut from; None: there is none.
-        position_key: Metadata key of its order there; the splitters' "start_index" is read too.
-        time_key: Metadata key of when it happened: a datetime, an ISO string or seconds since 1970.
+        source_key: Metadata key of the source, such as a file, that a text is a part of; None: none.
+        position_key: Metadata key of the position in the source; LangChain's splitters' "start_index" is read too.
+        time_key: Metadata key of the time: a datetime, an ISO string or seconds since 1970.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
     """
 
@@ -66,7 +66,9 @@ class UmiVectorStore(VectorStore):
         **stages: Any,
     ) -> None:
         if store is not None and (embedding is not None or persist_directory is not None):
-            raise ConfigError("store= brings embedder and directory; leave embedding and persist_directory out")
+            raise ConfigError(
+                "store= has an embedder and a directory already; leave embedding and persist_directory out"
+            )
         fault = unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), "persist_directory")
         if fault:
             raise ConfigError(fault)
@@ -83,7 +85,7 @@ class UmiVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """What was given as `embedding`; None for a name."""
+        """The embedding that the constructor got; None if it got a name or none."""
         return None if isinstance(self._embedding, str) else self._embedding
 
     @classmethod
@@ -134,7 +136,7 @@ class UmiVectorStore(VectorStore):
         return UmiRetriever(umi=self.umi, **{**keys, **options})
 
     def close(self) -> None:
-        """End the threads, and close the store unless it was the caller's."""
+        """End the threads, and close the store unless the caller made it."""
         self.umi.close()
         if self._owns_store:
             self.store.close()
@@ -152,8 +154,8 @@ class UmiVectorStore(VectorStore):
 
         Args:
             documents: One without id gets a hash of its text and metadata.
-            ids: In place of the documents' own; aligned.
-            search_text: What is searched of these documents; None: as the store was told.
+            ids: Ids in place of the documents' own, aligned; None keeps them.
+            search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
 
         Returns:
@@ -171,11 +173,11 @@ class UmiVectorStore(VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """In the order of the ids; unknown ones are left out."""
+        """The documents with these ids, in their order; unknown ids are left out."""
         return [to_document(chunk, self._keys) for chunk in self.store.get(ids) if chunk is not None]
 
     def similarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
-        """Best first; for a blank query the first `k` by id that pass the filter, as `SelfQueryRetriever` asks."""
+        """The best documents, best first; for a blank query (`SelfQueryRetriever` sends some) the first `k` by id."""
         return [document for document, _ in self.similarity_search_with_score(query, k, filter, **options)]
 
     async def asimilarity_search(self, query: str, k: int = 4, filter: Where = None, **options: Any) -> list[Document]:
@@ -185,9 +187,9 @@ class UmiVectorStore(VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """Best first, with umi's score: larger is better, and it compares within one result only.
+        """The best documents with their scores, best first. Scores compare within one result only.
 
-        For a blank query the first `k` by id that pass the filter, with 0.
+        For a blank query, the first `k` documents by id that pass the filter, with score 0.
         """
         if not query.strip() and "query_vector" not in options:
             return self._listed(k, filter, **options)
@@ -202,11 +204,11 @@ class UmiVectorStore(VectorStore):
         return self._scored(await self.umi.asearch(query, **_asked(k, filter, options)))
 
     def _listed(self, k: int, filter: Where, time_range: Window = None, **_: Any) -> list[tuple[Document, float]]:
-        """The first `k` documents by id that pass, each with 0."""
+        """The first `k` documents by id that pass filter and time range, each with score 0."""
         where, window = parse_filter(filter or None), narrowed(None, time_range)
         found: list[Chunk] = []
         last: str | None = None
-        checked_limit(min(k, LIMIT_MAX), "k")  # a list has no bound
+        checked_limit(min(k, LIMIT_MAX), "k")  # only searches have an upper bound of k
         while len(found) < k:
             page = self.store.scan(where=where, after=last, limit=PAGE)
             found += [chunk for chunk in page if chunk_passes(chunk, None, window)]
@@ -216,62 +218,53 @@ class UmiVectorStore(VectorStore):
         return [(to_document(chunk, self._keys), 0.0) for chunk in found[:k]]
 
     def similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, *, score_threshold: float | None = None, **options: Any
+        self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """Best first, with `hit.relevance`: 0..1, falling, and comparable over queries.
+        """The best documents with `hit.relevance`, best first: 0..1, falling, and comparable over queries.
 
         Args:
             query: As in `similarity_search`.
-            k: At most so many documents, 1..100.
+            k: Most documents, 1..100.
+            filter: Metadata filter.
             score_threshold: 0..1; documents of a lower relevance are left out; another name of `min_relevance`.
             **options: As in `similarity_search`.
 
         Raises:
-            SearchUnavailable: If the vectors did not answer.
+            SearchUnavailable: If the dense arm did not answer.
             ConfigError: If the threshold is out of range.
         """
-        return self._similarity_search_with_relevance_scores(query, k, **_with_threshold(score_threshold, options))
+        return self._relevant(self.umi.search(query, **_asked(k, filter, _with_threshold(score_threshold, options))))
 
     async def asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, *, score_threshold: float | None = None, **options: Any
+        self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_relevance_scores` for an event loop."""
         options = _with_threshold(score_threshold, options)
-        return await self._asimilarity_search_with_relevance_scores(query, k, **options)
-
-    def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, filter: Where = None, **options: Any
-    ) -> list[tuple[Document, float]]:
-        return self._relevant(self.umi.search(query, **_asked(k, filter, options)))
-
-    async def _asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, filter: Where = None, **options: Any
-    ) -> list[tuple[Document, float]]:
         return self._relevant(await self.umi.asearch(query, **_asked(k, filter, options)))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """The nearest by cosine alone."""
+        """The nearest documents by cosine alone, nearest first."""
         return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
     async def asimilarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """The nearest by cosine alone."""
+        """The nearest documents by cosine alone, nearest first."""
         return await self.asimilarity_search("", k, filter, **_vector_only(embedding, options))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """Relevant and unlike each other, in the order in which they were chosen."""
+        """Documents by maximal marginal relevance, relevant and unlike each other, in the order of choice."""
         found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
         return [document for document, _ in found]
 
     def max_marginal_relevance_search_with_score(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
-        """The same with umi's score, which does not fall along the list."""
+        """`max_marginal_relevance_search` with scores, which do not fall along the list."""
         return self._scored(self._diverse(k, fetch_k, lambda_mult).search(query, **_asked(k, filter, options)))
 
     async def amax_marginal_relevance_search(
@@ -290,7 +283,7 @@ class UmiVectorStore(VectorStore):
         filter: Where = None,
         **options: Any,
     ) -> list[Document]:
-        """The nearest by cosine alone, unlike each other."""
+        """`max_marginal_relevance_search` among the nearest documents by cosine alone."""
         options = _vector_only(embedding, options)
         return self.max_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
@@ -303,7 +296,7 @@ class UmiVectorStore(VectorStore):
         filter: Where = None,
         **options: Any,
     ) -> list[Document]:
-        """The nearest by cosine alone, unlike each other."""
+        """`max_marginal_relevance_search` among the nearest documents by cosine alone."""
         options = _vector_only(embedding, options)
         return await self.amax_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
@@ -318,10 +311,10 @@ class UmiVectorStore(VectorStore):
         return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]
 
     def _relevant(self, result: SearchResult) -> list[tuple[Document, float]]:
-        """Documents with their relevance, 0..1, falling: a threshold means the same for every query.
+        """Documents with their relevance, 0..1, falling.
 
         Raises:
-            SearchUnavailable: If the dense arm did not answer; by words alone a threshold would cut elsewhere.
+            SearchUnavailable: If the dense arm did not answer: thresholds are chosen for both arms.
         """
         if result.mode == "text" or result.answerable is None:
             lost = "; ".join(f"{loss.part}: {loss.reason}" for loss in result.degraded) or "the strategy is 'text'"

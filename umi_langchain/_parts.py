@@ -1,39 +1,41 @@
-"""LangChain's retrievers and vector stores as further arms of a search."""
+"""LangChain's own parts in umi's place: retrievers and vector stores as arms, document compressors as rerankers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.documents import Document
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
-from umi_common.framework_records import PlaceKeys, scores_by_rank
+from umi_common.framework_records import PlaceKeys, scores_by_rank, scores_of_kept
 from umi_common.search.extra_arms import Arm
 from umi_common.types import Chunk, TimeRange
-from umi_langchain._convert import to_chunks
+from umi_langchain._convert import SCORE_KEY, to_chunks
 
-KEYS = PlaceKeys("source", "position", "timestamp")
+KEYS = PlaceKeys()
+ROW_KEY = "umi_row"
+"""Metadata key of a document's index among the texts to rerank."""
 
 
 def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever or vector store as an arm of `UmiRetriever(arms=...)`, where its documents count by rank.
 
-    Filters and time ranges are not passed on, since each store has its own syntax: documents that do not pass are
-    dropped afterwards. A document without an id gets a hash of text and metadata, as in `from_documents`.
+    The retriever does not get the filter and the time range of a search, because each store has its own syntax for
+    them: umi drops the documents that do not pass. A document without an id gets a hash of text and metadata.
 
     Args:
-        finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which comes back as it is.
-        name: Names the arm in reasons and in `degraded`; None: its class.
-        weight: >= 0, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). With
-            `fusion={"dense_weight": 0.0}` and 0.55 here, a vector store takes the place of the dense arm.
+        finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which is returned as it is.
+        name: The arm's name in reasons and in `degraded`; None: the name of its class.
+        weight: >= 0, on the scale of `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55). With
+            `fusion={"dense_weight": 0.0}` and weight 0.55, a vector store replaces the dense arm.
         keys: Metadata keys of source, position and time, for documents that umi's store does not hold.
 
     Raises:
-        ConfigError: If it is none of these, or name or weight are wrong.
+        ConfigError: If `finder` is none of these, or name or weight are wrong.
     """
     if isinstance(finder, Arm):
         return finder
@@ -62,3 +64,20 @@ def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> list[tupl
     ids, chunks = to_chunks(written, keys)
     by_id = {chunk.id: chunk for chunk in reversed(chunks)}
     return scores_by_rank((by_id[id] for id in dict.fromkeys(ids)), k)
+
+
+def reranker_of(model: Any) -> Any:
+    """A document compressor (FlashRank, Cohere, CrossEncoderReranker) as a scoring function; any other model as it is.
+
+    The scores are `metadata["relevance_score"]` if all documents that it returns have one; else they fall with the
+    order of the documents. Documents that it drops are left out of the result.
+    """
+    if not isinstance(model, BaseDocumentCompressor):
+        return model
+
+    def rerank(query: str, texts: Sequence[str]) -> list[float]:
+        documents = [Document(page_content=text, metadata={ROW_KEY: row}) for row, text in enumerate(texts)]
+        kept = model.compress_documents(documents, query)
+        return scores_of_kept([(found.metadata[ROW_KEY], found.metadata.get(SCORE_KEY)) for found in kept], len(texts))
+
+    return rerank
