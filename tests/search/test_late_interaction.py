@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -88,6 +91,23 @@ def test_the_turn_that_says_it_gains_most_and_the_trace_and_the_hit_show_it():
     (stage,) = [stage for stage in on.trace.stages if stage.name == "late_interaction"]
     assert stage.facts == {"candidates": len(CHAT), "share": 1.0}
     assert all("late_interaction" in hit.stages for hit in on.hits)
+
+
+def test_two_processes_give_the_same_scores_to_the_last_digit():
+    script = (
+        "from umi_common import Chunk, DualRetriever, HybridStore\n"
+        "store = HybridStore.open()\n"
+        f"store.add([Chunk(str(at), text, source='chat', position=at) for at, text in enumerate({TURNS!r})])\n"
+        "umi = DualRetriever(store, config=store.config.replaced(late_interaction={'adaptive': False}))\n"
+        f"print([[hit.score for hit in umi.search(query)] for query in {[' '.join(TURNS), ' '.join(TURNS[:4])]!r}])"
+    )
+    scores = [
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert scores[0] == scores[1] != b""
 
 
 def test_chunks_without_positions_are_ranked_as_without_it():

@@ -52,8 +52,8 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 
 @lru_cache(TEXTS_KEPT)
 def _tokens(text: str) -> Ints:
-    words = set(_WORD.findall(text.lower()))
-    return np.array([*set(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
+    words = dict.fromkeys(_WORD.findall(text.lower()))  # no set: its order differs between processes, and so do sums
+    return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
 
 
 @lru_cache(WORDS_KEPT)
