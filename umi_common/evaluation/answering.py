@@ -1,4 +1,4 @@
-"""Does a number tell questions that the store can answer from those that it cannot? Pure."""
+"""How well a number, such as the relevance, separates answerable questions from unanswerable ones. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from umi_common.pool import Floats
 def auroc(
     answerable: npt.ArrayLike, unanswerable: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """The probability that a question with an answer has the larger number, ties half, and its 95 % interval.
+    """The probability that an answerable question has a larger number than an unanswerable one, with its 95 % interval.
+
+    Ties count half: the area under the ROC curve.
 
     Args:
         answerable, unanswerable: One number per question, at least one each.
@@ -21,7 +23,7 @@ def auroc(
         seed: Same seed and numbers, same interval.
 
     Raises:
-        ConfigError: If one of them is empty.
+        ConfigError: If either is empty.
     """
     above, below = (np.sort(np.asarray(values, dtype=np.float64)) for values in (answerable, unanswerable))
     if not len(above) or not len(below):
@@ -34,13 +36,16 @@ def auroc(
 
 
 def _area(above: Floats, below: Floats) -> float:
-    """AUROC; `below` is sorted."""
+    """The area under the ROC curve; `below` is sorted."""
     smaller = np.searchsorted(below, above, "left") + np.searchsorted(below, above, "right")
     return float(smaller.mean() / 2 / len(below))
 
 
 def coverage_at(answerable: npt.ArrayLike, unanswerable: npt.ArrayLike, *, false_answers: float = 0.05) -> float:
-    """The share of answerable questions above the number that at most this share of the unanswerable ones exceeds."""
+    """The share of the answerable questions whose number is above a threshold.
+
+    The threshold is the smallest number that at most the share `false_answers` of the unanswerable questions exceeds.
+    """
     threshold = np.quantile(np.asarray(unanswerable, dtype=np.float64), 1 - false_answers, method="higher")
     return float((np.asarray(answerable, dtype=np.float64) > threshold).mean())
 

@@ -1,4 +1,4 @@
-"""BEIR folders to datasets.
+"""Read BEIR folders as datasets.
 
 The layout: `corpus.jsonl` (`_id, title, text, metadata`), `queries.jsonl` (`_id, text, metadata`) and `qrels.tsv`
 (a header, then query id, document id, grade; above 0 is relevant).
@@ -35,9 +35,9 @@ class Keys:
     """None: the order in the file, within the source."""
     event_time: str | None = "timestamp"
     now: tuple[str, ...] = ("question_date", "conversation_end")
-    """Of the query; the first that is there."""
+    """Keys of the query's time; the first one present counts."""
     history: str | None = "history"
-    """Of the query: a list of strings or of {"role", "content"}."""
+    """Key of the query's history: a list of strings or of {"role", "content"}."""
 
 
 PLAIN = Keys(source=None, event_time=None)

@@ -23,7 +23,7 @@ from umi_common.search.request import LIMIT_MAX
 
 MILLISECONDS = 1_000.0
 FIRST_BYTES = '{"key": "'
-"""The first characters of every line in a file of runs."""
+"""How every line in a file of runs begins."""
 
 
 def compare(
@@ -166,7 +166,7 @@ class RunFile:
             self._runs[key] = run
         if torn and not torn.startswith(FIRST_BYTES[: len(torn)]):
             raise DatasetError(f"{path} is not a file of runs; give another resume= path")
-        if torn:  # killed while writing its last line
+        if torn:  # the process ended while it wrote the last line
             path.write_text(whole + newline, encoding="utf-8")
 
 

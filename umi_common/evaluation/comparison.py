@@ -16,7 +16,9 @@ from umi_common.evaluation.metrics import default_metrics, latency, score_rankin
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 
 PER_RUN = ("diversity", "duplication")
+"""Metrics that `compare` computes itself and `Run` holds."""
 ABSENT = "-"
+"""Written in a table where a number is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def load_haystacks(
         folder: Holds `queries.jsonl` and `haystacks/`.
         granularity: A document is a turn, a round (a user's message and the reply to it), or a session.
         name: The collection's name; None: the folder's.
-        abstention: Whether questions that cannot be answered are included; the official metrics leave them out.
+        abstention: Whether to include questions that the haystack does not answer; the official metrics leave them out.
         limit: Most questions; None: all.
 
     Raises:

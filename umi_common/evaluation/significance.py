@@ -12,7 +12,7 @@ from umi_common.errors import ConfigError
 RESAMPLES = 2_000
 FLIPS = 10_000
 FLIP_BATCH = 1_000
-"""Sign vectors drawn at once; bounds memory, not the result."""
+"""Sign vectors drawn at once. It limits memory and does not change the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Estimate:
     high: float
     queries: int
     groups: int
-    """Number of resampled units; equal to `queries` where the set has one group."""
+    """Number of groups that are resampled; equal to `queries` if the set has one group."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -83,6 +83,7 @@ class Difference:
     better: int
     """Queries on which our value is higher."""
     worse: int
+    """Queries on which our value is lower."""
     queries: int
 
 

@@ -30,11 +30,11 @@ def settings_text(settings: BaseModel) -> str:
 
 
 class Stores:
-    """Builds a dataset's store and vectors once and keeps those of the last few datasets.
+    """Builds the store and the vectors of a dataset once, and caches those of the last few datasets.
 
     Args:
         embedder: See `EmbedderChoice`.
-        keep: Datasets kept at once; the least recently used is closed.
+        keep: Most datasets cached; the least recently used is closed.
     """
 
     def __init__(self, embedder: EmbedderChoice = None, *, keep: int = 8) -> None:
@@ -81,6 +81,8 @@ class Stores:
 
 
 class _Built:
+    """The vectors and stores of one dataset; each is made at its first use."""
+
     def __init__(self, dataset: Dataset, embedder: Embedder) -> None:
         self.chunks = dataset.chunks
         self.embedder = embedder
@@ -113,7 +115,7 @@ class PrecomputedEmbedder:
     Args:
         name: Identity of the model that made them.
         documents: (dim,) float32 by text, all of one dimension.
-        queries: Likewise; None: the documents' serve for both.
+        queries: The same for queries; None: the documents' vectors are used for both.
 
     Raises:
         InvalidVector: If there is no vector, or dimensions differ.

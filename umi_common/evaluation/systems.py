@@ -48,7 +48,7 @@ Search = Callable[[Query, int], Answer]
 
 @dataclass(frozen=True, slots=True)
 class UmiSystem:
-    """umi with a configuration and an LLM, a reranker or one arm alone."""
+    """umi under a configuration, with an LLM, a reranker, or one arm alone."""
 
     config: UmiConfig = field(default_factory=UmiConfig)
     rewriter: Any = None

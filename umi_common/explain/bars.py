@@ -9,7 +9,8 @@ from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
 ARM_COLOURS = {"lexical": "var(--umi-words,#0072b2)", "dense": "var(--umi-meaning,#d55e00)"}
-"""Okabe and Ito's, which differ under every colour blindness; the page sets lighter ones on a dark ground."""
+"""Two of Okabe and Ito's colours, which differ under every colour blindness; the page sets lighter ones in dark
+mode."""
 OTHER_COLOUR = "var(--umi-other,#009e73)"
 
 
@@ -23,7 +24,7 @@ def largest_scores(result: SearchResult) -> dict[str, float]:
 
 
 def bar(share: float, colour: str) -> str:
-    """A bar that fills `share` (0..1) of its box. Hidden from screen readers: the value stands beside it."""
+    """A bar that fills `share` (0..1) of its box. Hidden from screen readers, which read the value beside it."""
     width = 100 * max(0.0, min(1.0, share))
     return f"<span class='umi-bar' aria-hidden='true'><i style='width:{width:.0f}%;background:{colour}'></i></span>"
 

@@ -1,7 +1,7 @@
 """The rank-flow picture, as inline SVG: one line per hit through its ranks in the arms and after the stages.
 
-A rank up to the number of shown hits has the row of that number. Deeper ranks follow below a rule, in order; the row of
-"not in its list" comes last.
+A rank up to the number of shown hits is in the row of that number. Larger ranks follow below a line, in order; the last
+row is "not in its list".
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from umi_common.explain.texts import escaped, snippet
 from umi_common.types import Hit, SearchResult
 
 HITS_SHOWN = 20
-"""Most lines in the picture, so that they stay apart; the table holds all hits."""
+"""Most hits in the picture, so that lines can be told apart; the table holds all hits."""
 COLUMN, ROW = 92, 26
+"""Distance of two columns and of two rows, in px."""
 LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12
-"""Room in px: before the first column, above the first row, right of the last column, below the last row."""
+"""Margins in px: left of the first column, above the first row, right of the last column, below the last row."""
 ID_CHARACTERS = 30
 
 
@@ -26,15 +27,15 @@ def flow_picture(result: SearchResult) -> str:
     hits = result.hits[:HITS_SHOWN]
     if not hits:
         return ""
-    ways = steps(hits)
-    columns = [_rows([way[column].rank for way in ways], len(hits)) for column in range(len(ways[0]))]
+    paths = steps(hits)
+    columns = [_rows([path[column].rank for path in paths], len(hits)) for column in range(len(paths[0]))]
     deepest = max(max(rows) for rows in columns)
     width = LEFT + COLUMN * (len(columns) - 1) + LABELS
     height = TOP + ROW * deepest + BOTTOM
-    heads = "".join(_head(step.name, column) for column, step in enumerate(ways[0]))
+    heads = "".join(_head(step.name, column) for column, step in enumerate(paths[0]))
     lines = "".join(
-        _line(hit, way, [rows[index] for rows in columns])
-        for index, (hit, way) in reversed(list(enumerate(zip(hits, ways, strict=True))))
+        _line(hit, path, [rows[index] for rows in columns])
+        for index, (hit, path) in reversed(list(enumerate(zip(hits, paths, strict=True))))
     )
     return (
         f"<svg class='flow' role='img' aria-labelledby='flow-title flow-about' viewBox='0 0 {width} {height}' "
@@ -46,15 +47,15 @@ def flow_picture(result: SearchResult) -> str:
 
 def flow_table(result: SearchResult) -> str:
     """The same ranks as a table, which screen readers can read, too."""
-    ways = steps(result)
-    if not ways:
+    paths = steps(result)
+    if not paths:
         return ""
-    heads = "".join(f"<th scope='col'>{escaped(step.name)}</th>" for step in ways[0])
+    heads = "".join(f"<th scope='col'>{escaped(step.name)}</th>" for step in paths[0])
     rows = "".join(
         f"<tr><th scope='row'>{escaped(hit.chunk.id)}</th>"
-        + "".join(f"<td>{'–' if step.rank is None else step.rank}</td>" for step in way)
+        + "".join(f"<td>{'–' if step.rank is None else step.rank}</td>" for step in path)
         + "</tr>"
-        for hit, way in zip(result, ways, strict=True)
+        for hit, path in zip(result, paths, strict=True)
     )
     return (
         "<table><caption>Rank of each hit at each stage; – is not in that arm's list</caption>"
@@ -71,7 +72,8 @@ def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
     ]
 
 
-def _at(column: int, row: int) -> tuple[int, int]:
+def _point(column: int, row: int) -> tuple[int, int]:
+    """x and y of a rank, in px."""
     return LEFT + COLUMN * column, TOP + ROW * (row - 1) + ROW // 2
 
 
@@ -86,20 +88,20 @@ def _rule(shown: int, deepest: int, width: int) -> str:
     return f"<line class='rule' x1='0' x2='{width}' y1='{y}' y2='{y}'/>"
 
 
-def _line(hit: Hit, way: Sequence[Step], rows: Sequence[int]) -> str:
-    points = [_at(column, row) for column, row in enumerate(rows)]
+def _line(hit: Hit, path: Sequence[Step], rows: Sequence[int]) -> str:
+    points = [_point(column, row) for column, row in enumerate(rows)]
     half = COLUMN // 2
-    path = f"M{points[0][0]} {points[0][1]}" + "".join(
+    curve = f"M{points[0][0]} {points[0][1]}" + "".join(
         f"C{x0 + half} {y0} {x1 - half} {y1} {x1} {y1}" for (x0, y0), (x1, y1) in pairwise(points)
     )
     dots = "".join(
         f"<circle cx='{x}' cy='{y}' r='10'/><text x='{x}' y='{y + 4}' text-anchor='middle'>"
         f"{'–' if step.rank is None else step.rank}</text>"
-        for (x, y), step in zip(points, way, strict=True)
+        for (x, y), step in zip(points, path, strict=True)
     )
     x, y = points[-1]
     name = escaped(snippet(hit.chunk.id, ID_CHARACTERS))
     return (
-        f"<g class='hit{' first' if hit.rank == 1 else ''}' data-rank='{hit.rank}'><path d='{path}'/>{dots}"
+        f"<g class='hit{' first' if hit.rank == 1 else ''}' data-rank='{hit.rank}'><path d='{curve}'/>{dots}"
         f"<text class='name' x='{x + 18}' y='{y + 4}'>{name}</text></g>"
     )

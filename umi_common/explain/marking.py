@@ -36,10 +36,11 @@ class QueryWords:
     """The words to mark: those of the query and its variations, without function words unless it has no others."""
 
     typed: frozenset[str]
-    """As the query spells them, in lower case."""
+    """The words as the query spells them, in lower case."""
     terms: frozenset[str]
-    """Their terms in the analyzer."""
+    """The analyzer's terms of these words."""
     terms_of: Callable[[str], Sequence[str]]
+    """The analyzer: a function from a text to its terms."""
 
     @classmethod
     def of(cls, result: SearchResult) -> QueryWords:
@@ -47,8 +48,8 @@ class QueryWords:
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
         typed, terms = frozenset(_lowered(text)), frozenset(terms_of(text))
-        telling = terms.difference(terms_of(" ".join(FUNCTION_WORDS)))
-        return cls(typed - FUNCTION_WORDS or typed, telling or terms, terms_of)
+        without_function_words = terms.difference(terms_of(" ".join(FUNCTION_WORDS)))
+        return cls(typed - FUNCTION_WORDS or typed, without_function_words or terms, terms_of)
 
     def spans(self, text: str) -> Iterator[CharRange]:
         """[start, end) of each word to mark in `text`; rising, not overlapping."""
@@ -57,7 +58,9 @@ class QueryWords:
                 yield token.start() + start, token.start() + end
 
     def _spans_in(self, token: str) -> Iterator[CharRange]:
-        """Ranges in a token between white space: its words, or all of it where only the token is a term, as `C++`."""
+        """Ranges in a token (text between white space): its words, or all of it if only the whole is a term, as
+        `C++`.
+        """
         found = self.terms.intersection(self.terms_of(token))
         words = list(_pieces(_WORD, token))
         spans = [span for start, end in words for span in self._spans_of(token[start:end], start, found)]

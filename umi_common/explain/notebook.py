@@ -1,4 +1,4 @@
-"""A result in a notebook: an HTML table in the notebook's own colours, light or dark; a data frame."""
+"""A result in a notebook: an HTML table in the notebook's own colours, light or dark; a pandas data frame."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ STYLE = """
 .umi-bar i{display:block;height:100%;border-radius:2px}
 .umi mark{background:#f5c51866;color:inherit;border-radius:2px}
 .umi-lost{border-left:4px solid #d55e00;padding-left:.6rem;margin:.3rem 0}
-
-
 @media(max-width:40rem){
 .umi table{min-width:0}.umi thead{display:none}.umi-arm{white-space:normal}
 .umi tr{display:grid;grid-template-columns:2.2rem 1fr;border-bottom:1px solid #8885}

@@ -23,14 +23,14 @@ from umi_common.types import Hit, SearchResult, Signal
 
 EXCERPT_CHARACTERS = 600
 FOUND_DEPTH = 10
-"""A query counts as having found a hit that an arm ranks at most here; arms rank hundreds."""
+"""Largest rank in an arm at which a query counts as having found a hit; arms rank hundreds of chunks."""
 TIME_COLOUR = bars.OTHER_COLOUR
 
 
 def to_page(
     result: SearchResult, path: str | os.PathLike[str] | None = None, *, context: AssembledContext | None = None
 ) -> str:
-    """A standalone HTML page about a result. Every text is escaped, and its content security policy bars other scripts.
+    """A standalone HTML page about a result. Texts are escaped; its content security policy forbids other scripts.
 
     Args:
         path: Where the page is also written, as UTF-8; None: nowhere.

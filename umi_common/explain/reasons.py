@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from umi_common.types import Hit, Signal, Stage
 
 ARM_WORDS = {"lexical": "words", "dense": "meaning"}
-"""Plain names of the arms for readers who do not know retrieval."""
+"""Names of the arms for readers who do not know the terms of retrieval."""
 MEASURES = {"lexical": "BM25", "dense": "cosine"}
 FINAL = "final"
 
@@ -27,7 +27,7 @@ def arm_word(arm: str) -> str:
 
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
-    """Each arm's signal for the query variation under which it ranked the hit best; arms in the hit's order."""
+    """Each arm's signal for the query variation for which it ranked the hit best; arms in the order of the signals."""
     best: dict[str, Signal] = {}
     for signal in hit.signals:
         known = best.get(signal.arm)
@@ -64,13 +64,13 @@ def steps(hits: Iterable[Hit]) -> list[list[Step]]:
     hits = list(hits)
     arms = list(dict.fromkeys(signal.arm for hit in hits for signal in hit.signals))
     stages = list(dict.fromkeys(name for hit in hits for name in hit.ranks))
-    ways = []
+    paths = []
     for hit in hits:
         best = best_signals(hit)
-        way = [Step(arm_word(arm), best[arm].rank if arm in best else None) for arm in arms]
-        way += [Step(name, hit.ranks.get(name)) for name in stages]
-        ways.append([*way, Step(FINAL, hit.rank)])
-    return ways
+        path = [Step(arm_word(arm), best[arm].rank if arm in best else None) for arm in arms]
+        path += [Step(name, hit.ranks.get(name)) for name in stages]
+        paths.append([*path, Step(FINAL, hit.rank)])
+    return paths
 
 
 def decided(stage: Stage) -> str:

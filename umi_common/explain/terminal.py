@@ -14,7 +14,7 @@ NO_EMPHASIS = ("", "")
 
 
 def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, full: bool = False) -> str:
-    """Three lines per hit, with reasons. Control characters in texts are written out, so none reaches the terminal.
+    """Three lines per hit, with reasons. Control characters are replaced by their code, so none reaches the terminal.
 
     Args:
         emphasis: The strings before and after each word of the query.
@@ -23,10 +23,10 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, fu
     words = QueryWords.of(result)
     lines = [f"{len(result)} hits, {result.mode}, {result.trace.milliseconds:.1f} ms"]
     lines.extend(f"  also searched: {one_line(text)}" for text in result.query_variations)
-    for hit, way in zip(result, steps(result), strict=True):
+    for hit, path in zip(result, steps(result), strict=True):
         lines += _hit(hit, words, emphasis)
         if full:
-            ranks = (f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in way)
+            ranks = (f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in path)
             lines.append(f"       {' → '.join(ranks)}")
     lines += [f"  without {loss.part}: {loss.reason}; {loss.consequence}" for loss in result.degraded]
     if full:

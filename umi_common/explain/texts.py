@@ -1,4 +1,4 @@
-"""Untrusted texts made safe to show: control characters are written out, HTML is escaped."""
+"""Make untrusted texts safe to show: control characters are replaced by their code, HTML is escaped."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufe
 
 
 def visible(text: str) -> str:
-    """The text with control characters and direction overrides written out, like ⟨U+202E⟩."""
+    """The text with control characters and direction overrides replaced by their code, like ⟨U+202E⟩."""
     return _ACTING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 
 
 def escaped(text: str) -> str:
-    """The text as escaped HTML, control characters written out."""
+    """The text as escaped HTML, control characters as in `visible`."""
     return escape(visible(text))
 
 
 def one_line(text: str) -> str:
-    """The text in one line, control characters written out."""
+    """The text in one line, control characters as in `visible`."""
     return visible(" ".join(text.split()))
 
 
@@ -38,7 +38,7 @@ def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
 
 
 def place(chunk: Chunk) -> list[str]:
-    """Facts about a chunk's origin: source and position unless its id begins with the source, page, section, time."""
+    """Where a chunk is from: page, section and time, before them source and position unless its id names the source."""
     facts = []
     if chunk.source is not None and not _names(chunk.id, chunk.source):
         facts.append(chunk.source)
