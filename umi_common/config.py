@@ -25,7 +25,7 @@ Query: {query}
 
 Return as JSON array of strings. Example: ["variation 1", "variation 2", "variation 3"]
 Only return the JSON array, nothing else."""
-"""The prompt that umi's requirements (ADR-015) prescribe, word for word."""
+"""The default prompt. umi's requirements prescribe it word for word."""
 
 
 class Frozen(BaseModel):
@@ -304,7 +304,7 @@ class AssemblyConfig(Frozen):
 
 
 class UmiConfig(Frozen):
-    """All settings: one model for each stage of a search, and one for contexts."""
+    """All settings, by stage."""
 
     analyzer: AnalyzerConfig = AnalyzerConfig()
     lexical: LexicalConfig = LexicalConfig()

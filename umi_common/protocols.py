@@ -39,10 +39,10 @@ class Embedder(Protocol):
         symmetric       True: a query is embedded as a document with the same text would be
         in_place        True: it computes in this process within a millisecond, so that a search calls it in its own
                         thread, without time limit, retries and cache
-        calls_max       Most calls for queries at a time, for a model that computes in this process; a search of many
-                        queries that needs more calls than that waits for as many time limits
-        one_by_one      True: `embed_queries` makes a request for each text, so that each text is given a call
-        named           False: `name` does not identify the model, so that no vector is kept under it in a file
+        calls_max       Most calls for queries at a time, for a model that computes in this process. Queries that need
+                        n times as many calls have n times the time limit
+        one_by_one      True: `embed_queries` makes one request per text, so umi calls it with one text at a time
+        named           False: `name` does not identify the model, so umi caches no vectors in a file
     """
 
     @property
@@ -94,11 +94,11 @@ class Probe:
     vector: Vectors | Exception | None = None
     """(dim,); None: the store's embedder makes it; an exception of the store's `aembed`: why it could not."""
     ids: tuple[str, ...] = ()
-    """Ids of chunks that are in the pool whether an arm finds them or not. A store may ignore them."""
+    """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:
-    """Whether a chunk passes the filter and its time lies in the window; None: everything does."""
+    """Whether a chunk passes the filter and its time lies in the window; None: every chunk does."""
     inside = window is None or (chunk.event_time is not None and chunk.event_time in window)
     return inside and (where is None or matches(where, chunk.metadata))
 
@@ -110,7 +110,7 @@ def chunk_age_hours(chunk: Chunk, now: datetime) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """The arguments of one `Store.recall`. A store whose `recall` takes `(probes, **options)` can build it with
+    """The arguments of one `Store.recall`. A store's `recall(probes, **options)` can make one of its arguments:
     `RecallRequest(probes, **options)`.
     """
 
@@ -132,7 +132,7 @@ class RecallRequest:
     """Look for chunks that the best candidates refer to (`Pool.links`); they join the pool. A store may ignore it."""
 
     def run(self, store: Store) -> Pool:
-        """Call `store.recall`, without those of LATER_OPTIONS that it does not take. Raises as `Store.recall`."""
+        """Call `store.recall`, without the options of LATER_OPTIONS that it does not have. Raises as `Store.recall`."""
         recall = store.recall
         unknown = _unknown_options(getattr(recall, "__func__", recall))
         options = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unknown}
@@ -147,7 +147,7 @@ class RecallRequest:
         return chunk_age_hours(chunk, self.now)
 
     def decay_weights(self, age_hours: Floats) -> Floats | None:
-        """(n,) factors that fall with the age (n,); None: decay is off."""
+        """(n,) factors for chunks of these ages (n,); None: decay is off."""
         half_life = self.decay.half_life_hours
         if half_life is None:
             return None
@@ -180,12 +180,13 @@ class RecallRequest:
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds", "references"})
-"""Options that a store's `recall` may lack. The pool of both arms is then cut to the arm of the strategy."""
+"""Options that were added later, so that a store's `recall` may lack them. The search cuts the pool to the arm of the
+strategy itself."""
 
 
 @lru_cache(maxsize=64)
 def _unknown_options(recall: Callable[..., Any]) -> frozenset[str]:
-    """Those of LATER_OPTIONS that a store's `recall` does not take."""
+    """The options of LATER_OPTIONS that this `recall` does not have."""
     try:
         parameters = signature(recall).parameters.values()
     except (TypeError, ValueError):  # for example a function written in C
@@ -204,11 +205,11 @@ class Store(Protocol):
 
     A search needs `recall`, `get` and `neighbours`. A store may also offer
 
-        terms_of        a function from a text to its terms in the lexical arm, by which a result marks words
-        aembed          a coroutine function from several `RecallRequest` to the same with the vectors of their probes,
-                        which searches on an event loop await before `recall`; None: `recall` need not wait for it
-        recall_many     from several `RecallRequest` to the `Pool` of each: several searches in one call
-        get_versions    (ids, versions, *, exact), like `get`: the chunks as `Pool.version` names them, so that a hit
+        terms_of        a function from a text to its terms in the lexical arm; results mark the query's words by it
+        aembed          a coroutine function that fills in the vectors of the probes of several `RecallRequest`;
+        searches on an event loop await it before `recall`. None: `recall` waits for no embedder
+        recall_many     a function from several `RecallRequest` to one `Pool` each: several searches in one call
+        get_versions    (ids, versions, *, exact), like `get`, but for the versions in `Pool.version`, so that a hit
                         shows the text that was scored
 
     Chunks from `get`, `get_versions` and `neighbours` are checked against filter and time range before they are shown.

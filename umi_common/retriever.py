@@ -2,15 +2,16 @@
 
     time phrases -> recall -> rank -> fetch -> assemble
 
-Every search is a generator (`search.pipeline`). `search` and `asearch` run it with two drivers (`runtime.drivers`), and
-`search_many` runs several in step (`runtime.calls.run_together`).
+Every search is a generator (`search.pipeline`) that yields the calls it needs. `search` and `asearch` run it with a
+synchronous and an asynchronous driver (`runtime.drivers`). `search_many` runs several and joins their calls
+(`runtime.calls.run_together`).
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from umi_common.search.recall import Components
 from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where
 from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.telemetry import SearchCounter, SearchMetrics, log
-from umi_common.types import SearchResult, TimeRange
+from umi_common.types import SearchResult, TimeRange, utc_now
 
 if TYPE_CHECKING:
     from umi_common._settings import WatchedFile
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
 OF_THE_STORE = ("analyzer", "embedder")
-"""Stages of `UmiConfig` that act in the store alone."""
+"""Stages of `UmiConfig` that only the store uses, so that they are its settings."""
 QUERIES_AT_ONCE = 64
-"""Queries of one `search_many` that run in step: as many pools, a quarter of a megabyte each, are in memory."""
+"""Queries of one `search_many` that run at the same time. Each has a pool of about 250 KB in memory."""
 
 
 class DualRetriever:
@@ -58,7 +59,7 @@ class DualRetriever:
         config: All settings; None: `UmiConfig()`.
         clock: Returns the present as an aware datetime; for tests and replays.
 
-    Thread-safe. `close()`, or the garbage collector, ends its threads; the store stays open.
+    Thread-safe. `close()`, or garbage collection, ends its threads; the store stays open.
     """
 
     def __init__(
@@ -74,14 +75,14 @@ class DualRetriever:
         self.store = store
         self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": tuple(arms), "clock": clock}
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
-        self._clock = _utc_now if clock is None else clock
+        self._clock = utc_now if clock is None else clock
         self._reranker = None if reranker is None else as_reranker(reranker)
         self._arms = ExtraArms(arms) if arms else None
         self._workers = Workers()
         self._counter = SearchCounter()
         self._watched: WatchedFile | None = None
         given = UmiConfig() if config is None else config
-        self._components = self._components_for(_over(store, given, given.model_fields_set), None)
+        self._components = self._components_for(_with_settings_of(store, given, given.model_fields_set), None)
 
     @property
     def config(self) -> UmiConfig:
@@ -93,18 +94,18 @@ class DualRetriever:
 
         Args:
             config: All settings; None: the current ones.
-            **changes: Single stages or fields on top: `reconfigure(fusion={"method": "rrf"})`.
+            **changes: Stages or single fields to change in these: `reconfigure(fusion={"method": "rrf"})`.
 
         Raises:
-            ReindexRequired: If a change needs a new index; nothing is changed then.
-            ConfigError: If a name or value is wrong, or `embedder` is changed, which is the store's: change it by
-                `store.reconfigure`. Nothing is changed then.
+            ReindexRequired: If a change needs a new index. Nothing is changed then.
+            ConfigError: If a name or value is wrong, or `embedder` is changed, which only `store.reconfigure` can do.
+                Nothing is changed then.
         """
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         stated = changes.keys() | (set() if config is None else config.model_fields_set)
         changed = [name for name in OF_THE_STORE if getattr(new, name) != getattr(self.config, name)]
-        new = _over(self.store, new, stated.intersection(changed))
+        new = _with_settings_of(self.store, new, stated.intersection(changed))
         self.config.check_live_change(new)
         log.debug(
             "settings: %s", ", ".join(name for name, stage in new if stage != getattr(self.config, name)) or "same"
@@ -117,21 +118,21 @@ class DualRetriever:
 
         Args and raises as `reconfigure`; this retriever does not change.
         """
-        self._reload()
+        self._current_components()
         other = copy.copy(self)
         other._watched = None
         other.reconfigure(**changes)
         return other
 
     def watch(self, path: str | Path, *, seconds: float = 1.0) -> UmiConfig:
-        """Take the settings of a TOML file, and again whenever it changes; returns them.
+        """Use the settings of a TOML file, and read it again whenever it changes; returns the settings.
 
-        A search looks at the file first, at most every `seconds`; it needs no thread. A file that is wrong, or needs
-        another index, is logged at WARNING by the logger `umi`, and the settings before it stay. Environment variables
-        go before the file, as in `UmiConfig.load`. Copies by `with_config` do not watch.
+        Each search first checks whether the file has changed, at most once in `seconds`; there is no thread. If the new
+        file is wrong, or needs another index, the logger `umi` logs a WARNING and the previous settings stay.
+        Environment variables override the file, as in `UmiConfig.load`. Copies by `with_config` do not watch.
 
         Raises:
-            ConfigError, ReindexRequired: If the file of now is missing, wrong or needs another index.
+            ConfigError, ReindexRequired: If the file is missing, wrong or needs another index when `watch` is called.
         """
         from umi_common._settings import WatchedFile  # pydantic-settings costs import time
 
@@ -163,7 +164,7 @@ class DualRetriever:
             deep_search: Whether the LLM may be asked; `config.routing` decides when it is.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
-            now: The moment that "last week" and ages refer to; None: the clock's.
+            now: The time that "last week" and ages refer to; None: the present.
             history: Earlier messages of the conversation, oldest first; only the LLM gets them.
             strategy: All arms ("hybrid"), or one of the store's arms alone ("text", "vector").
             query_vector: (dim,) the query's embedding; None: the store's embedder makes it.
@@ -244,7 +245,8 @@ class DualRetriever:
             query: 1..10,000 UTF-8 bytes.
             budget: Tokens in all, per source and per chunk; None: the settings `assembly`.
             policy: Order, format, neighbours; None: the settings `assembly`.
-            counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain.
+            counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of
+                `counter_for`.
             limit: Hits that the context is made from, 1..100.
             **options: As in `search`.
 
@@ -269,7 +271,7 @@ class DualRetriever:
         return await adrive(body, self._workers, on_loop=options.get("on_stage") is not None)
 
     def needs_deep_search(self, query: str) -> bool:
-        """Whether the ADRs' trigger words occur in the query (mode "heuristic")."""
+        """Whether a trigger word such as "who" or "last" occurs in the query, by which mode "heuristic" routes."""
         return routing.needs_deep_search(query)
 
     def rewrite_query(self, query: str, history: Sequence[str] = ()) -> list[str]:
@@ -280,7 +282,7 @@ class DualRetriever:
         return [query, *rewriting.variations(query, history=history).variations]
 
     def metrics(self) -> SearchMetrics:
-        """How many searches this retriever and its copies made, how long they took, and what they went without."""
+        """How many searches this retriever and its copies made, how long they took, and which parts failed."""
         return self._counter.metrics
 
     merge_rrf = staticmethod(merge_rrf)
@@ -317,8 +319,8 @@ class DualRetriever:
         reranking = None if self._reranker is None else Reranking(self._reranker, config.rerank)
         return Components(self.store, config, rewriting, reranking, self._arms, self._counter)
 
-    def _reload(self) -> Components:
-        """The parts for the searches that start now, with the settings of the watched file if it changed."""
+    def _current_components(self) -> Components:
+        """The components for a search that starts now, after reading the watched file again if it changed."""
         watched = self._watched
         if watched is not None and watched.changed():
             try:
@@ -329,7 +331,7 @@ class DualRetriever:
         return self._components
 
     def _search(self, query: str, *, on_stage: OnStage | None = None, **options: Any) -> Body[SearchResult]:
-        return search_body(self._reload(), self._checked([query], options)[0], on_stage)
+        return search_body(self._current_components(), self._checked([query], options)[0], on_stage)
 
     def _context(
         self,
@@ -340,7 +342,9 @@ class DualRetriever:
         options: dict[str, Any],
     ) -> Body[AssembledContext]:
         on_stage: OnStage | None = options.pop("on_stage", None)
-        return context_body(self._reload(), self._checked([query], options)[0], budget, policy, counter, on_stage)
+        return context_body(
+            self._current_components(), self._checked([query], options)[0], budget, policy, counter, on_stage
+        )
 
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions
@@ -352,7 +356,7 @@ class DualRetriever:
             )
         requests = self._checked(queries, options)
         stage_hooks = [None] * len(requests) if on_stages is None else on_stages
-        components = self._reload()
+        components = self._current_components()
         bodies = [search_body(components, *each) for each in zip(requests, stage_hooks, strict=True)]
         results: list[SearchResult] = []
         for start in range(0, len(bodies), QUERIES_AT_ONCE):
@@ -367,25 +371,26 @@ class DualRetriever:
         return [SearchRequest.checked(**{**options, "query": query, "now": now}) for query in queries]
 
 
-def _over(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
-    """The settings with the store's own in the stages `OF_THE_STORE`.
+def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
+    """The settings, with the store's own in the stages `OF_THE_STORE`.
+
+    Args:
+        store: May have settings of its own, `store.config`.
+        config: The settings.
+        stated: Names of the stages that the caller set.
 
     Raises:
-        ReindexRequired, ConfigError: If `stated` names one of them that differs from the store's.
+        ReindexRequired, ConfigError: If the caller set one of these stages to something else than the store's.
     """
     known = getattr(store, "config", None)
     if not isinstance(known, UmiConfig):
         return config
     if "analyzer" in stated:
         known.check_live_change(config)
-    calls = config.embedder.model_copy(update={"model": known.embedder.model})  # the model was read at the opening
+    calls = config.embedder.model_copy(update={"model": known.embedder.model})  # only opening a store uses it
     if "embedder" in stated and calls != known.embedder:
         raise ConfigError(
-            "embedder: these settings are the store's; open the store with them, or call "
+            "embedder: these settings belong to the store; open the store with them, or call "
             "store.reconfigure(store.config.replaced(embedder=...))"
         )
     return config.replaced(analyzer=known.analyzer, embedder=known.embedder)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(timezone.utc)

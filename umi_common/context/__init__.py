@@ -1,9 +1,9 @@
-"""The context for a prompt: the best hits that fit a token budget, in reading order, with their sources. No I/O.
+"""The context for a prompt: the best hits that fit a token budget, with their sources. No I/O.
 
 In: hits, a budget, a policy, a token counter. Out: an `AssembledContext`.
 
-    assemble   the pipeline: pack, render, count, take pieces back until every cap holds
-    budget     what the caller asks (budget, policy) and gets (context, parts, stats)
+    assemble   the steps: pack, render, count, take pieces back until every cap holds
+    budget     the caller's arguments (budget, policy) and the result (context, parts, stats)
     pieces     hits and their neighbours as candidates with a value
     pack       chooses pieces greedily by estimated tokens
     stitch     joins chosen pieces of one source, puts the parts in order, and adds the places of equal texts

@@ -1,8 +1,8 @@
-"""Hits to a context that fits its budget: deterministic, no I/O, never over a cap under the given counter.
+"""Pack hits into a context within its budget: deterministic, no I/O, and never over a cap by the given counter.
 
 Greedy packing works with estimates. Then the finished text is counted, and pieces are taken back, the last ones first,
-until every cap holds. The best hit, if it is too long, gives its beginning. Tokens that are left over go to one more
-piece that is cut to fit.
+until it is within every cap. If the best hit is too long, its beginning is shown. One more piece is cut to fit into the
+tokens that are left.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from umi_common.errors import BudgetError
 from umi_common.types import Chunk, Hit
 
 TRIM_MIN = 24
-"""Tokens. Less room than this stays empty: the beginning of a chunk would be too short to help."""
+"""Tokens. If fewer are left, no piece is cut to fit: the beginning of a chunk would be too short to help."""
 ROUNDS = 3
-"""How often packing goes on when the finished text has fewer tokens than estimated."""
+"""How often packing continues after the finished text turned out to have fewer tokens than estimated."""
 
 
 def assemble(
@@ -50,8 +50,8 @@ def assemble(
         budget: Caps in tokens: the whole text, the text of one source, the text of one chunk.
         policy: Order, format, neighbours; None: `AssemblyPolicy()`.
         counter: Any token counter that `counter_for` takes; None: its default.
-        around: By the id of a hit, consecutive chunks of its source that include the hit. At most `policy.neighbours`
-            of them on each side compete for the budget, too.
+        around: For the id of a hit, consecutive chunks of its source, the hit among them. At most `policy.neighbours`
+            of them on each side become candidates, too.
 
     Returns:
         At least one part if there is a hit of a wanted kind; cut short if need be.
@@ -94,7 +94,7 @@ class _Renderer:
     format: Format
 
     def render(self, pieces: Sequence[Piece]) -> _Rendered | None:
-        """The finished text of these pieces; None if it breaks a cap."""
+        """The finished text of these pieces; None if it is over a cap."""
         parts = lay_out(pieces, self.policy, self.counter)
         by_source: dict[SourceKey, int] = {}
         for part in parts:
@@ -108,7 +108,7 @@ class _Renderer:
         return _Rendered(tuple(pieces), parts, text, tokens) if tokens <= self.budget.available else None
 
     def longest_prefix(self, pieces: Sequence[Piece]) -> _Rendered:
-        """The longest prefix of `pieces` that holds every cap, by bisection."""
+        """The finished text of the longest prefix of `pieces` that is within every cap, by bisection."""
         best = self.render(pieces)
         if best is not None:
             return best
@@ -155,7 +155,7 @@ def _lead_with_the_best(packing: Packing, renderer: _Renderer, candidates: Seque
 
 
 def _settled(packing: Packing, rendered: _Rendered) -> bool:
-    """Update the packing to the rendered text; False if pieces had to be taken back."""
+    """Update the packing to the rendered text; returns False if pieces were taken back."""
     shown = {piece.chunk.id for piece in rendered.pieces}
     returned = [piece for piece in packing.chosen if piece.chunk.id not in shown]
     for piece in returned:
@@ -239,7 +239,7 @@ def _dropped(piece: Piece, refused: Mapping[str, Dropped], policy: AssemblyPolic
     if policy.kinds is not None and piece.kind not in policy.kinds:
         return Dropped(id, "kind")
     reason = refused.get(id)
-    # A repetition of a piece that was taken back itself is no reason.
+    # "same text" counts only if the piece with the same text is shown.
     return reason if reason is not None and (reason.by is None or reason.by in shown) else Dropped(id, "total")
 
 

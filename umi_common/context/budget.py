@@ -1,4 +1,4 @@
-"""What a caller asks of a context (`TokenBudget`, `AssemblyPolicy`) and gets (`AssembledContext` and its fields)."""
+"""The arguments of an assembly (`TokenBudget`, `AssemblyPolicy`) and its result (`AssembledContext`)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Caps in tokens. A context never exceeds one, counted by the counter that it is assembled with.
+    """Largest numbers of tokens. No context exceeds one, by the counter that it is assembled with.
 
     Args:
         max_total: The whole text: parts, separators, headers, citations, and the `reserves` kept free beside it.
         per_source_max: All text of one source, counted part by part.
         per_chunk_max: The text of one chunk; a longer one is cut down to it.
         reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
-        kinds: Tokens reserved for chunks of a kind: {"code": 800}. Chunks of every kind share the rest.
+        kinds: Tokens that only chunks of a kind may use: {"code": 800}. Chunks of all kinds share the rest.
 
     Raises:
         ConfigError: If a number is not a whole number, or too small.
@@ -87,7 +87,7 @@ class AssemblyPolicy:
         format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
             objects. Any text that holds {text} is a template for one part (placeholders: `PLACEHOLDERS`).
         pack: Which chunks are tried first. "score": the best score. "density": the most score per token.
-        neighbours: Chunks on each side of a strong hit that compete for the budget, too, 0..10.
+        neighbours: Chunks on each side of a hit of high score that become candidates, too, 0..10.
         kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
         header: Text before the parts (plain and templates).
         separator: Text between parts (plain and templates).
@@ -145,25 +145,25 @@ def as_list(policy: AssemblyPolicy) -> AssemblyPolicy:
 
 
 class Span(NamedTuple):
-    """Which characters of a chunk a part shows: `part.text[at : at + end - start] == chunk.text[start:end]`.
+    """The characters of a chunk that a part shows: `part.text[at : at + end - start] == chunk.text[start:end]`.
 
     Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners.
     """
 
     id: str
-    """Of the chunk."""
+    """Id of the chunk."""
     start: int
     """Index of the first character shown, in the chunk's text."""
     end: int
-    """One past the last."""
+    """Index after the last character shown, in the chunk's text."""
     at: int
     """Index of the first character shown, in the part's text."""
     in_source: tuple[int, int] | None = None
-    """The same characters as [start, end) of the source, where the chunk knows its offset there."""
+    """The same characters as [start, end) of the source; None if the chunk has no offset."""
 
 
 class Copy(NamedTuple):
-    """A chunk whose text a part shows already: another place where the same text stands."""
+    """A chunk that is not shown, because a part shows a chunk with the same text; its source is cited."""
 
     id: str
     source: str | None
@@ -178,7 +178,7 @@ class ContextPart:
     """A chunk, or chunks of one source that follow each other, as one text."""
 
     ids: tuple[str, ...]
-    """Of its chunks, in the order of the source."""
+    """Ids of its chunks, in the order of the source."""
     source: str | None
     spans: tuple[Span, ...]
     """One for each id."""
@@ -188,11 +188,11 @@ class ContextPart:
     reason: str
     """Why its best chunk was chosen: "rank 1, dense rank 2", "beside <id>"."""
     score: float
-    """Of its best hit."""
+    """Score of its best hit."""
     arm: str
-    """The arms that ranked that hit, the best rank first, joined by "+"; "" where it has no signals."""
+    """The arms that ranked its best hit, the best rank first, joined by "+"; "" if it has no signals."""
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     number: int = 0
     """The number of its source in citations, from 1."""
     date: str = ""
@@ -204,17 +204,18 @@ class ContextPart:
 
     @property
     def source_key(self) -> SourceKey:
-        """The unit that `per_source_max` applies to: the source, or the only chunk where there is none."""
+        """Key by which `per_source_max` is counted: the source, or the id of a chunk without a source."""
         return (self.ids[0],) if self.source is None else self.source
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A hit whose text is not in the context, or stands there as the text of another one."""
+    """A hit that is not shown in the context."""
 
     id: str
     reason: str
-    """"same text", "kind" (not asked for), or the cap that it exceeds: "total", "source", "chunk"."""
+    """"same text" (another hit shows it), "kind" (not wanted), or the cap that it exceeds: "total", "source",
+    "chunk"."""
     by: str | None = None
     """The id of the chunk with the same text, which is shown."""
 
@@ -224,7 +225,7 @@ class ContextStats:
     """The statistics of one assembly."""
 
     tokens: int
-    """Of the whole text."""
+    """Tokens of the whole text."""
     budget: int
     """The most tokens allowed: max_total less the reserves."""
     sources: int
@@ -238,7 +239,7 @@ class ContextStats:
     counter: str
     """Name of the token counter."""
     approximate: bool
-    """Whether the counter only estimates."""
+    """Whether the counter is an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,7 @@ class AssembledContext:
 
     @property
     def ids(self) -> list[str]:
-        """Every chunk shown, part by part."""
+        """Ids of the chunks shown, part by part."""
         return [id for part in self.parts for id in part.ids]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
@@ -22,14 +22,14 @@ class Format(Protocol):
     def render(self, parts: Sequence[ContextPart]) -> str:
         """The whole text; "" for no parts."""
 
-    def evidence(self, text: str) -> str:
-        """A part's text as it stands in the rendered text: escaped where the format escapes."""
+    def as_shown(self, text: str) -> str:
+        """A text as it appears in the rendered text: escaped if the format escapes."""
 
     def fixed(self) -> str:
-        """The text that does not depend on the parts, about; for estimates."""
+        """Roughly the text around the parts, to estimate its tokens."""
 
     def written(self, part: ContextPart, *, first: bool) -> str:
-        """The text that one part adds, about; for estimates. `first`: it is the first part of its source."""
+        """Roughly the text that one part adds, to estimate its tokens. `first`: it is the first part of its source."""
 
 
 def format_of(policy: AssemblyPolicy) -> Format:
@@ -42,7 +42,7 @@ def format_of(policy: AssemblyPolicy) -> Format:
 
 
 def source_label(part: ContextPart) -> str:
-    """The source in one line; the first chunk's id where there is no source."""
+    """The source in one line; the first chunk's id if there is no source."""
     return " ".join((part.ids[0] if part.source is None else part.source).split())
 
 
@@ -55,12 +55,12 @@ def cited_places(part: ContextPart) -> list[ContextPart]:
 
 
 def _other_sources(part: ContextPart) -> list[str]:
-    """The labels of further sources that hold the part's text."""
+    """The labels of the other sources that hold the part's text."""
     return list(dict.fromkeys(map(source_label, cited_places(part))))[1:]
 
 
 class Plain:
-    """Header, parts, sources, each from a template. Nothing is escaped: a hostile text may imitate a citation."""
+    """Header, parts and sources, each from a template. Nothing is escaped, so a hostile text can imitate a citation."""
 
     def __init__(self, policy: AssemblyPolicy, template: str) -> None:
         self._policy = policy
@@ -76,7 +76,7 @@ class Plain:
             blocks.append("\n".join([*self._heading(), *self._citations(parts)]))
         return self._policy.separator.join(blocks)
 
-    def evidence(self, text: str) -> str:
+    def as_shown(self, text: str) -> str:
         return text
 
     def fixed(self) -> str:
@@ -106,7 +106,7 @@ class Xml:
             "\n".join(["<context>", *(self._element(part, part.text) for part in parts), "</context>"]) if parts else ""
         )
 
-    def evidence(self, text: str) -> str:
+    def as_shown(self, text: str) -> str:
         return escape(NOT_XML.sub("\ufffd", text), {"\r": "&#13;"})
 
     def fixed(self) -> str:
@@ -122,7 +122,7 @@ class Xml:
         written = "".join(
             f" {name}={quoteattr(NOT_XML.sub(chr(0xFFFD), value))}" for name, value in attributes if value
         )
-        return f"<part{written}>{self.evidence(text)}</part>"
+        return f"<part{written}>{self.as_shown(text)}</part>"
 
 
 class Json:
@@ -131,7 +131,7 @@ class Json:
     def render(self, parts: Sequence[ContextPart]) -> str:
         return "[\n" + ",\n".join(self._object(part, part.text) for part in parts) + "\n]" if parts else ""
 
-    def evidence(self, text: str) -> str:
+    def as_shown(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=False)[1:-1]
 
     def fixed(self) -> str:
@@ -151,10 +151,16 @@ class Json:
         return json.dumps({**fields, "text": text}, ensure_ascii=False)
 
 
-def dates(parts: Sequence[ContextPart]) -> str:
-    """The first and last day of some parts: "2023-05-08 to 2023-06-01", one day alone, or ""."""
-    days = sorted(day for part in parts for day in part.date.split(" to ") if day)
-    return "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+def day_range(dates: Iterable[str]) -> str:
+    """The first and the last of some days, "2023-05-08 to 2023-06-01"; one day if they are equal, "" if there is none.
+
+    Args:
+        dates: ISO days, or results of this function.
+    """
+    days = sorted(day for date in dates for day in date.split(" to ") if day)
+    if not days:
+        return ""
+    return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 
 
 def _filled(template: str, part: ContextPart, group: Sequence[ContextPart]) -> str:
@@ -163,7 +169,7 @@ def _filled(template: str, part: ContextPart, group: Sequence[ContextPart]) -> s
         "number": ", ".join(dict.fromkeys(str(place.number) for place in group)),
         "text": part.text,
         "source": "; ".join(dict.fromkeys(map(source_label, group))),
-        "date": dates(group),
+        "date": day_range(part.date for part in group),
         "kind": part.kind,
         "score": f"{part.score:.3g}",
         "ids": ", ".join(id for member in group for id in member.ids),

@@ -1,6 +1,6 @@
-"""Choose pieces greedily, best first; a piece that does not fit is skipped and the next one tried.
+"""Choose pieces greedily, best first; a piece that does not fit is skipped.
 
-Costs are estimates, summed from the tokens of single texts. `assemble` counts the finished text.
+The tokens of a context are estimated: the sum of the tokens of its single texts. `assemble` counts the finished text.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import cut_to_fit
 
 PROBE = "x"
-"""A part's text while its frame is counted; not "", because tokenizers join the frame's last blank to a word."""
+"""A part's text while the tokens around it are counted; not "", because tokenizers join a blank to the next word."""
 SAME_TEXT = "same text"
-"""Why a piece is dropped whose text another part shows."""
+"""Reason why a piece is dropped: another part shows the same text."""
 NUMBER = 99
-"""A part's number while its frame is counted."""
+"""A part's number while the tokens around its text are counted."""
 
 
 class Packing:
     """The pieces chosen so far, and the tokens left under each cap."""
 
-    def __init__(self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter, written: Format) -> None:
+    def __init__(self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter, format: Format) -> None:
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
         self._budget, self._counter = budget, counter
-        self._costs = Costs(counter, written, policy.joiner)
+        self._costs = Costs(counter, format, policy.joiner)
         self._shown: dict[str, str] = {}
-        self._spent = counter.count(written.fixed())
+        self._spent = counter.count(format.fixed())
         self._by_source: dict[SourceKey, list[Piece]] = {}
         self._spent_source: dict[SourceKey, int] = {}
         self._cuts: dict[str, int] = {}
@@ -43,7 +43,7 @@ class Packing:
 
         Args:
             candidates: A neighbour is skipped while its hit is not chosen.
-            share: At most so many further tokens; None: as many as the budget allows.
+            share: Most tokens that they may add; None: as many as the budget allows.
         """
         before = len(self.chosen)
         limit = self._budget.available if share is None else min(self._budget.available, self._spent + share)
@@ -72,7 +72,7 @@ class Packing:
             self._spent_source[part.source_key] = self._spent_source.get(part.source_key, 0) + part.tokens
 
     def room(self, piece: Piece) -> int:
-        """About how many tokens of this piece's text fit under all three caps."""
+        """Roughly how many tokens of this piece's text fit under all three caps."""
         first = piece.source not in self._by_source
         total = self._budget.available - self._spent - self._costs.frame(piece, first=first)
         return min(total, self._source_room(piece), self._budget.per_chunk_max)
@@ -130,19 +130,19 @@ class Fresh(NamedTuple):
     """The characters of a piece that the chosen pieces do not show."""
 
     text: str
-    """With the joiner before it, where it continues a part."""
+    """The characters, after the joiner if the piece continues a part."""
     joined: bool
     """Whether it continues a part."""
 
 
 class Addition(NamedTuple):
-    """The tokens that a piece adds."""
+    """A piece, and the tokens that it adds."""
 
     piece: Piece
     tokens: int
-    """To the whole text."""
+    """Tokens that it adds to the whole text."""
     tokens_of_text: int
-    """To the text of its source."""
+    """Tokens that it adds to the text of its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Costs:
         """The tokens of a piece, given the chosen pieces of its source."""
         chosen = list(touching)
         text, joined = self.fresh(piece, chosen)
-        tokens = self.counter.count(self.format.evidence(text))
+        tokens = self.counter.count(self.format.as_shown(text))
         frame = 0 if joined else self.frame(piece, first=not chosen)
         return Addition(piece, tokens + frame, self.counter.count(text))
 
@@ -178,7 +178,7 @@ class Costs:
 
     def citation(self, piece: Piece, *, first: bool) -> int:
         """Tokens that citing the piece's place adds to the part with its text; `first`: its source is new."""
-        return self.frame(piece, first=True) if first else self.counter.count(self.format.evidence(piece.chunk.id))
+        return self.frame(piece, first=True) if first else self.counter.count(self.format.as_shown(piece.chunk.id))
 
     def frame(self, piece: Piece, *, first: bool) -> int:
         """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""

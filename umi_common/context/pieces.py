@@ -34,7 +34,7 @@ class Piece:
     end: int = -1
     """One past the last character shown; -1: all of it."""
     copy_of: str | None = None
-    """The id of the chosen piece that shows this text already: only its place is cited."""
+    """The id of the chosen piece with the same text, which is shown in its place: only the source is cited."""
 
     @property
     def beside(self) -> str | None:
@@ -66,7 +66,8 @@ class Piece:
 
 
 def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
-    """One piece per chunk: score falling, then rank rising, then id rising. Of an id given twice the better counts.
+    """One piece per chunk, by falling score, then rising rank, then rising id. Of two hits with one id the better
+    counts.
 
     Raises:
         InputError: If a score is NaN or infinite.
@@ -90,7 +91,7 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
 def with_neighbours(
     pieces: Sequence[Piece], around: Mapping[str, Sequence[Chunk]], policy: AssemblyPolicy
 ) -> list[Piece]:
-    """The pieces and the neighbours of strong ones that are no hits themselves, best value first.
+    """The pieces, and the neighbours of those with a value of at least STRONG, best value first.
 
     value(neighbour) = max over strong hits h of value(h) * NEIGHBOUR_SHARE ** steps from h
     """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, Copy, SourceKey, Span
+from umi_common.context.format import day_range
 from umi_common.context.pieces import Piece
 from umi_common.context.tokens.counter import Counter
 from umi_common.types import Hit
@@ -28,13 +29,13 @@ UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Pieces of one source, joined to one text."""
+    """Pieces of one source, joined into one text."""
 
     pieces: tuple[Piece, ...]
     """In the order of the source."""
     text: str
     spans: tuple[Span, ...]
-    """One for each piece: which characters of `text` it gave."""
+    """One for each piece: the characters of `text` that are the piece's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
 
 
 def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
-    """Join pieces to stretches. Sources are in the order of their first piece; inside one, as `in_source_order`."""
+    """Join pieces into stretches. Sources are in the order of their first piece; inside one, as `in_source_order`."""
     by_source: dict[SourceKey, list[Piece]] = {}
     for piece in pieces:
         by_source.setdefault(piece.source, []).append(piece)
@@ -187,7 +188,7 @@ def _copies_in(stretch: Stretch, copies: Mapping[str, Sequence[Piece]]) -> list[
 def part_from(
     stretch: Stretch, counter: Counter, numbers: Mapping[SourceKey, int], copies: Sequence[Piece] = ()
 ) -> ContextPart:
-    """The part that shows a stretch; source, kind, reason, score and arm are those of its best piece.
+    """The part that shows a stretch, with source, kind, reason, score and arm of its best piece.
 
     Args:
         stretch: Pieces joined to one text.
@@ -263,8 +264,5 @@ def _time_and_source(stretch: Stretch) -> tuple[datetime, str]:
 
 
 def _days(pieces: Sequence[Piece]) -> str:
-    """The first and the last day of the pieces: "2023-03-12 to 2023-03-14"; one day if equal, "" without a time."""
-    days = sorted(p.chunk.event_time.date().isoformat() for p in pieces if p.chunk.event_time is not None)
-    if not days:
-        return ""
-    return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    """The first and the last day of the pieces, as `day_range`."""
+    return day_range(p.chunk.event_time.date().isoformat() for p in pieces if p.chunk.event_time is not None)

@@ -8,19 +8,21 @@ from collections.abc import Callable
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
 LEAST_KEPT = 0.5
-"""A cut after a sentence or a word may cost at most this share of the characters that fit."""
+"""Smallest share of the characters that fit which a cut after a sentence or a word must keep."""
 CHARACTERS_PER_TOKEN = 4
+"""First guess of the length of a text of `limit` tokens."""
 ZERO_WIDTH_JOINER = "\u200d"
 PROBES_MAX = 24
+"""Most texts that are measured after the first guess."""
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """The largest readable n with `size(text[:n]) <= limit`; 0 if not even one character fits.
+    """Where to cut a text: about the largest n with `size(text[:n]) <= limit`; 0 if not even one character fits.
 
     Args:
-        text: Any length; only a beginning of the order of `limit` tokens is ever measured.
-        limit: Tokens.
-        size: Tokens of a text. If it does not grow with the text, the result still fits, but may be short.
+        text: Any length; only its first few times `limit` tokens are measured.
+        limit: Most tokens.
+        size: Counts the tokens of a text. If a longer text may have fewer tokens, the result fits but may be short.
     """
     if limit < 1:
         return 0
@@ -34,7 +36,9 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
 
 
 def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """About the largest n that fits, by regula falsi between a beginning that fits and one that does not."""
+    """About the largest n that fits, by interpolation (regula falsi) between a length that fits and one that does
+    not.
+    """
     fits, fits_size = 0, 0
     over = min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
     over_size = size(text[:over])
@@ -48,7 +52,8 @@ def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
         if over - fits <= 1:
             break
         share = (limit - fits_size) / max(1, over_size - fits_size)
-        # Every third step halves, and so does one from a text that fits to the token: falsi alone may creep.
+        # Every third step halves the interval, and so does one where `fits` has exactly `limit` tokens: interpolation
+        # alone may take many small steps.
         middle = fits + int((over - fits) * (0.5 if probe % 3 == 2 or fits_size == limit else share))
         middle = min(max(middle, fits + 1), over - 1)
         measured = size(text[:middle])

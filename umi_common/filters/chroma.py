@@ -29,7 +29,7 @@ class ChromaWhere:
 
     where: dict[str, Any]
     exact: bool
-    """Whether only passing rows pass it."""
+    """Whether it passes exactly the rows that pass the filter; False: it may pass others, too."""
 
 
 def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] | None:
@@ -81,7 +81,7 @@ def _join(word: str, clauses: list[_Clause]) -> _Clause:
 
 
 def _leaf(comparison: Comparison, wanted: bool) -> Iterator[_Clause]:
-    """Clauses of which one must hold; for the complement, all."""
+    """Clauses of which at least one must hold; for the complement, all must."""
     key, operator, value = comparison.key, comparison.operator, comparison.value
     if not _usable(key) or operator in ("$contains", *TEXT_MATCHES):
         yield _EVERYTHING
@@ -102,20 +102,20 @@ def _one_of(key: str, values: tuple[MetadataValue, ...], wanted: bool) -> Iterat
             number = _number(value)
             groups.setdefault(type(number), []).append(number)
     for group in groups.values():
-        sure = all(map(_sure, group))
+        exact = all(map(_exact, group))
         if wanted:
-            yield {key: {"$in": group}}, sure
+            yield {key: {"$in": group}}, exact
         else:
-            # Cut to integers, a fraction in $nin would drop rows that pass.
-            kept = [value for value in group if _sure(value)]
-            yield ({key: {"$nin": kept}}, sure) if kept else _EVERYTHING
+            # Chroma cuts a fraction in $nin to an integer, which would drop rows that pass.
+            kept = [value for value in group if _exact(value)]
+            yield ({key: {"$nin": kept}}, exact) if kept else _EVERYTHING
 
 
 def _ordered(key: str, operator: Operator, bound: MetadataValue) -> _Clause:
     if isinstance(bound, (str, tuple)) or bound is None:
         return _EVERYTHING
     number = _number(bound)
-    if _sure(number):
+    if _exact(number):
         return {key: {operator: number}}, True
     return {key: {_WIDER.get(operator, operator): number}}, False
 
@@ -127,7 +127,7 @@ def _number(value: Scalar) -> Scalar:
     return value
 
 
-def _sure(value: Scalar) -> bool:
+def _exact(value: Scalar) -> bool:
     """Whether Chroma compares this value as `matches` does."""
     if isinstance(value, int):
         return abs(value) <= _EXACT_WHOLE_MAX

@@ -1,4 +1,4 @@
-"""The chunks that a caller may see: a condition set once that no later argument can widen."""
+"""Scopes: a filter for the chunks that a caller may see, which later filters can only narrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from umi_common.filters.tree import And, Comparison, Filter, all_of, shown
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Everything, one user, or one session of one user. Made by `scope` or `EVERYTHING`."""
+    """The chunks of everybody, of one user, or of one session of a user. Made by `scope`, or `EVERYTHING`."""
 
     where: Filter | None
     """The filter that a chunk must pass to be visible; None: no limit."""
@@ -30,7 +30,7 @@ class Scope:
 
 
 EVERYTHING: Final = Scope(None)
-"""All users. It has to be named; `scope(user=None)` is an error instead."""
+"""The chunks of all users. `scope(user=None)` raises FilterError, so that a lost user id does not mean everybody."""
 
 
 def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
@@ -43,7 +43,7 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
         more: Further keys and values, all required: scope(user="ann", tenant="acme").
 
     Raises:
-        FilterError: If a value is None or empty: a lost user id must not open everybody's memory.
+        FilterError: If a value is None or empty: a lost user id must not give access to all chunks.
     """
     asked: dict[str, object] = {"user": user, **more}
     if session is not None:

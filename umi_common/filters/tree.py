@@ -19,7 +19,7 @@ TEXT_MATCHES: tuple[Operator, ...] = ("$text_match", "$text_match_insensitive")
 ORDERINGS: tuple[Operator, ...] = ("$gt", "$gte", "$lt", "$lte")
 
 CONTROL_MAX = "\2"
-"""Characters up to this one are not looked for in texts: SQL rewrites them."""
+"""Text matches may not hold control characters up to this one, because the SQL of a filter rewrites them."""
 DEPTH_MAX = 32
 """Most levels of And, Or and Not; limited by SQLite's parser stack of 100 entries."""
 VALUES_MAX = 100_000

@@ -1,4 +1,6 @@
-"""Decide whether to ask the LLM: by the words of the query (ADR-009, ADR-015), or by the evidence of the first search.
+"""Decide whether to ask the LLM: by the words of the query, or by the evidence that a first search finds.
+
+ADR-009 and ADR-015 are two documents of umi's requirements; they prescribe the words.
 
 Words are compared whole, lower-cased, without possessive or contraction: "Who's" is "who", "likely" is not "like".
 """
@@ -19,10 +21,10 @@ QUESTION_WORDS = frozenset({"who", "what", "when", "where", "why", "how"})
 RELATIONSHIP_TERMS = frozenset({"related", "about", "regarding", "involving", "connected"})
 TEMPORAL_TERMS = frozenset({"yesterday", "today", "last", "recent", "before", "after", "week", "month", "year"})
 ABSTRACT_TERMS = frozenset({"similar", "like", "connections", "associated", "linked"})
-"""ADR-015, "Deep Search Heuristics": the four sets, exactly."""
+"""The four sets of ADR-015, "Deep Search Heuristics"."""
 
 PHRASES = {"relationship": (("related", "to"),), "temporal": (("last", "week"), ("recently",))}
-"""ADR-009, "Deep Search Heuristics": the phrases that the sets of ADR-015 lack."""
+"""Phrases of ADR-009, "Deep Search Heuristics", that the sets of ADR-015 lack."""
 
 WORD_SETS = {
     "question": QUESTION_WORDS,
@@ -33,7 +35,7 @@ WORD_SETS = {
 
 EVIDENCE_WEIGHTS = {"thin": 1.0, "uncovered": 1.0, "flat": 1.0, "disagreement": 0.1, "pronoun": 0.3}
 REASON_FROM = {"thin": 0.4, "uncovered": 0.1, "flat": 0.4, "disagreement": 0.9, "pronoun": 1.0}
-"""Smallest value of a signal that is named as a reason."""
+"""Smallest value at which a signal is named as a reason."""
 TOP = 10
 """Candidates that "flat" and "disagreement" look at."""
 REASONS = {
@@ -75,14 +77,14 @@ def query_words(query: str) -> list[str]:
 
 
 def needs_deep_search(query: str) -> bool:
-    """Whether a trigger word or phrase of the ADRs occurs in the query."""
+    """Whether one of the trigger words or phrases occurs in the query."""
     return route(query).deep
 
 
 def route(query: str) -> Decision:
-    """The ADRs' heuristic: ask if a trigger word occurs; reasons name the words, signals count them by set.
+    """Ask if a trigger word or phrase occurs; the reasons name them, and the signals count them by set.
 
-    Fires on most questions in English (92.8 % of LoCoMo's), so it saves few calls; see mode "evidence".
+    That is so for most questions in English (92.8 % of LoCoMo's), so few calls are saved; `weigh_evidence` saves more.
     """
     words = query_words(query)
     reasons: list[str] = []
@@ -101,7 +103,7 @@ def _holds(words: list[str], phrase: tuple[str, ...]) -> bool:
 
 
 def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingConfig | None = None) -> Decision:
-    """Whether the evidence of the first search is weak enough to ask the LLM.
+    """Ask the LLM if the evidence that a search for the query alone finds is weak.
 
     strength = (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 disagreement) * (1 - 0.3 pronoun)
     weakness = 1 - strength, with each signal from 0 (do not ask) to 1 (ask):

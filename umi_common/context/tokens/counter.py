@@ -35,8 +35,8 @@ class Counter:
     Args:
         tokens: A text's tokens; must be a pure function.
         name: Shown in `ContextStats.counter`.
-        approximate: Whether it only estimates.
-        exceeds: A cheap test whether a text surely has more than so many tokens; None: there is none.
+        approximate: Whether the count is an estimate.
+        exceeds: A fast test that is True only if a text has more than a given number of tokens; None: there is none.
     """
 
     _lock: threading.Lock
@@ -83,7 +83,7 @@ class Counter:
         return tokens
 
     def surely_exceeds(self, text: str, tokens: int) -> bool:
-        """Whether `text` surely has more than so many tokens, without counting; False also where it is not known."""
+        """A fast test: True only if `text` has more than `tokens` tokens; False may also mean that it is not known."""
         return self._exceeds is not None and self._exceeds(text, tokens)
 
     def __repr__(self) -> str:
@@ -157,10 +157,11 @@ def _warn_once(name: str, reason: str) -> None:
 
 
 def _has_more_words(text: str, tokens: int) -> bool:
-    """Whether `text` surely has more than so many tokens, seen from its blanks.
+    """Whether `text` has so many blanks that it must have more than `tokens` tokens.
 
-    Neither tiktoken's patterns nor the embedded tokenizer put letters from both sides of a blank into one token.
-    Counting blanks is ten times as fast as splitting. A run of an even number of blanks counts as none, of an odd
-    number as one, so the sum is at most the number of words and one more.
+    No token of tiktoken or of the embedded tokenizer holds letters from both sides of a blank, so there are at least
+    as many tokens as words. Counting blanks is ten times as fast as splitting. `count("  ")` finds pairs, so a run of
+    blanks
+    counts as 1 if its length is odd and as 0 if it is even: never as more than one gap between words.
     """
     return text.count(" ") - 2 * text.count("  ") - 1 > tokens

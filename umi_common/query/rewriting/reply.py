@@ -1,8 +1,7 @@
-"""An LLM's reply to at most a few clean strings: JSON, nearly JSON, or numbered lines, whatever wraps it.
+"""Read a few clean strings from an LLM's reply: JSON, almost JSON, or numbered lines, with or without text around them.
 
-The reply is untrusted text. Its length is checked before it is parsed, its strings are only ever searched for, every
-step is linear in its length (JSON is tried at most `STARTS_MAX` times), and nesting is limited before a recursive
-parser sees it.
+The reply is untrusted. Its length is checked before it is parsed, and so is the depth of its brackets; every step is
+linear in its length (JSON is tried at most `STARTS_MAX` times); its strings are only used as queries.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from umi_common.errors import InputError
 REPLY_CHARS_MAX = 65_536
 """A longer reply is not parsed; three variations need a few hundred characters."""
 STRINGS_MAX = 50
-"""A longer list counts as a fault of the model."""
+"""A reply with a longer list is not used."""
 
 _REFUSAL = re.compile(
     r"(?:(?:i'm|i am|we're|we are)?\s*(?:really |very |so )?sorry\b|i apologi[sz]e\b|unfortunately\b|as an ai\b"
@@ -33,14 +32,14 @@ _REFUSED_VARIATION = re.compile(
 _QUOTING = " \t\r\n\"'*_>`"
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|ed|es|s)$")
 _JOINERS = "\u200c\u200d"
-"""Zero-width, but part of the spelling in several scripts."""
+"""Zero-width characters that are part of the spelling in several scripts."""
 
 DEPTH_MAX = 8
 """Deepest nesting of brackets that is parsed as JSON; a list of strings needs 2."""
 STARTS_MAX = 8
-"""Brackets of a reply at which parsing JSON is tried."""
+"""Most brackets of a reply from which parsing JSON is tried."""
 LINE_CHARS_MAX = 120
-"""Longest line that may be a variation where lines carry no bullet or number."""
+"""Longest line that is read as a variation if lines have no bullet or number, in characters."""
 
 _MARK = re.compile(
     r"\s{0,20}(?:[-*\u2022\u2013\u2014+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)]|\d{1,3}\s*-)\s{1,20}(?=\S)", re.I

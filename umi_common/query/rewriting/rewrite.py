@@ -47,12 +47,12 @@ class Rewrites:
 
 
 class Rewriting:
-    """A rewriter with its cache, its breaker and its deadline.
+    """Calls a rewriter with a cache, a circuit breaker and a time limit.
 
     Args:
         rewriter: The LLM, in any form that `as_rewriter` takes.
-        config: Template, caps, timeout, breaker.
-        clock: Monotonic seconds, for the breaker and the time left for retries.
+        config: Template, limits, timeout, breaker.
+        clock: Returns monotonic seconds; for the breaker and the time limit.
         directory: Where the cache is kept between processes; None: memory only.
         writable: False: the cache in the directory is read and never written.
         previous: Its cache and breaker are reused where their settings are the same, so that changing other settings
@@ -170,7 +170,7 @@ class Rewriting:
         }
 
     def _capped(self, variations: tuple[str, ...]) -> tuple[str, ...]:
-        """Cached variations under the present caps; they may have been cached under others."""
+        """The cached variations that the present limits allow; they may have been cached under others."""
         fitting = (
             text for text in variations if len(text.encode("utf-8", "replace")) <= self.config.variation_bytes_max
         )

@@ -1,11 +1,11 @@
 """Find the time that a query names: "last week", "two Fridays ago", "in March 2023", relative to a given now.
 
-    prefilter -> rules (dates.py, relative.py) -> ranges (ranges.py) -> numeric dates -> kind
+    a test for time words -> rules (dates.py, relative.py), else numeric dates -> ranges (ranges.py) -> kind
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
-Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both boost; with `when.mode`
-"filter", explicit ones filter. Of several periods the first that names its year is chosen, because it does not depend
-on `now`. "Recently" names none.
+Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
+`when.mode` "filter", explicit ones filter. Of several periods the first that names its year is chosen, because it does
+not depend on `now`. "Recently" names no period.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class When:
 
     range: TimeRange
     kind: TimeKind
-    """"explicit": the query limits records to the period. "fuzzy": it may mean the time that a record tells of."""
+    """"explicit": the query limits records to the period. "fuzzy": the period may be that of an event in a record."""
     phrase: str
-    """The words of the query that name it."""
+    """The words of the query that name the period."""
     span: tuple[int, int]
     """[start, end) of the phrase in the query, in characters."""
     dated: bool = False
@@ -45,9 +45,9 @@ class When:
 
 
 SCANNED_CHARS = 1_000
-"""Characters of a query that are searched for a time; a longer query is a pasted text."""
+"""Characters at the start of a query that are searched for a time; a longer query is probably a pasted text."""
 PIVOT_YEAR = 69
-"""A two-digit year below it is of this century, else of the last, as in `strptime`."""
+"""A two-digit year below this is of the 2000s, else of the 1900s, as in `strptime`."""
 _WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}

@@ -33,7 +33,8 @@ HOLIDAYS = {
     "halloween": (10, 31, 1),
     "thanksgiving": (11, 22, 7),
 }
-"""First month and day, and how many days; Thanksgiving is the Thursday among them."""
+"""Month and day of the first day, and number of days; Thanksgiving is the Thursday among its seven."""
+THURSDAY = 3
 
 
 @rule(r"(?:the )?(?P<over>day (?:before yesterday|after tomorrow))")
@@ -109,7 +110,8 @@ def _weekdays_ago(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
 
 @rule(rf"{COUNT} {UNIT} (?:ago|back|earlier)(?! (?:than|to|in|into)\b)")
 def _units_ago(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    (farthest, nearest), unit = counted(match["count"]), match["unit"].lower()
+    farthest, nearest = counted(match["count"])
+    unit = match["unit"].lower()
     if farthest == nearest:
         span = spans.around(spans.shifted(now, unit, -nearest), unit)
         return span if unit == "day" else replace(span, vague=True)
@@ -141,16 +143,14 @@ def _the_other_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 @rule(
     rf"(?:(?:{WHICH}|on|at|over|around|during|since|before|after|for) |(?=.{{7,20}}\s(?:19|20)\d\d\b))"
-    rf"(?P<holiday>{'|'.join(HOLIDAYS)})(?: day)?(?: (?P<year>(?:19|20)\d\d)\b)?".replace("'", "'")
+    rf"(?P<holiday>{'|'.join(HOLIDAYS)})(?: day)?(?: (?P<year>(?:19|20)\d\d)\b)?"
 )
 def _holiday(match: re.Match[str], now: datetime) -> CalendarPeriod:
     month, number, count = HOLIDAYS[match["holiday"].lower().replace("\u2019", "'")]
 
     def span(year: int) -> CalendarPeriod:
         whole = spans.days(spans.midnight(now).replace(year=year, month=month, day=number), count)
-        if count == 7:
-            return spans.weekday(spans.known(whole.end), 3, -1)
-        return whole
+        return spans.weekday(spans.known(whole.end), THURSDAY, -1) if count == 7 else whole
 
     if match["year"]:
         return span(int(match["year"]))

@@ -1,6 +1,7 @@
-"""Spans of the calendar relative to a time, in its own time zone. Weeks start on Monday.
+"""Periods of the calendar relative to a time, in its time zone. Weeks start on Monday.
 
-Every span is half-open, [start, end), between wall-clock midnights: a day has 23 or 25 hours where clocks change.
+Periods are half-open, [start, end), and most begin and end at midnight by the clock on the wall: a day on which clocks
+change has 23 or 25 hours.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
 
 
 def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod], back: int = 0) -> CalendarPeriod:
-    """The latest yearly span that has begun by `now`, `back` years earlier; `span_of_year(year)` gives it."""
+    """The latest period that has begun by `now`, of those that `span_of_year` gives for each year; less `back`
+    years.
+    """
     found = span_of_year(now.year)
     shift = 0 if known(found.start) <= now else 1
     found = span_of_year(now.year - shift - back)
@@ -96,7 +99,7 @@ def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod], back: i
 
 
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
-    """The share [first, last) of a period, to whole days."""
+    """The part of a period from share `first` to share `last` of its length (0..1), rounded to whole days."""
     start, end = known(period.start), known(period.end)
     length = (end - start).days
     return CalendarPeriod(
@@ -105,14 +108,18 @@ def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
 
 
 def in_year(period: CalendarPeriod, year: int) -> CalendarPeriod:
-    """The same span in another year."""
+    """The period moved to another year, in which it starts."""
     start, end = known(period.start), known(period.end)
     shift = year - start.year
     return CalendarPeriod(start.replace(year=year), end.replace(year=end.year + shift))
 
 
 def shifted(moment: datetime, unit: str, count: int) -> datetime:
-    """The moment `count` units later; a month's missing day becomes its last. Unit: minute .. year."""
+    """The moment `count` units later; if the month has no such day, its last day.
+
+    Args:
+        unit: "minute", "hour", "day", "week", "month", "quarter", "year" or "decade".
+    """
     if unit in {"minute", "hour", "day", "week"}:
         return moment + timedelta(**{f"{unit}s": count})
     total = {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit] * count
@@ -122,7 +129,8 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
 
 
 def around(moment: datetime, unit: str) -> CalendarPeriod:
-    """The period of "N units ago": the hour, day or week around the moment, or its calendar month or year."""
+    """The period of "N units ago": the minute, hour or week around the moment, or its day, month, quarter, year or
+    decade in the calendar."""
     if unit in {"minute", "hour"}:
         half = timedelta(**{f"{unit}s": 1}) / 2
         return CalendarPeriod(moment - half, moment + half)
@@ -145,7 +153,7 @@ def _month_start(moment: datetime, offset: int) -> datetime:
 
 
 def known(moment: datetime | None) -> datetime:
-    """The moment; ValueError where the side is open."""
+    """The moment. Raises ValueError for None, an open side."""
     if moment is None:
         raise ValueError("an open side has no date")
     return moment

@@ -1,8 +1,9 @@
-"""English time words, and the list of rules: a pattern, and a function from its match and now to a period.
+"""English time words as parts of patterns, and the list of rules, each a pattern and a function from a match to a
+period.
 
-Repetitions in patterns are bounded, so their cost is linear in the query. A rule returns None where the words do not
-mean a time ("may 5 people"). Words that are also names or verbs (May, March, spring, sun, second) need a preposition
-or a number beside them.
+Repetitions in patterns are bounded, so their cost is linear in the query. A rule returns None if the words do not mean
+a time ("may 5 people"). Words that are also names or verbs (May, March, spring, second) need a preposition or a number
+beside them.
 """
 
 from __future__ import annotations
@@ -72,18 +73,20 @@ Resolve = Callable[["re.Match[str]", datetime], "CalendarPeriod | None"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern, and the function that gives its period."""
+    """A pattern, and a function from its match and the current time to a period."""
 
     pattern: re.Pattern[str]
     resolve: Resolve
 
 
 RULES: list[Rule] = []
-"""All rules, in order of preference where two match the same words."""
+"""All rules. Of two that match the same words the earlier one is used."""
 
 
 def time_pattern(pattern: str) -> re.Pattern[str]:
-    """The time_pattern pattern: case is ignored, a space matches 1..3 white-space characters, ' both apostrophes."""
+    """A compiled pattern in which case is ignored, a space matches 1 to 3 white-space characters, and ' both
+    apostrophes.
+    """
     return re.compile(pattern.replace(" ", r"\s{1,3}").replace("'", "['\u2019]"), re.IGNORECASE)
 
 
@@ -98,10 +101,12 @@ def rule(pattern: str) -> Callable[[Resolve], Resolve]:
 
 
 def named_part(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
+    """The part of a period that a key of PARTS names, such as its first third for "early"; None: all of it."""
     return spans.part(period, *PARTS[" ".join(name.lower().split())]) if name else period
 
 
 def month_number(name: str) -> int:
+    """1..12 for a month's name or an abbreviation of at least three letters."""
     return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name.lower()[:3]))
 
 
