@@ -18,23 +18,24 @@ from umi_llamaindex._candidates import node_text
 from umi_llamaindex._convert import to_chunks
 
 KEYS = PlaceKeys(None, "position", "timestamp")
+"""Default metadata keys of source, position and time."""
 
 ScoredChunks = list[tuple[Chunk | str, float]]
 
 
 def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
-    """A retriever as an arm of `UmiRetriever.from_store(arms=...)`, where its nodes count by rank.
+    """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; its nodes are scored by their ranks.
 
-    Filters and time ranges are not passed on: nodes that do not pass are dropped afterwards.
+    Filters and time ranges are not passed to the retriever; nodes that do not pass them are dropped afterwards.
 
     Args:
-        finder: A `BaseRetriever`, or an `Arm`, which comes back as it is.
-        name: Names the arm in reasons and in `degraded`; None: its class.
-        weight: >= 0, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55).
+        finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
+        name: Name of the arm in signals and in `degraded`; None: the name of its class.
+        weight: >= 0; weight in the fusion, beside `fusion.lexical_weight` (0.45) and `fusion.dense_weight` (0.55).
         keys: Metadata keys of source, position and time, for nodes that umi's store does not hold.
 
     Raises:
-        ConfigError: If it is none of these, or name or weight are wrong.
+        ConfigError: If `finder` is neither, or if the name or the weight is invalid.
     """
     if isinstance(finder, Arm):
         return finder

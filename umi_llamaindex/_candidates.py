@@ -1,4 +1,4 @@
-"""Retrieved nodes as the arrays that umi's ranking takes. Nodes are not changed."""
+"""Convert retrieved nodes to the arrays that umi's ranking takes. Nodes are not changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def node_text(item: NodeWithScore) -> str:
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0: as given if all are finite, shifted so that none is negative; else 1 / rank."""
+    """(n,) scores >= 0: the given ones if all are finite, less the smallest if that is negative; else 1 / rank."""
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
     if not np.isfinite(given).all():
         return 1.0 / np.arange(1, len(items) + 1)
@@ -31,12 +31,13 @@ def scores_of(items: Sequence[NodeWithScore]) -> Floats:
 
 
 def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | None = None) -> Vectors:
-    """(n, dim) L2-normalised: the nodes' own embeddings or the store's, where each has one, else made anew.
+    """(n, dim) unit rows: the nodes' embeddings if all have one, else the store's if it has all, else new ones.
 
     Args:
-        items: Nodes with text; their own embeddings count if they are of one dimension.
-        embed_model: As umi takes it; None: the embedded model. If it fails, rows are zero: like nothing.
-        store: Where the nodes come from.
+        items: Nodes with text; their embeddings are used if all have one dimension.
+        embed_model: Any model that umi takes; None: the embedded model. If it fails, all rows are zeros, which are
+            similar to nothing.
+        store: The store that the nodes come from; None: it is not known.
     """
     own = [item.node.embedding for item in items]
     if all(own) and len({len(vector) for vector in own if vector is not None}) == 1:
@@ -46,17 +47,19 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
         if stored is not None and stored.any(axis=1).all():
             return stored
         return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([node_text(item) for item in items]))
-    except Exception as error:  # noqa: BLE001 - a model that fails must not take the answer down
-        logger.warning("embedding %d nodes failed with %s; they count as unlike", len(items), type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - the answer must not fail with the model
+        logger.warning(
+            "embedding %d nodes failed with %s; no two are taken as similar", len(items), type(error).__name__
+        )
         return np.zeros((len(items), 1), dtype=np.float32)
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) places in reading order: nodes that follow each other differ by exactly 1, all others by more.
+    """(n,) places in reading order: adjacent nodes differ by exactly 1, all others by more.
 
     Args:
-        items: Nodes that name the previous or the next one in their relationships.
-        store: Gives the adjacent chunks; None: the nodes' relationships do.
+        items: Nodes whose relationships may name the previous and the next node.
+        store: Tells which chunks are adjacent; None: the relationships of the nodes do.
     """
     rows = {item.node.node_id: row for row, item in enumerate(items)}
     after = _links(items) if store is None else _links_in(store, list(rows))
@@ -64,21 +67,21 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     firsts = [id for id in rows if id not in set(follows.values())]
     positions = np.full(len(items), -1, dtype=np.int64)
     free = 0
-    for start in (*firsts, *rows):  # a second look for those that follow each other in a circle
+    for start in (*firsts, *rows):  # in a circle of nodes none is a first: it is found through `rows`
         id: str | None = start
         while id is not None and positions[rows[id]] < 0:
             positions[rows[id]] = free
             free += 1
             id = follows.get(id)
         free += 1
-    for row in np.flatnonzero(positions < 0):  # the same node given twice
+    for row in np.flatnonzero(positions < 0):  # nodes that occur twice among the items
         positions[row] = free
         free += 2
     return positions
 
 
 def _links(items: Sequence[NodeWithScore]) -> dict[str, str]:
-    """The node after each node, from the nodes' relationships."""
+    """Node id -> id of the node after it, from the nodes' relationships."""
     after: dict[str, str] = {}
     for item in items:
         previous, following = (_related(item.node, way) for way in (NodeRelationship.PREVIOUS, NodeRelationship.NEXT))
@@ -95,7 +98,7 @@ def _related(node: BaseNode, way: NodeRelationship) -> str | None:
 
 
 def _links_in(store: Store, ids: list[str]) -> dict[str, str]:
-    """The chunk after each chunk, from the store."""
+    """Chunk id -> id of the chunk after it, from the store."""
     after: dict[str, str] = {}
     for beside in store.neighbours(ids, reach=1).values():
         after.update(zip([chunk.id for chunk in beside], [chunk.id for chunk in beside[1:]], strict=False))

@@ -1,7 +1,7 @@
-"""LlamaIndex nodes to chunks and back. Nothing a caller passes in is changed.
+"""Convert LlamaIndex nodes to chunks and back. The nodes that a caller passes are not changed.
 
-A chunk keeps the node as LlamaIndex itself would store it, without the text: as JSON under `_node_content`. So ids,
-relationships, templates, excluded keys and nested metadata come back; datetimes come back as ISO strings.
+A chunk's metadata holds the node as LlamaIndex's own stores do: as JSON without the text, under `_node_content`. So
+ids, relationships, templates, excluded keys and nested metadata are restored; datetimes are restored as ISO strings.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
 
 NodeScore = Literal["score", "relevance"]
-"""Which field of a hit a node's score is."""
+"""The field of a hit that becomes the score of its node."""
 NODE_CONTENT = "_node_content"
 NODE_ID = "_node_id"
 REF_DOC_ID = "ref_doc_id"
 START = "start_char_idx"
-"""A node's field, and the key under which umi's context assembly looks for it."""
-KEPT = (NODE_CONTENT, "_node_type", "document_id", "doc_id", REF_DOC_ID)
-"""What LlamaIndex's vector stores write beside a node's own metadata; theirs wins over a key of the same name."""
-SAME_MODEL = 0.99
-"""Cosine of two embeddings of one text by one model, at least; services round theirs differently from call to call."""
+"""A field of nodes, and the metadata key under which umi's context assembly expects its value."""
+NODE_FIELDS = (NODE_CONTENT, "_node_type", "document_id", "doc_id", REF_DOC_ID)
+"""Metadata keys that LlamaIndex's vector stores add; they replace keys of the same name in the node's own metadata."""
+SAME_MODEL_COSINE = 0.99
+"""Least cosine of two embeddings of one text by one model: services round differently from call to call."""
 FILE_PATH = "file_path"
-"""Metadata key for the file, as `SimpleDirectoryReader` writes it."""
+"""Metadata key in which `SimpleDirectoryReader` writes the path of the file."""
 SOURCE_KEY = "source"
-"""Where a node without a source node may name what it was cut from."""
+"""Metadata key of the source, for nodes without a source node."""
 
 
 def to_chunks(
@@ -54,20 +54,21 @@ def to_chunks(
     seen: Counter[str | None] | None = None,
     skipped: list[SkippedChunk] | None = None,
 ) -> list[Chunk]:
-    """A chunk per node, with the node's id. What LlamaIndex would embed is searched: text and metadata, by the node's
-    template and without its `excluded_embed_metadata_keys`.
+    """One chunk for each node, with the node's id.
 
-    Its source is what `keys` say, else the node's `ref_doc_id`, else metadata["source"]; its position what `keys` say,
-    else its first character's place in its document, else the node's place among those of its source.
+    The indexed text is the one that LlamaIndex would embed: text and metadata by the node's template, without the keys
+    in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's `ref_doc_id`,
+    else metadata["source"]. The position is the metadata under `keys.position`, else the node's `start_char_idx`, else
+    the number of nodes of its source before it.
 
     Args:
         nodes: Text nodes in reading order.
-        keys: Where source, position and time stand in the metadata.
-        seen: How many nodes of each source came before, brought up to date; None: take no place for a position.
-        skipped: Gets the nodes that cannot be stored, which are left out; None: they raise.
+        keys: Metadata keys of source, position and time.
+        seen: Number of nodes of each source so far; increased here. None: nodes are not counted for a position.
+        skipped: Nodes that cannot be stored are added here and left out; None: they raise.
 
     Raises:
-        InvalidChunk: Names the node.
+        InvalidChunk: If a node cannot be stored; names it.
     """
     chunks = []
     for place, node in enumerate(nodes):
@@ -84,7 +85,7 @@ def to_chunks(
         try:
             chunk = to_chunk(
                 node.get_content(MetadataMode.NONE),
-                {**node.metadata, **_kept(node)},
+                {**node.metadata, **_added_metadata(node)},
                 id=node.node_id,
                 keys=keys,
                 source=source,
@@ -105,10 +106,10 @@ def to_chunks(
 
 
 def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
-    """Store those chunks whose nodes bring their embeddings, and are not stored yet.
+    """Add the chunks whose nodes have embeddings, with these as vectors, unless they are stored already.
 
     Raises:
-        InvalidVector: If the embedding of the first one is not what the store's model makes of it; names the node.
+        InvalidVector: If the first embedding differs from the one that the store's model makes; names the node.
     """
     given_by_id = {node.node_id: node.embedding for node in nodes}
     pairs = [(chunk, vector) for chunk in chunks if (vector := given_by_id[chunk.id]) is not None]
@@ -118,7 +119,7 @@ def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence
         return
     (first, given), model = new[0], store.embedder
     made = model.embed_documents([first.indexed_text])[0]
-    if len(given) != len(made) or unit_rows([given])[0] @ unit_rows([made])[0] < SAME_MODEL:
+    if len(given) != len(made) or unit_rows([given])[0] @ unit_rows([made])[0] < SAME_MODEL_COSINE:
         raise InvalidVector(
             f"node {first.id!r}: its embedding is not what embed_model gives for it ({model.name!r}); give the model "
             "that made it, or set node.embedding = None"
@@ -127,10 +128,10 @@ def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence
 
 
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
-    """What a stored node was cut from, in any version of it.
+    """A value that is equal for nodes of the same document, in any version of it.
 
-    The metadata under `source_key`; else the file that a reader names; else its document's id; else, where that was
-    made anew by LlamaIndex, text and metadata: only the same node replaces it.
+    The metadata under `source_key`; else the path of the file, as a reader wrote it; else the document's id, unless it
+    is random; else text and metadata, which only an equal node has.
     """
     for key in (source_key, FILE_PATH):
         if key is not None and key in chunk.metadata:
@@ -138,10 +139,13 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
     document = chunk.metadata.get(REF_DOC_ID)
     if isinstance(document, str) and not _is_random(document):
         return REF_DOC_ID, document
-    return chunk.text, frozenset((key, value) for key, value in chunk.metadata.items() if key not in (NODE_ID, *KEPT))
+    return chunk.text, frozenset(
+        (key, value) for key, value in chunk.metadata.items() if key not in (NODE_ID, *NODE_FIELDS)
+    )
 
 
 def _is_random(id: str) -> bool:
+    """Whether the id is a UUID of version 4, as LlamaIndex makes for each new document."""
     try:
         return UUID(id).version == 4
     except ValueError:
@@ -152,7 +156,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     """The chunks of an index with their vectors (n, dim), page by page.
 
     Raises:
-        ConfigError: If its vector store is neither Chroma nor LlamaIndex's own simple one.
+        ConfigError: If its vector store is neither a `ChromaVectorStore` nor a `SimpleVectorStore`.
     """
     vector_store = index.vector_store
     collection = getattr(vector_store, "_collection", None)
@@ -172,16 +176,20 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
 
 
 def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> Chunk:
-    """The chunk of a record of a Chroma collection; without a position where neither node nor metadata names one.
+    """The chunk of a record of a Chroma collection; it has a position only if the node or the metadata names one.
 
     Raises:
-        InvalidChunk: If it cannot be one.
+        InvalidChunk: If the record cannot be a chunk.
     """
     return to_chunks([_node(id, text, dict(metadata))], keys)[0]
 
 
 def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
-    """A new node with the hit's score, or with its relevance. Raises SearchUnavailable if that is not known."""
+    """A new node with the hit's score, or with its relevance.
+
+    Raises:
+        SearchUnavailable: If the relevance is wanted and not known.
+    """
     if score == "relevance" and hit.relevance is None:
         raise SearchUnavailable(
             "score='relevance': the relevance is not known, because the store answered by words alone and gives no "
@@ -191,7 +199,7 @@ def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
 
 
 def to_node(chunk: Chunk) -> BaseNode:
-    """The node of a chunk; a `TextNode` where the chunk came from elsewhere, its source as source node."""
+    """The node of a chunk. A chunk that was not a node becomes a `TextNode` with the chunk's source as source node."""
     metadata = dict(chunk.metadata)
     if NODE_CONTENT in metadata:
         return metadata_dict_to_node(metadata, text=chunk.text)
@@ -207,17 +215,22 @@ def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
     return TextNode(id_=id, text=text, metadata=metadata)
 
 
-def _kept(node: BaseNode) -> dict[str, Any]:
-    """What is stored beside the node's own metadata: its JSON without the text, its id, its document's id."""
+def _added_metadata(node: BaseNode) -> dict[str, Any]:
+    """Metadata that is stored beside the node's own: its JSON without the text, its id, its document's id, its place.
+
+    Raises:
+        InvalidChunk: If the node cannot be written as JSON.
+    """
     changes: dict[str, Any] = {"metadata": plain_metadata(node.metadata), "embedding": None}
     if isinstance(node, IndexNode):
-        changes["obj"] = None  # what it points at is found by its index_id
+        changes["obj"] = None  # the object that it refers to is found by its index_id
     plain = node.model_copy(update=changes)
     try:
         stored = node_to_metadata_dict(plain, remove_text=True)
     except (TypeError, ValueError) as error:  # pydantic's serialisation errors are ValueErrors
         raise InvalidChunk(f"node {node.node_id!r} cannot be written as JSON: {error}") from error
-    keys = KEPT if node.ref_doc_id is not None else KEPT[:2]  # a document called "None" would be everybody's
+    # Without a document LlamaIndex writes the id "None", which all such nodes would share.
+    keys = NODE_FIELDS if node.ref_doc_id is not None else NODE_FIELDS[:2]
     start = getattr(node, START, None)
     place = {} if start is None else {START: start}
     return {NODE_ID: node.node_id, **place, **{key: stored[key] for key in keys}}

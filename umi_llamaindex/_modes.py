@@ -1,4 +1,4 @@
-"""LlamaIndex's vector store queries as umi searches."""
+"""Translate queries to LlamaIndex's vector stores into searches of umi."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from umi_common.filters import And, Filter, parse_filter
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
 
 NO_WORDS = "?"
-"""Query text for a query that has only a vector: the core needs one, and this one holds no word."""
+"""Text of a query that has only a vector: the core requires a text, and this one has no term."""
 PREFETCH_FACTOR = 4.0
-"""Candidates for a place in an MMR result, as in LlamaIndex's simple store."""
+"""Default number of MMR's candidates for each node of the result, as in LlamaIndex's simple store."""
 HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
 TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 
 
 def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """What to search for, the options of `DualRetriever.search`, and what the mode changes in `UmiConfig`.
+    """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
 
     Args:
-        query: LlamaIndex's.
-        extras: `mmr_prefetch_k` or `mmr_prefetch_factor`; all else is other stores'.
+        query: A query to a vector store.
+        extras: Further arguments: `mmr_prefetch_k` or `mmr_prefetch_factor`; others are ignored.
 
     Raises:
-        ConfigError: For a mode umi has not, or an alpha outside 0..1.
-        FilterError: For a filter without meaning.
+        ConfigError: If umi does not have the mode, or if alpha is outside 0..1.
+        FilterError: If a filter is invalid.
     """
     mode = VectorStoreQueryMode(query.mode)
     if mode not in HYBRID + TEXT:
@@ -44,7 +44,7 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
             changes["fusion"] = {"lexical_weight": 1.0 - query.alpha, "dense_weight": query.alpha}
     if mode is VectorStoreQueryMode.MMR:
         changes["mmr"] = _mmr(query, extras)
-    words = NO_WORDS if query.query_str is None else query.query_str
+    text = NO_WORDS if query.query_str is None else query.query_str
     options = {
         "limit": limit,
         "where": _where(query),
@@ -52,7 +52,7 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
         "strategy": "vector" if query.query_str is None and strategy != "text" else strategy,
         "query_vector": None if strategy == "text" else query.query_embedding,
     }
-    return words, options, changes
+    return text, options, changes
 
 
 def _strategy(alpha: float | None) -> str:
@@ -69,11 +69,13 @@ def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _where(query: VectorStoreQuery) -> Filter | None:
-    """Filters, documents and nodes that the query is held to, all at once."""
-    asked: list[Any] = [query.filters]
+    """The conditions of the query on metadata, documents and nodes; all must hold."""
+    conditions: list[Any] = [query.filters]
     if query.doc_ids is not None:
-        asked.append({REF_DOC_ID: {"$in": query.doc_ids}})
-    if query.node_ids:  # VectorStoreIndex sends an empty list for "any"
-        asked.append({NODE_ID: {"$in": query.node_ids}})
-    trees = [tree for tree in map(parse_filter, asked) if tree is not None]
-    return trees[0] if len(trees) == 1 else And(tuple(trees)) if trees else None
+        conditions.append({REF_DOC_ID: {"$in": query.doc_ids}})
+    if query.node_ids:  # VectorStoreIndex sends an empty list for "any node"
+        conditions.append({NODE_ID: {"$in": query.node_ids}})
+    trees = [tree for tree in map(parse_filter, conditions) if tree is not None]
+    if len(trees) < 2:
+        return trees[0] if trees else None
+    return And(tuple(trees))

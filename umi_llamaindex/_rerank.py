@@ -12,9 +12,10 @@ from umi_common.framework_records import scores_of_kept
 
 
 def reranker_of(model: Any) -> Any:
-    """A postprocessor as a scoring function; nodes that it drops are left out. Other models unchanged.
+    """A postprocessor as a function from a query and texts to scores; any other model is returned unchanged.
 
-    It gets nodes with equal scores. Those that it returns count, or, where they are still equal, its order.
+    The postprocessor gets nodes with equal scores. The scores it returns are used; if they are still equal, its order.
+    Texts whose nodes it drops are left out.
     """
     if not isinstance(model, BaseNodePostprocessor):
         return model

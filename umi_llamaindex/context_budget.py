@@ -1,4 +1,4 @@
-"""Nodes that fit a token budget, as LlamaIndex writes them into its prompt: text and metadata."""
+"""Choose the nodes that fit a token budget. Counted is what LlamaIndex writes into its prompt: text and metadata."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from umi_llamaindex._convert import SOURCE_KEY, START, to_node
 IDS_KEY = "umi_ids"
 """Metadata key for the ids of all nodes that were joined into one."""
 ROUNDS = 8
-"""How often room is taken back for metadata, before metadata is left out."""
+"""Most attempts to make room for metadata by shorter texts; after them, metadata is hidden from the LLM."""
 
 
 class UmiContextBudget(BaseNodePostprocessor):
-    """The best of the nodes that fit: repeats left out, neighbours joined, what does not fit skipped, the last one cut.
+    """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, the last node may be cut.
 
-    The budget's total counts what the LLM will read: texts, the metadata LlamaIndex writes beside them, and what stands
-    between nodes. Where metadata leaves no room for text, it is hidden from the LLM. Always at least one node. The
-    order of the list decides what is better, and the scores where they fall along it; so do they in the order of
-    LlamaIndex's `LongContextReorder`, the best at both ends, which stays.
+    The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the
+    separators.
+    If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier nodes are
+    better ones; their scores are used if they fall along the list. An order made by LlamaIndex's `LongContextReorder`,
+    with the best nodes at both ends, is recognised and kept.
 
     Raises:
         BudgetError: If not one character of any node fits.
@@ -42,17 +43,18 @@ class UmiContextBudget(BaseNodePostprocessor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Tokens in all, per document and per node; a number: in all."""
+    """Most tokens in total, per document and per node; a number: in total."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order, neighbours, and what counts as a repeat; its format, header and citations are not used."""
+    """Order, neighbours, and which texts are repeats; its format, header and citations are not used."""
     counter: Any = Field(default=None, exclude=True)
-    """What counts tokens: a model or encoding name, a tokenizer, a function; None: the default chain."""
+    """Counts tokens: a model or encoding name, a tokenizer, or a function; None: umi's default counter."""
     store: Any = Field(default=None, exclude=True)
-    """A `Store` that the nodes are from: it brings the neighbours that `policy.neighbours` asks for."""
+    """The `Store` that the nodes are from; it returns the neighbours that `policy.neighbours` asks for. None: no
+    neighbours are added."""
     where: Any = None
-    """Filter that the neighbours must pass too: the one the nodes were found under."""
+    """Filter that the neighbours must pass; give the one with which the nodes were found."""
     time_key: str = "timestamp"
-    """Metadata key of when it happened, for the order "chronological"."""
+    """Metadata key of the event time, for the order "chronological"."""
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
         if budget is not None:
@@ -61,7 +63,7 @@ class UmiContextBudget(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
+        """Name of the class in LlamaIndex's traces."""
         return cls.__name__
 
     def _postprocess_nodes(
@@ -88,7 +90,7 @@ class UmiContextBudget(BaseNodePostprocessor):
             written = count.measure(policy.separator.join(item.get_content(MetadataMode.LLM) for item in fitting))
             if written <= allowed:
                 return fitting
-            room = min(room - 1, context.stats.tokens * allowed // written)  # metadata shrinks about as texts do
+            room = min(room - 1, context.stats.tokens * allowed // written)  # metadata shrinks about as much as texts
             if room < 1:
                 break
         budget = replace(self.budget, max_total=allowed, reserves={})
@@ -97,15 +99,16 @@ class UmiContextBudget(BaseNodePostprocessor):
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
         scores = scores_of(items)
-        if (np.diff(scores) > 0).any():  # their order says more than their scores: they come from MMR or the like
+        if (np.diff(scores) > 0).any():  # not sorted by score, for example by MMR: the order counts
             scores = 1.0 / np.arange(1, len(items) + 1)
-        # A store knows the places of its own; beside them, places made up from relationships would mean nothing.
+        # Positions from relationships do not compare with those of the store's chunks.
         positions = positions_of(items).tolist() if self.store is None else [None] * len(items)
         chunks = [self._chunk(item, position) for item, position in zip(items, positions, strict=True)]
         around: Mapping[str, list[Chunk]] = {}
         if self.store is not None:
             known = self.store.get([chunk.id for chunk in chunks])
-            chunks = [k if k is not None and k.text == own.text else own for own, k in zip(chunks, known, strict=True)]
+            pairs = zip(chunks, known, strict=True)
+            chunks = [own if stored is None or stored.text != own.text else stored for own, stored in pairs]
             if self.policy.neighbours:
                 ids = [chunk.id for chunk in chunks]
                 around = self.store.neighbours(ids, reach=self.policy.neighbours, where=parse_filter(self.where))
@@ -115,7 +118,7 @@ class UmiContextBudget(BaseNodePostprocessor):
         return hits, around
 
     def _chunk(self, item: NodeWithScore, position: int | None) -> Chunk:
-        """What assembly needs to know of a node."""
+        """A chunk with the fields of a node that assembly uses."""
         node = item.node
         wanted = (self.policy.kind_key, *self.policy.offset_keys)
         facts = {key: node.metadata[key] for key in wanted if isinstance(node.metadata.get(key), (str, int))}
@@ -132,21 +135,21 @@ class UmiContextBudget(BaseNodePostprocessor):
 
 
 def _edges_first(items: Sequence[NodeWithScore]) -> bool:
-    """Whether `LongContextReorder` made this order: by rising score, each goes to the front and the end in turn."""
+    """Whether `LongContextReorder` made this order: nodes by rising score, put to the front and to the end in turn."""
     scores = [item.score or 0.0 for item in items]
     rising = sorted(scores)
     return len(scores) > 2 and scores == rising[::2][::-1] + rising[1::2] and scores != rising[::-1]
 
 
 def _at_places(parts: Iterable[ContextPart], places: Mapping[str, int] | None) -> list[ContextPart]:
-    """Each part where the first of its nodes stood; None: as they are."""
+    """The parts sorted by the first place of one of their nodes; None: in their order."""
     if places is None:
         return list(parts)
     return sorted(parts, key=lambda part: min(places.get(id, len(places)) for id in part.ids))
 
 
 def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:
-    """A part as a node: the one it shows, or a copy of its first one with the part's text."""
+    """The node of a part: its only node if the text is unchanged, else a copy of its first node with the new text."""
     scores = [items[id].score for id in part.ids if id in items]
     score = max((score for score in scores if score is not None), default=part.score)
     first = items[part.ids[0]].node if part.ids[0] in items else to_node(_found(part.ids[0], around))

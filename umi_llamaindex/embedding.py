@@ -1,4 +1,4 @@
-"""A umi embedder as a LlamaIndex embed model, so that a pipeline makes the vectors that the store expects."""
+"""A umi embedder as a LlamaIndex embed model, so that pipelines and indexes make the vectors that the store expects."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from umi_common.protocols import Embedder
 
 
 class UmiEmbedding(BaseEmbedding):
-    """umi's embedded model (no download, no key), or any embedder that umi takes.
+    """umi's embedded model, which needs no download and no key, or any other embedder that umi takes.
 
     Args:
-        embedder: None: the embedded model.
-        **fields: Those of `BaseEmbedding`.
+        embedder: As in `HybridStore.open`; None: the embedded model.
+        **fields: Fields of `BaseEmbedding`.
     """
 
     _embedder: Embedder = PrivateAttr()
@@ -29,10 +29,10 @@ class UmiEmbedding(BaseEmbedding):
         self._embedder = model
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle, which pipelines with several processes use.
+        """The state for pickle, which pipelines with several processes use.
 
         Raises:
-            ConfigError: If the embedder cannot be pickled: another one must not take its place.
+            ConfigError: If the embedder cannot be pickled; LlamaIndex would leave it out without an error.
         """
         state: dict[str, Any] = super().__getstate__()
         if "_embedder" not in state["__pydantic_private__"]:
@@ -47,7 +47,7 @@ class UmiEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
+        """Name of the class in LlamaIndex's traces."""
         return "UmiEmbedding"
 
     def _get_text_embedding(self, text: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""Events of a search for LlamaIndex's instrumentation: one per stage, one per part that failed."""
+"""Events of a search for LlamaIndex's instrumentation: one for each stage, and one for each part that failed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from umi_common.types import SearchResult
 
 
 class UmiStageEvent(BaseEvent):
-    """A stage of a search ended. No query text.
+    """A stage of a search. It holds no text of the query.
 
-    `stage` is the core's name: "route" decides on deep search, "rewrite" asks the LLM, "recall" the store, "fuse" makes
-    one score; the others are those of `result.trace`. They are sent when the search is over, in the order they ended:
-    use `milliseconds`, not the event's own time.
+    The events of a search are sent when it has ended, in the order of its stages. So an event's own time is not that of
+    its stage; its duration is `milliseconds`.
     """
 
     stage: str
+    """Name of the stage, as in `result.trace`: for example "recall" (the store), "rewrite" (the LLM), "fuse"."""
     milliseconds: float
+    """Duration of the stage."""
     facts: dict[str, Any]
-    """The stage's facts, as in `result.trace`."""
+    """Facts of the stage, as in `result.trace`."""
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
+        """Name of the class in LlamaIndex's traces."""
         return "UmiStageEvent"
 
 
 class UmiDegradationEvent(BaseEvent):
-    """A part failed, and the answer came without it."""
+    """A part of a search failed, and the result was computed without it; see `umi_common.types.Degradation`."""
 
     part: str
     reason: str
@@ -39,7 +40,7 @@ class UmiDegradationEvent(BaseEvent):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
+        """Name of the class in LlamaIndex's traces."""
         return "UmiDegradationEvent"
 
 

@@ -1,4 +1,5 @@
-"""A user's long-term memory as a LlamaIndex memory block: what leaves the chat history is kept, and found again."""
+"""A user's long-term memory as a LlamaIndex memory block: messages that leave the chat history are stored and
+searched."""
 
 from __future__ import annotations
 
@@ -24,44 +25,48 @@ from umi_common.types import Chunk
 from umi_llamaindex.query import end_of
 
 SESSION_KEY = "session_id"
-"""Where LlamaIndex's `Memory` names the session, in calls and in messages."""
+"""Name of the session's id in calls of LlamaIndex's `Memory` and in the additional_kwargs of messages."""
 TIME_KEY = "timestamp"
+"""Key of a message's time in its additional_kwargs."""
 
 
 class UmiMemoryBlock(BaseMemoryBlock[str]):
-    """Messages of one user, in a store that many users may share.
+    """The memory of one user, in a store that many users may share.
 
-    Every call is held to this user and, unless `across_sessions`, to the session it names: what is asked, stored or
-    told in one never reaches another. A call that names no session, or another user, is refused. Messages given are
-    not changed; those without text are not kept.
+    Every call reads and writes only messages of this user and, unless `across_sessions`, of the session that the call
+    names. A call that names no session, or another user, raises. The messages passed in are not changed; messages
+    without text are not stored.
 
-    `Memory` truncates only blocks with a `priority` above 0, the lowest number first; 0 would never give way.
+    `Memory` truncates only blocks with a `priority` above 0, the lowest number first; it never truncates a block with
+    0.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     umi: DualRetriever
-    """Searches and keeps; shared by the blocks of all users."""
+    """The retriever, whose store holds the messages of all users."""
     user: str
-    """Whose memory it is; not empty."""
+    """The user; not empty."""
     name: str = "memories"
     priority: int = 1
     across_sessions: bool = False
-    """Whether the user's other sessions are remembered too."""
+    """Whether the user's other sessions are searched, too."""
     budget: TokenBudget = TokenBudget(max_total=1_000, per_source_max=1_000, per_chunk_max=500)
-    """Tokens that memories may take."""
+    """Most tokens of the memories in a prompt."""
     policy: AssemblyPolicy = AssemblyPolicy(format="({date}) {text}", citation="", separator="\n", neighbours=1)
-    """How they are chosen and written; best first, so that truncation takes the weakest."""
+    """How memories are chosen and written: best first, so that truncation removes the worst."""
     tokenizer_fn: Callable[[str], Sequence[Any]] | None = Field(default=None, exclude=True)
-    """What counts tokens; None: LlamaIndex's global tokenizer, which `Memory` uses too."""
+    """From a text to its tokens; None: LlamaIndex's global tokenizer, which `Memory` uses, too."""
     clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
-    """When a message without a "timestamp" among its additional_kwargs was said; None: when it is kept."""
+    """Returns the present, the time of messages without a "timestamp" in their additional_kwargs; None: the computer's
+    clock."""
 
     _last: int = PrivateAttr(default=0)
+    """Position of the message stored last: microseconds since 1970, or one more than the position before."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
-        scope(user=self.user)  # raises FilterError: a lost user's name must not open everybody's memory
+        scope(user=self.user)  # raises FilterError for an empty name, which would match every user
 
     async def _aget(
         self,
@@ -70,20 +75,20 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
         user: str | None = None,
         **block_kwargs: Any,
     ) -> str:
-        """What is remembered about the last message with text, and a line if a part failed; "" for nothing.
+        """The memories for the last message with text, with a line about failed parts; "" if there are none.
 
         Raises:
-            FilterError: If no session is named, or another user.
+            FilterError: If the call names no session, or another user.
         """
         facts = self._facts(session_id, user)
         within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=facts["session"])
-        said = [text for text in map(_text_of, messages or []) if text]
-        if not said:
+        texts = [text for text in map(_text_of, messages or []) if text]
+        if not texts:
             return ""
         context = await self.umi.aget_context(
-            end_of(said[-1]),
+            end_of(texts[-1]),
             where=within.where,
-            history=tuple(said[:-1]),
+            history=tuple(texts[:-1]),
             budget=self.budget,
             policy=self.policy,
             counter=self._tokenizer(),
@@ -93,7 +98,7 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
     async def aput(
         self, messages: list[ChatMessage], from_short_term_memory: bool = False, session_id: str | None = None
     ) -> None:
-        """Keep messages of a session, durably.
+        """Store messages of a session; they are on the disk when it returns.
 
         Raises:
             FilterError: If neither the call nor a message names the session.
@@ -105,12 +110,15 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
         await asyncio.to_thread(self._keep, messages, None)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """The memories less at least so many tokens, weakest first, cut where a reader would; None: none is left."""
+        """The memories without their last `tokens_to_truncate` tokens or a few more, cut between sentences or words.
+
+        None: nothing is left.
+        """
         if not content:
             return None
         count = counter_for(self._tokenizer()).measure
-        kept = content[: cut_to_fit(content, count(content) - tokens_to_truncate, count)].rstrip()
-        return kept if kept else None
+        rest = content[: cut_to_fit(content, count(content) - tokens_to_truncate, count)].rstrip()
+        return rest or None
 
     def _keep(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
         now = datetime.now(timezone.utc) if self.clock is None else self.clock()
@@ -124,7 +132,7 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
         self.umi.store.add(chunks)
 
     def _chunk(self, message: ChatMessage, text: str, facts: dict[str, str], now: datetime) -> Chunk:
-        said = read_time(message.additional_kwargs.get(TIME_KEY), TIME_KEY)
+        time = read_time(message.additional_kwargs.get(TIME_KEY), TIME_KEY)
         self._last = max(self._last + 1, int(now.timestamp() * 1e6))
         return Chunk(
             content_id(text, {**facts, "role": message.role.value, "position": self._last}),
@@ -132,11 +140,15 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
             metadata={**facts, "role": message.role.value},
             source=content_id("conversation", facts),
             position=self._last,
-            event_time=now if said is None else said,
+            event_time=now if time is None else time,
         )
 
     def _facts(self, session: Any, user: str | None = None) -> dict[str, str]:
-        """Whose and which conversation a call is about. Raises FilterError if it does not say."""
+        """The metadata of a call's messages: its user and, if it names one, its session.
+
+        Raises:
+            FilterError: If it names another user, or no session although `across_sessions` is False.
+        """
         if user is not None and user != self.user:
             raise FilterError("this memory block is another user's; make one for each user, over the same store")
         if session is None and not self.across_sessions:

@@ -1,8 +1,8 @@
-"""umi's ranking stages as node postprocessors, for the nodes of any retriever: unpack, one core call, repack.
+"""umi's ranking stages as node postprocessors, for the nodes of any retriever.
 
-Each works alone, and as one in `UmiPostprocessor`. None needs a query. Scores that are missing or not finite count as
-1 / rank; negative ones count as shifted above 0. Returned are new `NodeWithScore`s around the nodes given, which are
-not changed: those of `UmiDecay` and `UmiNeighbours` with new scores, those of the others with the scores given.
+Each works alone or as a step of `UmiPostprocessor`, and none needs a query. If a score is missing or not finite, 1 /
+rank is used for all nodes; if a score is negative, the smallest is subtracted from all. The nodes are not changed: new
+`NodeWithScore`s are returned, with new scores by `UmiDecay` and `UmiNeighbours`, with the given scores by the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from umi_llamaindex.query import UmiQuery
 
 
 class _Stage(BaseNodePostprocessor):
-    """Nodes in, the rows that stay with their scores out."""
+    """A postprocessor that selects, orders or scores nodes."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -41,11 +41,15 @@ class _Stage(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
+        """Name of the class in LlamaIndex's traces."""
         return cls.__name__
 
     def _check(self) -> None:
-        """Raises ConfigError for a setting out of range."""
+        """Check the settings.
+
+        Raises:
+            ConfigError: If one is out of range.
+        """
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -60,21 +64,21 @@ class _Stage(BaseNodePostprocessor):
     def _ranked(
         self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None
     ) -> tuple[Ints, Floats | None]:
-        """Rows in their new order, and (n,) new scores; None: the nodes keep theirs."""
+        """The places in `nodes` of the nodes to return, in order, and (n,) new scores; None: the given scores."""
 
 
 class UmiNeighbours(_Stage):
-    """Raises scores by those of adjacent nodes of a document (`umi_common.ranking.neighbours.spread`); the best gets 1.
+    """Adds to each score a share of the scores of adjacent nodes, then scales the best to 1.
 
-    Adjacent nodes are found by the nodes' relationships, or in `store`.
+    See `umi_common.ranking.neighbours.spread`. Adjacent nodes are found by the nodes' relationships, or in `store`.
     """
 
     previous: float = NeighboursConfig().previous
-    """What a node gains from the one before it."""
+    """Share of the score of the node before it that a node gains."""
     following: float = NeighboursConfig().following
-    """What it gains from the one after it."""
+    """Share of the score of the node after it that a node gains."""
     store: Any = Field(default=None, exclude=True)
-    """A `Store` that the nodes are from, where they do not name their neighbours themselves."""
+    """The `Store` that the nodes are from, which tells their neighbours; None: their relationships do."""
 
     def _check(self) -> None:
         NeighboursConfig(previous=self.previous, following=self.following)
@@ -95,16 +99,19 @@ class UmiNeighbours(_Stage):
 
 
 class UmiDecay(_Stage):
-    """Score times floor + (1 - floor) * 2 ** (-age / half-life); no time known is neutral, the future has age 0."""
+    """Multiplies each score by floor + (1 - floor) * 2 ** (-age / half-life).
+
+    A node without a time keeps its score; a time in the future has age 0.
+    """
 
     half_life_hours: float
-    """Age at which the factor has fallen halfway to `floor`."""
+    """Age, in hours, at which the factor is halfway between 1 and `floor`."""
     floor: float = DecayConfig().floor
     """Smallest factor, 0..1."""
     time_key: str = "timestamp"
-    """Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    """Metadata key of the event time: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
     clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
-    """Gives the present, aware; None: the computer's. A `UmiQuery` with its own `now` goes before."""
+    """Returns the present as an aware datetime; None: the computer's clock. The `now` of a `UmiQuery` is used first."""
 
     def _check(self) -> None:
         DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
@@ -123,19 +130,20 @@ class UmiDecay(_Stage):
 
 
 class UmiNearDuplicates(_Stage):
-    """Of nodes that say the same, the one with the best score stays; the order is kept.
+    """Of nodes with the same text, or nearly the same, keeps the one with the best score; the order stays.
 
-    Texts say the same if they are equal (case, white space, Unicode form and punctuation aside), or near: one is the
-    other with plain words added, and their cosine reaches `similarity`. Near nodes of two documents, or with different
-    metadata, both stay. So do nodes that differ in a number, a name, a negation or the order of their words.
+    Texts are the same if they differ in case, white space, Unicode form and punctuation only. They are nearly the same
+    if one is the other with plain words added, and their cosine is at least `similarity`. Nodes with nearly the same
+    text are all kept if they are of different documents or have different metadata. Texts that differ in a number, a
+    name, a negation or the order of their words are different.
     """
 
     similarity: float = DuplicatesConfig().similarity
-    """Smallest cosine of near nodes."""
+    """Least cosine of texts that are nearly the same."""
     embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+    """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes are from, for example `retriever.umi.store`: its vectors spare the embedding."""
+    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: none is."""
 
     def _check(self) -> None:
         DuplicatesConfig(similarity=self.similarity)
@@ -156,21 +164,21 @@ def _place(item: NodeWithScore) -> str:
 
 
 class UmiMMR(_Stage):
-    """Relevant and unlike everything chosen before: maximal marginal relevance, in the order of choice.
+    """Orders nodes by maximal marginal relevance: each is relevant and unlike the nodes before it.
 
-    Relevance is the score scaled to 0..1 over the nodes given; scores come back as they were.
+    Relevance is the score, scaled to 0..1 over all nodes. The returned scores are the given ones.
     """
 
     top_n: int | None = None
-    """At most so many nodes; None: all, in their new order."""
+    """Most nodes to return; None: all."""
     trade_off: float = MmrConfig().trade_off
-    """lambda: 1 is relevance alone, 0 is diversity alone."""
+    """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: int = MmrConfig().pool
-    """Best nodes that are considered."""
+    """Number of the best nodes from which MMR chooses."""
     embed_model: Any = Field(default=None, exclude=True)
-    """Embeds the texts where a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
+    """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes are from, for example `retriever.umi.store`: its vectors spare the embedding."""
+    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: none is."""
 
     def _check(self) -> None:
         MmrConfig(trade_off=self.trade_off, pool=self.pool)
@@ -184,17 +192,17 @@ class UmiMMR(_Stage):
 
 
 class UmiPostprocessor(BaseNodePostprocessor):
-    """Several as one, in the order given:
+    """Applies several postprocessors in order:
 
     UmiPostprocessor(steps=[UmiDecay(half_life_hours=720), UmiNearDuplicates(), UmiMMR(top_n=5)])
     """
 
     steps: list[BaseNodePostprocessor]
-    """umi's or any other."""
+    """Postprocessors of umi or of others."""
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
+        """Name of the class in LlamaIndex's traces."""
         return cls.__name__
 
     def _postprocess_nodes(
@@ -213,5 +221,5 @@ class UmiPostprocessor(BaseNodePostprocessor):
 
 
 def _falling(scores: Floats) -> Ints:
-    """Rows by falling score; equals keep their order."""
+    """Places by falling score; equal scores keep their order."""
     return np.argsort(-scores, kind="stable")

@@ -1,4 +1,4 @@
-"""A query that carries its own options."""
+"""A query with its own options."""
 
 from __future__ import annotations
 
@@ -14,42 +14,40 @@ from umi_common.retriever import Strategy
 from umi_common.search.request import QUERY_BYTES_MAX
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
-"""How LlamaIndex's `RetrieverTool` wraps an agent's query."""
+"""Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""
 
 
 @dataclass
 class UmiQuery(QueryBundle):
     """A `QueryBundle` with options for this one query: `retriever.retrieve(UmiQuery("who?", limit=3))`.
 
-    None leaves an option to the retriever.
+    Options that are None are the retriever's.
     """
 
     limit: int | None = None
-    """At most so many nodes, 1..100."""
+    """Most nodes to return, 1..100."""
     filters: Any = None
-    """`MetadataFilters`, or umi's own dict; narrows the retriever's filters."""
+    """`MetadataFilters`, or a filter as a dict; chunks must pass it and the retriever's filters."""
     time_range: Window = None
-    """Only what happened in [start, end); aware datetimes; narrows the retriever's time range."""
+    """(start, end) aware datetimes: chunks with an event time in [start, end), and in the retriever's time range."""
     deep_search: bool | None = None
     """Whether the LLM may be asked for variations of the query."""
     now: datetime | None = None
-    """What "last week" refers to."""
+    """The present, for phrases such as "last week"."""
     history: tuple[str, ...] = ()
-    """Earlier turns of the conversation, oldest first; only the LLM sees them."""
+    """Earlier messages of the conversation, oldest first; only the LLM gets them."""
     strategy: Strategy | None = None
-    """Both arms ("hybrid") or one alone ("text", "vector")."""
+    """Both arms ("hybrid"), or one alone ("text", "vector")."""
     min_relevance: float | None = None
-    """0..1; nodes of a lower relevance are left out; goes before the retriever's own, and 0 leaves none out."""
+    """0..1: nodes of a lower relevance are left out. It replaces the retriever's own; with 0 none is left out."""
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """The query's text, without the wrapping of a `RetrieverTool`; of a long chat message its end, where the question
-    tends to stand.
-    """
-    framed = TOOL_INPUT.match(bundle.query_str)
-    return end_of((bundle.query_str if framed is None else framed[1]).strip())
+    """The query's text without what a `RetrieverTool` adds; of a long one its end, which usually holds the question."""
+    wrapped = TOOL_INPUT.match(bundle.query_str)
+    return end_of((bundle.query_str if wrapped is None else wrapped[1]).strip())
 
 
 def end_of(message: str) -> str:
-    """The end of a message, in at most as many bytes as a query may have."""
+    """The last QUERY_BYTES_MAX bytes of a message, the longest query."""
     return message.encode(errors="replace")[-QUERY_BYTES_MAX:].decode(errors="ignore")

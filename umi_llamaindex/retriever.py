@@ -1,4 +1,4 @@
-"""umi as a LlamaIndex retriever: unpack, one core call, repack."""
+"""umi as a LlamaIndex retriever."""
 
 from __future__ import annotations
 
@@ -50,32 +50,33 @@ from umi_llamaindex.query import UmiQuery, query_text
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 REWRITE_PROMPT = "rewrite"
+"""Name of the LLM's prompt among the retriever's prompts."""
 CONTEXT_HITS = 50
-"""Hits that compete for a context's budget, where the query names no limit."""
-
-
-MAKERS_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
-"""Of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
+"""Hits that are candidates for a context, if the query names no limit."""
+CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
+"""Options of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
 
 
 class UmiRetriever(BaseRetriever):
     """Hybrid search over nodes; `retrieve` and `aretrieve` take a string, a `QueryBundle` or a `UmiQuery`.
 
-    Make one with `from_nodes`, `from_index` or `from_store`. Nodes come best first, as copies with their ids and
-    relationships; `search` and `asearch` give the reasons that nodes cannot hold. A bundle's `embedding` is used as the
-    query's vector, else the mean of its `custom_embedding_strs`. The prompt "rewrite" is what the LLM is asked with.
+    Make one with `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies with their ids
+    and relationships; `search` and `asearch` return a `SearchResult`, which also says why each was found. The query's
+    vector is the bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of
+    its text.
+    The prompt "rewrite" is the LLM's.
 
     Args:
-        umi: The core.
-        similarity_top_k: At most so many nodes a query, 1..100.
-        filters: `MetadataFilters`, or umi's own dict, for every query; a query's own narrow them further.
-        time_range: Only what happened in [start, end); aware datetimes.
-        deep_search: Whether the LLM, where there is one, may be asked for variations of the query.
-        now: What "last week" refers to; None: the clock.
-        min_relevance: 0..1; nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
-        score: What a node's score is: "score", whose best is 1 or more for every query, or "relevance", 0..1,
-            comparable over queries, for a `SimilarityPostprocessor` for example.
-        callback_manager: None: `Settings.callback_manager`, as it is at each query.
+        umi: The retriever of the core.
+        similarity_top_k: Most nodes of a result, 1..100.
+        filters: `MetadataFilters`, or a filter as a dict, for every query; the filters of a query are added to it.
+        time_range: (start, end) aware datetimes: only chunks with an event time in [start, end).
+        deep_search: Whether the LLM, if there is one, may be asked for variations of the query.
+        now: The present, for phrases such as "last week"; None: the clock's.
+        min_relevance: 0..1: nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
+        score: The score of a node: "score", which is 1 or more for the best node of every query, or "relevance", 0..1,
+            which compares between queries, for example for a `SimilarityPostprocessor`.
+        callback_manager: None: the present `Settings.callback_manager` at each query.
         object_map, objects, verbose: As in `BaseRetriever`.
     """
 
@@ -109,7 +110,7 @@ class UmiRetriever(BaseRetriever):
         self._score: NodeScore = score
         self._owns_store = False
         self.skipped: tuple[SkippedChunk, ...] = ()
-        """The nodes that `from_nodes(on_invalid="skip")` left out, with the reasons."""
+        """The nodes that `from_nodes(on_invalid="skip")` left out, and why."""
 
     @classmethod
     def from_nodes(
@@ -127,27 +128,27 @@ class UmiRetriever(BaseRetriever):
         time_key: str | None = "timestamp",
         **options: Any,
     ) -> Self:
-        """Store nodes and search them.
+        """Store nodes, and make a retriever over the store.
 
-        In a directory, nodes replace what it holds of the same files or documents: an edited file answers with its new
-        text. To add to a document, use `UmiVectorStore.add`.
+        In a directory, the nodes replace stored nodes of the same files or documents, so an edited file is found with
+        its new text. To add nodes to a document, use `UmiVectorStore.add`.
 
         Args:
-            nodes: Text nodes in reading order. Ids are kept; embeddings are used where `embed_model` is given; index
-                nodes lead to their objects.
-            embed_model: None: umi's embedded model, not `Settings.embed_model`, which `embed_model=Settings` takes.
-            llm: An LLM or a function from prompt to reply, for deep search; None: none is asked. `Settings`: its LLM,
-                as it is when it is asked.
-            persist_dir: Where the store lives; what it holds already is not embedded again. None: in memory.
-            similarity_top_k: At most so many nodes a query, 1..100.
-            mirror: Also remove from the directory what is not among the nodes.
-            on_invalid: "skip" leaves out nodes that cannot be stored, blank ones for example; `skipped` lists them.
-            source_key: Metadata key of what a node was cut from; None: its source node, else metadata["source"].
-            position_key: Metadata key of its order there; where it is missing, the order of `nodes`.
-            time_key: Metadata key of when it happened: a datetime, an ISO string (UTC without a zone) or seconds.
+            nodes: Text nodes in reading order. Ids are kept. Embeddings are used if `embed_model` is given. Index nodes
+                are resolved to their objects.
+            embed_model: None: umi's embedded model, not `Settings.embed_model`; for that, give `Settings`.
+            llm: An LLM or a function from prompt to reply, for deep search; None: no LLM is asked. `Settings`: the
+                present `Settings.llm` at each call.
+            persist_dir: Directory of the store; nodes that it holds already are not embedded again. None: in memory.
+            similarity_top_k: Most nodes of a result, 1..100.
+            mirror: Also remove from the directory all nodes that are not given.
+            on_invalid: "skip": nodes that cannot be stored, for example blank ones, are left out; `skipped` lists them.
+            source_key: Metadata key of a node's source; None: its source node, else metadata["source"].
+            position_key: Metadata key of its position in the source; nodes without it get the order of `nodes`.
+            time_key: Metadata key of its event time: a datetime, an ISO string (UTC without a zone) or seconds.
             **options: `read_only=True`, to search a directory that another process writes, without nodes; arguments of
-                this class, stages of `UmiConfig` (`fusion={"method": "rrf"}`), `reranker`, and `arms`:
-                further retrievers, fused with their own weights and each failing alone.
+                this class; stages of `UmiConfig` (`fusion={"method": "rrf"}`); `reranker`; and `arms`: further
+                retrievers, each with its own weight in the fusion. If an arm fails, the search continues without it.
 
         Raises:
             InvalidChunk, DuplicateId: Names the node. Nothing is stored.
@@ -186,19 +187,21 @@ class UmiRetriever(BaseRetriever):
         copy: bool = False,
         **options: Any,
     ) -> Self:
-        """Search an index over Chroma, which stays the truth: later writes to it are found; see `ChromaStore`.
+        """Make a retriever over an index.
 
-        Three stored texts are embedded, to see that the vectors are the model's; nothing else is but queries.
+        An index over Chroma is searched in place, so later writes to it are found; see `ChromaStore`. An index over
+        LlamaIndex's simple vector store is copied. Three stored texts are embedded, to check that the model made the
+        vectors; other texts are not.
 
         Args:
-            index: Over Chroma; over LlamaIndex's simple vector store it is copied.
-            embed_model: What its vectors were made with; None: the index's own.
-            persist_dir: Where umi keeps its index of the texts, or the copy; None: in memory.
-            copy: Copy an index over Chroma, too, into a store of umi's own; later writes to it are not seen.
+            index: Its vector store is a `ChromaVectorStore` or a `SimpleVectorStore`.
+            embed_model: The model that made its vectors; None: the index's own.
+            persist_dir: Directory of umi's index of the texts, or of the copy; None: in memory.
+            copy: Whether to copy an index over Chroma, too; later writes to the index are then not found.
             llm, similarity_top_k, source_key, position_key, time_key, options: As in `from_nodes`.
 
         Raises:
-            ConfigError: If its vector store is another.
+            ConfigError: If its vector store is of another kind.
             ReindexRequired: If its vectors were made by another model.
         """
         model = index._embed_model if embed_model is None else embed_model
@@ -229,9 +232,9 @@ class UmiRetriever(BaseRetriever):
         arms: Sequence[Any] = (),
         **options: Any,
     ) -> Self:
-        """Search a store that exists; it stays the caller's to close. Arguments as in `from_nodes`."""
+        """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""
         own = list(signature(cls.__init__).parameters)[1:]
-        fault = unknown_options(options, (*own, *MAKERS_OPTIONS, *UmiConfig.model_fields), "persist_dir")
+        fault = unknown_options(options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), "persist_dir")
         if fault:
             raise ConfigError(fault)
         stages = {name: options.pop(name) for name in UmiConfig.model_fields if name in options}
@@ -255,7 +258,7 @@ class UmiRetriever(BaseRetriever):
         **options: Any,
     ) -> Self:
         stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
-        config = UmiConfig(**stages) if stages else None  # None: the analyzer that the store was made with
+        config = UmiConfig(**stages) if stages else None  # None: the defaults, with the store's analyzer
         model = embed_model_of(embed_model)
         store = HybridStore.open(persist_dir, embedder=model, config=config, read_only=read_only)
         try:
@@ -269,18 +272,18 @@ class UmiRetriever(BaseRetriever):
         return retriever
 
     def close(self) -> None:
-        """End the threads, and close the store unless it was the caller's."""
+        """End the threads, and close the store if this retriever has opened it."""
         self.umi.close()
         if self._owns_store:
             self.umi.store.close()
 
     def search(self, query: str | QueryBundle) -> SearchResult:
-        """What `retrieve` finds, as the core gives it: signals per arm, stages, what was suppressed and lost."""
+        """The hits that `retrieve` returns as nodes, with signals, stages, suppressed chunks and failed parts."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
         return self.umi.search(query_text(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
 
     async def asearch(self, query: str | QueryBundle) -> SearchResult:
-        """`search` for an event loop, which it never blocks."""
+        """`search` for an event loop; never blocks it."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
         vector = bundle.embedding
         if self._must_embed(bundle):
@@ -290,24 +293,24 @@ class UmiRetriever(BaseRetriever):
     def batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`retrieve` for each query, aligned; queries with the same options share one embedding call and one recall."""
         bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
-        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _brings_vector(bundle)}
-        for rows, texts, options in self._alike(bundles):
+        answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
+        for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
-        return [self._told(answers[row]) for row in range(len(bundles))]
+        return [self._nodes_with_events(answers[row]) for row in range(len(bundles))]
 
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
         bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
-        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _brings_vector(bundle)}
-        for rows, texts, options in self._alike(bundles):
+        answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
+        for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
-        return [self._told(answers[row]) for row in range(len(bundles))]
+        return [self._nodes_with_events(answers[row]) for row in range(len(bundles))]
 
     def get_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
-        """What `search` finds as text for a prompt, within a token budget.
+        """The hits of a search as text for a prompt, within a token budget.
 
         Args:
-            query: With a `UmiQuery`, its own options; without a `limit` there, 50 hits compete for the budget.
+            query: A `UmiQuery` may have its own options; without a `limit` there, the best 50 hits are candidates.
             **packing: `budget`, `policy`, `counter`, as in `DualRetriever.get_context`.
         """
         bundle = QueryBundle(query) if isinstance(query, str) else query
@@ -322,35 +325,35 @@ class UmiRetriever(BaseRetriever):
         return await self.umi.aget_context(query_text(bundle), query_vector=vector, **how)
 
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
-        """The nodes of a result of `search`, as `retrieve` gives them."""
+        """The nodes of a result of `search`, as `retrieve` returns them."""
         return [to_scored_node(hit, self._score) for hit in result]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._told(self.search(query_bundle))
+        return self._nodes_with_events(self.search(query_bundle))
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self._told(await self.asearch(query_bundle))
+        return self._nodes_with_events(await self.asearch(query_bundle))
 
-    def _told(self, result: SearchResult) -> list[NodeWithScore]:
+    def _nodes_with_events(self, result: SearchResult) -> list[NodeWithScore]:
         send_events(dispatcher, result)
         return self.nodes(result)
 
-    def _alike(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
-        """The queries without a vector of their own, in groups of the same options: places, texts, options."""
+    def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
+        """The queries without a vector of their own, in groups with equal options: (places, texts, options)."""
         options = [self._options(bundle) for bundle in bundles]
-        left = [row for row, bundle in enumerate(bundles) if not _brings_vector(bundle)]
+        left = [row for row, bundle in enumerate(bundles) if not _has_vector(bundle)]
         while left:
             group = [row for row in left if options[row] == options[left[0]]]
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
             left = [row for row in left if row not in group]
 
     def _context_options(self, bundle: QueryBundle) -> dict[str, Any]:
-        asked = bundle.limit if isinstance(bundle, UmiQuery) else None
-        return {**self._options(bundle), "limit": CONTEXT_HITS if asked is None else asked}
+        limit = bundle.limit if isinstance(bundle, UmiQuery) else None
+        return {**self._options(bundle), "limit": CONTEXT_HITS if limit is None else limit}
 
     def _options(self, bundle: QueryBundle) -> dict[str, Any]:
-        """The query's options over the retriever's own, under the core's names."""
+        """Options of `DualRetriever.search`: the query's, and the retriever's where the query has none."""
         asked = bundle if isinstance(bundle, UmiQuery) else UmiQuery(bundle.query_str)
         return {
             "limit": self.similarity_top_k if asked.limit is None else asked.limit,
@@ -364,16 +367,17 @@ class UmiRetriever(BaseRetriever):
         }
 
     def _must_embed(self, bundle: QueryBundle) -> bool:
+        """Whether the query's vector is made from the bundle's `custom_embedding_strs`."""
         return bundle.embedding is None and bool(bundle.custom_embedding_strs) and hasattr(self.umi.store, "embedder")
 
     def _query_vector(self, bundle: QueryBundle) -> Any:
-        """(dim,) what the bundle brings; None: the core embeds the query's text."""
+        """(dim,) the vector that the bundle has or defines; None: the core embeds the query's text."""
         if not self._must_embed(bundle):
             return bundle.embedding
         embedder: Embedder = self.umi.store.embedder  # type: ignore[attr-defined]
         try:
             return embedder.embed_queries(bundle.custom_embedding_strs or []).mean(axis=0)
-        except Exception:  # noqa: BLE001 - the core tries the query's own text next and tells what it does without
+        except Exception:  # noqa: BLE001 - the core then embeds the query's text, and reports a failure of that
             return None
 
     def _check_callback_manager(self) -> None:
@@ -385,10 +389,11 @@ class UmiRetriever(BaseRetriever):
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         prompt: BasePromptTemplate | None = prompts.get(REWRITE_PROMPT)
-        if prompt is not None:  # formatted with its own places, any kind of template becomes umi's
+        if prompt is not None:  # formatted with its own placeholders, a template of any kind becomes a string with them
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
 
 
-def _brings_vector(bundle: QueryBundle) -> bool:
+def _has_vector(bundle: QueryBundle) -> bool:
+    """Whether the query's vector is not that of its text."""
     return bundle.embedding is not None or bool(bundle.custom_embedding_strs)

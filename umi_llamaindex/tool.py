@@ -1,6 +1,6 @@
-"""umi as a tool for agents: the model gives a query, and may narrow the retriever's filter and time range.
+"""umi as a tool for agents: the model gives a query and, if it wants, a filter and a time range.
 
-LlamaIndex's own `RetrieverTool` and `QueryEngineTool` work with a `UmiRetriever` too; they take a query, nothing else.
+LlamaIndex's `RetrieverTool` and `QueryEngineTool` work with a `UmiRetriever`, too, but take only a query.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from umi_llamaindex.retriever import UmiRetriever
 
 
 class UmiTool(AsyncBaseTool):
-    """Made by `create_umi_tool`. Its output's `content` is a context with sources, its `raw_output` the nodes."""
+    """Made by `create_umi_tool`. The output's `content` is a context with sources, its `raw_output` the nodes."""
 
     def __init__(self, retriever: UmiRetriever, metadata: ToolMetadata, write: Callable[[SearchResult], str]) -> None:
         self._retriever = retriever
@@ -47,7 +47,7 @@ class UmiTool(AsyncBaseTool):
         return self._output(asked, result)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
-        """`call` for an event loop, which it never blocks."""
+        """`call` for an event loop; never blocks it."""
         asked = _arguments(args, kwargs)
         try:
             result = await self._retriever.asearch(self._query(asked))
@@ -57,7 +57,7 @@ class UmiTool(AsyncBaseTool):
 
     def _query(self, asked: dict[str, Any]) -> UmiQuery:
         schema = self._metadata.fn_schema
-        assert schema is not None, "create_umi_tool gives one"
+        assert schema is not None, "create_umi_tool sets it"
         fields = schema(**asked).model_dump()
         window = tool_window(fields["start"], fields["end"])
         return UmiQuery(fields["query"], limit=fields["limit"], filters=fields["filter"] or None, time_range=window)
@@ -81,15 +81,16 @@ def create_umi_tool(
     budget: TokenBudget | None = None,
     policy: AssemblyPolicy | None = None,
 ) -> UmiTool:
-    """A tool with query, limit, filter and time range; a filter or time range narrows the retriever's own.
+    """A tool whose arguments are query, limit, filter, and start and end of a time range.
 
-    If a part of the search failed, a line after the context says so, beyond the budget.
+    Filter and time range apply in addition to the retriever's own. If a part of the search failed, a line after the
+    context says so; it is not counted in the budget.
 
     Args:
         retriever: Searches; its `similarity_top_k` is the default limit.
-        name: What the model calls it by.
-        description: Tells the model when to.
-        limit_max: Most texts that the model may ask for, 1..100.
+        name: Name of the tool for the model.
+        description: Tells the model when to use the tool.
+        limit_max: Largest limit that the model may give, 1..100.
         budget: Tokens of the content; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """
@@ -104,7 +105,7 @@ def create_umi_tool(
 
 
 def _with_file_name(hit: Hit) -> Hit:
-    """The hit with the name of its file, and the page, as its source, where a reader wrote them into the metadata."""
+    """The hit with "FILE" or "FILE, page N" as its source, if a reader wrote these into the metadata."""
     name, page = (hit.chunk.metadata.get(key) for key in ("file_name", "page_label"))
     if name is None:
         return hit
@@ -113,7 +114,7 @@ def _with_file_name(hit: Hit) -> Hit:
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name; a lone positional one, or `input`, is the query."""
+    """Arguments by name; a positional one, or `input`, is the query."""
     named = dict(kwargs)
-    lone = args[0] if args else named.pop("input", None)
-    return named if lone is None else {"query": lone, **named}
+    query = args[0] if args else named.pop("input", None)
+    return named if query is None else {"query": query, **named}

@@ -1,4 +1,4 @@
-"""umi as a LlamaIndex vector store: what is written through it reaches both arms, so pipelines keep both in step."""
+"""umi as a LlamaIndex vector store. A write updates both arms, so that pipelines need no second index."""
 
 from __future__ import annotations
 
@@ -34,25 +34,26 @@ from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only")
-"""Of `UmiVectorStore`, beside the stages of `UmiConfig`."""
+"""Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
 
 
 class UmiVectorStore(BasePydanticVectorStore):
-    """A writable store with hybrid search behind LlamaIndex's vector store interface.
+    """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
-    A sink for `IngestionPipeline` and a store for `VectorStoreIndex`; `retriever()` gives umi's own retriever over it.
-    A write is durable and found by both arms when it returns. Modes: DEFAULT is hybrid, as HYBRID is (`alpha` 0: words
-    alone, 1: vectors alone); TEXT_SEARCH and SPARSE are words alone; MMR diversifies with `mmr_threshold`; all others
-    are refused. Similarities are umi's scores: larger is better, and they compare within one result only.
+    For `IngestionPipeline` and `VectorStoreIndex`; `retriever()` returns a `UmiRetriever` over it. A write is on the
+    disk and found by both arms when its call returns. Modes of a query: DEFAULT and HYBRID use both arms (HYBRID with
+    `alpha`: 0 is BM25 alone, 1 is vectors alone), TEXT_SEARCH and SPARSE use BM25 alone, MMR diversifies with
+    `mmr_threshold`; any other mode raises. Similarities are umi's scores: larger is better; they compare within one
+    result only.
 
     Args:
-        embed_model: What the nodes' embeddings are made with; embeds those that have none. None: umi's embedded model,
-            which `store.embed_model` offers to pipelines and indexes. `Settings`: its embed model.
-        persist_dir: Where the store lives; None: in memory.
-        store: A store that exists, in place of embed_model and persist_dir; it stays the caller's to close.
-        llm: As in `UmiRetriever.from_nodes`, for `retriever()`; `query` never asks an LLM.
+        embed_model: The model of the nodes' embeddings; it embeds nodes without one. None: umi's embedded model, which
+            the property `embed_model` returns for pipelines and indexes. `Settings`: its embed model.
+        persist_dir: Directory of the store; None: in memory.
+        store: An existing store, in place of embed_model and persist_dir; the caller closes it.
+        llm: As in `UmiRetriever.from_nodes`, for `retriever()`; `query` asks no LLM.
         reranker: As in `DualRetriever`.
-        read_only: Search a directory that another process writes; it must exist.
+        read_only: Search an existing directory that another process writes.
         source_key, position_key, time_key: As in `UmiRetriever.from_nodes`.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
     """
@@ -84,7 +85,7 @@ class UmiVectorStore(BasePydanticVectorStore):
     ) -> None:
         super().__init__(stores_text=True)
         if store is not None and (embed_model is not None or persist_dir is not None):
-            raise ConfigError("store= brings embed model and directory; leave embed_model and persist_dir out")
+            raise ConfigError("store= has its own embed model and directory; leave embed_model and persist_dir out")
         fault = unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), "persist_dir")
         if fault:
             raise ConfigError(fault)
@@ -106,57 +107,61 @@ class UmiVectorStore(BasePydanticVectorStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in traces."""
+        """Name of the class in LlamaIndex's traces."""
         return "UmiVectorStore"
 
     @property
     def client(self) -> HybridStore:
-        """The store behind it."""
+        """The store."""
         return self._store
 
     @property
     def embed_model(self) -> BaseEmbedding:
-        """Its embedder as a LlamaIndex embed model, for pipelines and indexes."""
+        """The store's embedder as a LlamaIndex embed model, for pipelines and indexes."""
         return UmiEmbedding(self._store.embedder)
 
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
-        """umi's own retriever over this store; options as in `UmiRetriever`."""
+        """A `UmiRetriever` over this store; options as there."""
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def close(self) -> None:
-        """End the threads, and close the store unless it was the caller's."""
+        """End the threads, and close the store if this object has opened it."""
         self._umi.close()
         if self._owns_store:
             self._store.close()
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Insert nodes, or replace those with the same id; all of them or none. Their ids, aligned.
+        """Insert nodes, or replace those with the same id; returns their ids in order. An error writes nothing.
 
         Raises:
-            InvalidChunk, DuplicateId: Names the node. Nothing is written.
-            InvalidVector: If embeddings were made by a model of another dimension. Nothing is written.
+            InvalidChunk, DuplicateId: If a node cannot be stored; names it.
+            InvalidVector: If the embeddings have another dimension than the store's.
         """
         chunks = to_chunks(nodes, self._keys, Counter())
         self._store.add(chunks, vectors=_vectors(nodes, [chunk.indexed_text for chunk in chunks], self._store.embedder))
         return [chunk.id for chunk in chunks]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Remove all nodes of a document; one that is not there does not matter."""
+        """Remove all nodes of a document; does nothing if there are none."""
         self._store.delete(where={REF_DOC_ID: ref_doc_id})
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        """Remove nodes by id, by filter, or those of the ids that pass the filter. Raises InputError for neither."""
+        """Remove nodes by id, by filter, or those of the ids that pass the filter.
+
+        Raises:
+            InputError: If neither is given.
+        """
         self._store.delete(node_ids, where=parse_filter(filters))
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all nodes."""
         self._store.delete(self._store.ids())
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """By document id: the ids of its nodes, and the metadata of the first. An index has none for such a store."""
+        """Document id -> ids of its nodes, and the metadata of the first. An index over this store does not have it."""
         found: dict[str, RefDocInfo] = {}
         for chunk in (chunk for page in pages(self._store) for chunk in page):
             document = chunk.metadata.get(REF_DOC_ID)
@@ -167,20 +172,25 @@ class UmiVectorStore(BasePydanticVectorStore):
         return found
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """Nodes in the order of the ids, unknown ones left out; without ids all that pass the filter, by id."""
+        """The nodes of these ids in their order, or, without ids, all nodes by id; those that pass the filter."""
         where = parse_filter(filters)
         found = self._store.get(self._store.ids() if node_ids is None else node_ids)
         return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Best first. Raises ConfigError for a mode umi has not, and what `DualRetriever.search` raises."""
-        words, options, changes = search_of(query, kwargs)
-        return _answer(self._with(changes).search(words, **options))
+        """The best nodes, best first.
+
+        Raises:
+            ConfigError: If umi does not have the mode.
+            UmiError: As `DualRetriever.search`.
+        """
+        text, options, changes = search_of(query, kwargs)
+        return _answer(self._with(changes).search(text, **options))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """`query` for an event loop, which it never blocks."""
-        words, options, changes = search_of(query, kwargs)
-        return _answer(await self._with(changes).asearch(words, **options))
+        """`query` for an event loop; never blocks it."""
+        text, options, changes = search_of(query, kwargs)
+        return _answer(await self._with(changes).asearch(text, **options))
 
     def _with(self, changes: dict[str, Any]) -> DualRetriever:
         if not changes:
@@ -213,7 +223,7 @@ class UmiVectorStore(BasePydanticVectorStore):
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
-    """The nodes' embeddings, those that are missing made now; None: the store makes all."""
+    """The nodes' embeddings, missing ones made by the embedder; None: no node has one, and the store makes all."""
     given: list[Any] = [node.embedding for node in nodes]
     missing = [place for place, vector in enumerate(given) if vector is None]
     if len(missing) == len(given):
