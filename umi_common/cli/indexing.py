@@ -27,7 +27,7 @@ INTERRUPTED = 130
 STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
 PDF_SECONDS = 10.0
-"""Both as in `umi_common.files.readers.reading`, which takes long to import; a test compares them."""
+"""Defaults, the same as in `umi_common.files.readers.reading`, which takes long to import; a test compares them."""
 PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
 
 
@@ -107,7 +107,7 @@ def _print(report: Report, store: Path, there: int) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[list[int]]:
-    """A list that the first Ctrl-C fills, to end the run between two files; the second raises KeyboardInterrupt."""
+    """Yields a list that is filled by the first Ctrl-C, to end the run after a file; the second interrupts it."""
     asked: list[int] = []
 
     def ask(number: int, frame: FrameType | None) -> None:

@@ -27,8 +27,9 @@ TUNED = {
     "neighbours.previous": (0.0, 0.3, 0.6, 0.9),
     "neighbours.source": (0.0, 0.25, 0.5, 0.75),
 }
-"""What `umi tune` tries; `umi_common.evaluation.tune` takes any other space."""
+"""Setting -> values that `umi tune` tries; `umi_common.evaluation.tune` takes others."""
 MISSES_SHOWN = 10
+"""Most questions without an answer among the first ten hits that `umi eval` lists."""
 
 
 def demo(

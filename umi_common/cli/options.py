@@ -1,4 +1,4 @@
-"""What the commands share: options, opening a store, printing."""
+"""Options, and functions that open a store or print, for several commands."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from umi_common.stores.embedded.hybrid import HybridStore
 
 LEDGER = "umi.db"
+"""As in `umi_common.stores.ledger.file`, which takes long to import."""
 
 StoreOption = Annotated[Path, typer.Option("--store", "-s", help="The store's folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -31,7 +32,7 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
     """An existing store, open.
 
     Raises:
-        NotAStore: If there is none; the message says how to make one.
+        NotAStore: If there is none; the message says how to create one.
     """
     from umi_common.stores.embedded.hybrid import HybridStore
 

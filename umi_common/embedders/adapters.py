@@ -1,4 +1,4 @@
-"""Make an embedder of a name, of a model of LangChain or LlamaIndex, or of functions; async functions are used."""
+"""Make an embedder from a name, from a model of LangChain or LlamaIndex, or from functions, sync or async."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from umi_common.protocols import Embedder
 
 Documents = Callable[[list[str]], Any]
 AsyncDocuments = Callable[[list[str]], Awaitable[Any]]
+"""Functions from texts to a matrix of numbers, one row a text."""
 
 FRAMEWORK_METHODS = (
     ("embed_documents", "embed_query"),
@@ -42,7 +43,7 @@ class CallableEmbedder:
         dim: Dimension; None: found by embedding one short text.
         one_by_one: Whether a call embeds one query, so that n queries are n calls.
         adocuments: `documents` for event loops.
-        aqueries: `queries` for event loops. None: there is none; without `queries`, `adocuments`.
+        aqueries: `queries` for event loops. If both are None, `adocuments` is used.
         symmetric: Whether queries and documents are embedded by the same function.
         named: Whether `name` identifies the model, so that vectors may be cached under it in a file. False if it is
             only the name of a class or function.

@@ -7,10 +7,10 @@
 In: paths and a store. Out: chunks in the store, a `Report`, and a checkpoint that the next run continues from.
 
     run          `index`: one process
-    session      one run: which parts are left to do, how outcomes are recorded, which chunks are removed
+    session      one run: selects the parts to do, records their outcomes, removes stale chunks
     walk         the files below folders, without following links out of them
-    parts        a file cut into parts: whole, or ranges of its records
-    work         some parts read, embedded and written
+    parts        a file as parts: the whole file, or ranges of its records
+    work         read, embed and write some parts
     checkpoint   which parts are in the store: a SQLite file
     report       counts and problems of a run
     readers/     one file as chunks, by its ending

@@ -30,21 +30,22 @@ CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WI
 CREATE INDEX parts_by_source ON parts (source);
 """
 KEYS_AT_ONCE = 500
+"""Keys in one SQL statement; every SQLite takes 999 parameters."""
 WITNESSES = 64
-"""Number of chunks looked up to check that checkpoint and store belong together."""
+"""Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
 
 class KnownFile(NamedTuple):
     """What the checkpoint records about a file."""
 
     version: str
-    """The version that was begun last."""
+    """The version whose writing began last."""
     others: bool
     """Whether the store may hold chunks of another version, which must be removed."""
     settled: bool
     """Whether the store holds exactly this version of the file."""
     stamp: str
-    """Of the file when it was settled; see `readers.reading.stamp_of`."""
+    """`readers.reading.stamp_of` the file when it was settled."""
 
 
 class DonePart(NamedTuple):
@@ -57,10 +58,10 @@ class DonePart(NamedTuple):
 
 
 class IngestCheckpoint:
-    """The checkpoint file, locked for one run; path None: in memory. Commits are durable when they return.
+    """The checkpoint file, locked for one run; path None: in memory. Writes are on the disk when they return.
 
     Raises:
-        StoreLocked: At once, if another run holds it.
+        StoreLocked: If another run has locked the file. Does not wait for it.
         StoreError: If the file is not a checkpoint, or cannot be read or written.
     """
 
@@ -72,12 +73,13 @@ class IngestCheckpoint:
             self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, timeout=0)
         try:
             with self._errors():
-                self._hold()
+                self._lock_and_prepare()
         except BaseException:
             self._db.close()
             raise
 
-    def _hold(self) -> None:
+    def _lock_and_prepare(self) -> None:
+        """Lock the file, and create its tables where they do not exist."""
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
@@ -88,7 +90,7 @@ class IngestCheckpoint:
         if tables == 0:
             self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
         elif application != APPLICATION_ID:
-            raise StoreError(f"{self._path} is no checkpoint of umi; name another file")
+            raise StoreError(f"{self._path} is no checkpoint of umi; choose another file")
         elif "stamp" not in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
             self._db.execute("ALTER TABLE files ADD COLUMN stamp TEXT NOT NULL DEFAULT ''")  # made by an older version
 
@@ -99,7 +101,7 @@ class IngestCheckpoint:
         return None if row is None else str(row[0])
 
     def put(self, key: str, value: str) -> None:
-        """Keep a setting."""
+        """Store a setting."""
         with self._writing() as db:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
@@ -112,7 +114,7 @@ class IngestCheckpoint:
         return None if row is None else KnownFile(row[0], bool(row[1]), bool(row[2]), row[3])
 
     def begin(self, files: Iterable[tuple[str, Path, str]], *, others: bool) -> None:
-        """Record, before the first write, that versions of files begin: (source, path, version).
+        """Record (source, path, version) of files before their first chunk is written.
 
         Args:
             others: The value for files that were never begun; see `KnownFile.others`.
@@ -135,9 +137,9 @@ class IngestCheckpoint:
         found: set[str] = set()
         with self._errors():
             for start in range(0, len(keys), KEYS_AT_ONCE):
-                some = keys[start : start + KEYS_AT_ONCE]
-                marks = ", ".join("?" * len(some))
-                found.update(key for (key,) in self._db.execute(f"SELECT key FROM parts WHERE key IN ({marks})", some))
+                batch = keys[start : start + KEYS_AT_ONCE]
+                marks = ", ".join("?" * len(batch))
+                found.update(key for (key,) in self._db.execute(f"SELECT key FROM parts WHERE key IN ({marks})", batch))
         return found
 
     def settle(self, files: Sequence[tuple[str, Sequence[str], str]]) -> None:
@@ -165,7 +167,7 @@ class IngestCheckpoint:
                 yield source, Path(path)
 
     def witnesses(self, count: int) -> list[str]:
-        """Ids of some chunks that the store should hold, of different parts; the same ones each time."""
+        """Ids of at most `count` chunks that the store should hold, each of another part; the same ones each time."""
         sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"
         with self._errors():
             return [id for (id,) in self._db.execute(sql, (count,))]
@@ -199,8 +201,9 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
     """Whether the store held chunks before the checkpoint's first run.
 
     Args:
-        own: Whether the checkpoint lies in the store's directory. A new one begins with the files that the store's
-            chunks name, so that vanished files are noticed. If the store holds none of its chunks, it is emptied.
+        own: Whether the checkpoint lies in the store's directory. If such a checkpoint is new, the files that the
+            store's chunks name are recorded in it, so that vanished files are noticed. If the store holds none of its
+            chunks, it is emptied.
 
     Raises:
         ConfigError: If the checkpoint is of another store.

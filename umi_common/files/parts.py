@@ -1,4 +1,5 @@
-"""Files cut into parts that are read, written and repeated independently: a whole file, or a range of its records."""
+"""Divide files into parts that are read, written and repeated independently: a whole file, or a range of its
+records."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ PART_BYTES = 1 << 20
 DEFAULT_LIMITS = ReadLimits()
 """Used where the caller gives no limits."""
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""The first two bytes of a text in UTF-16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,16 @@ class FilePart:
 
     path: Path
     source: str
-    """Source of its chunks; their ids are made from it."""
+    """Source of its chunks, from which their ids are made."""
     start: int
     stop: int
+    """One more than the part's last byte."""
     first_line: int
     """Number of its first line in the file, from 1."""
     key: str
     """Changes with the bytes, the source, the first line and the rules of cutting."""
     fresh: bool = True
-    """Whether the store never held another version of the file; its chunks there are then of this version."""
+    """Whether the store has never held another version of the file, so that its chunks there are of this version."""
     limits: ReadLimits = DEFAULT_LIMITS
     """Limits for reading the file."""
 
@@ -54,10 +57,11 @@ class FilePart:
 
 
 def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLimits = DEFAULT_LIMITS) -> list[FilePart]:
-    """The parts of a file in order; together they are all of it. Reads the file once, `size` bytes at a time.
+    """The parts of a file in order, without gaps. Reads the file once.
 
-    Records (JSONL) are cut after the line that reaches `size` bytes; every other kind of file is one part. For records
-    the byte limit applies to a line, not to the file, which is never held in memory whole; except in UTF-16.
+    A file of records (JSONL) is cut after the line that reaches `size` bytes; every other file is one part. For records
+    the limit on bytes applies to each line and not to the file, of which `size` bytes are in memory at a time. A file
+    of records in UTF-16 is one part, too.
 
     Raises:
         FileUnreadable: Names the file and what to do.
@@ -74,10 +78,13 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
 
 
 def chunks_of_part(part: FilePart, pdf: PdfProcess) -> FileChunks:
-    """The chunks of a part, in order, and the records and pages that are skipped; `pdf` reads it if it is a PDF.
+    """The chunks of a part, in order, and the records and pages that were skipped.
+
+    Args:
+        pdf: Reads the part if it is a PDF.
 
     Raises:
-        FileUnreadable: Also if the file changed since the part was cut.
+        FileUnreadable: If nothing of it can be read, or if the file changed since the part was cut.
         MissingExtra: For a PDF without pypdf.
     """
     with file_errors(part.path), open_regular(part.path) as file:
@@ -94,7 +101,7 @@ def version_of(parts: Sequence[FilePart]) -> str:
 
 
 def _pieces(path: Path, size: int, limits: ReadLimits) -> Iterator[bytes]:
-    """The content, records cut after newlines; an empty file is one empty piece."""
+    """The content of each part; an empty file has one empty part."""
     records = path.suffix.lower() in RECORD_ENDINGS
     if not records:
         check_size(path, limits)

@@ -1,4 +1,4 @@
-"""`index`: files and folders into a store, in one process."""
+"""`index`: bring files and folders into a store, in one process."""
 
 from __future__ import annotations
 
@@ -120,6 +120,7 @@ def _own_checkpoint(store: Any) -> IngestCheckpoint:
 
 
 def _model(store: Any, embedder: Any) -> Embedder:
+    """The caller's embedder, else the store's, else the default."""
     own: Embedder | None = getattr(store, "embedder", None)
     if embedder is None:
         return default_embedder() if own is None else own

@@ -1,4 +1,4 @@
-"""One run: gives the caller the parts to do, records their outcomes, and removes stale chunks."""
+"""One run: selects the parts to do, records their outcomes, and removes stale chunks."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class IngestSession:
         self._open[source] = _File(path, parts, stamp, others, {part.key for part in todo})
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
-        if not todo:
+        if not todo:  # an interrupted run wrote all parts and did not complete the file
             self._begun(parts)
             self._complete(source)
         return todo
@@ -211,6 +211,7 @@ class IngestSession:
         return []
 
     def _begun(self, batch: list[FilePart]) -> list[FilePart]:
+        """Record in the checkpoint that the files of these parts begin; returns the parts."""
         sources = dict.fromkeys(part.source for part in batch)
         files = [(source, self._open[source].path, version_of(self._open[source].parts)) for source in sources]
         self._checkpoint.begin(files, others=self._others)
@@ -239,13 +240,13 @@ class IngestSession:
         self._to_settle = []
 
     def _sweep(self) -> None:
-        """Remove the chunks that the swept files no longer have."""
+        """Remove the chunks that the files in `_to_sweep` no longer have."""
         files, self._to_sweep = self._to_sweep, []
         if not files:
             return
         try:
             self.report.stale += sweep(self._store, [file.parts for file in files], self.pdf)
-        except FileUnreadable as error:  # one of them changed meanwhile: the next run sweeps all of them
+        except FileUnreadable as error:  # one of them has changed: the next run sweeps all of them
             self.report.problems.append(Problem.of("", error))
             return
         for file in files:
@@ -260,15 +261,16 @@ class IngestSession:
             and (is_gone(path) or (path not in found and self._is_outside(path)))
         ]
         for start in range(0, len(gone), FILES_AT_ONCE):
-            some = gone[start : start + FILES_AT_ONCE]
-            self._store.delete(where=of_files(some))
-            self._checkpoint.forget(some)
-            self.report.removed += len(some)
+            batch = gone[start : start + FILES_AT_ONCE]
+            self._store.delete(where=of_files(batch))
+            self._checkpoint.forget(batch)
+            self.report.removed += len(batch)
 
     def _is_outside(self, path: Path) -> bool:
         return not self._follow_symlinks and is_outside(path, self._roots)
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
+        """Count batches in a row on which the embedder failed completely; raises at the FAILURES_MAX-th."""
         problems = [each.problem for each in outcomes]
         down = bool(problems) and all(each is not None and each.error == EmbedderError.__name__ for each in problems)
         self._failures = self._failures + 1 if down else 0

@@ -1,4 +1,4 @@
-"""Read, chunk, embed and upsert some parts. Repeating it does not change the store."""
+"""Read some parts of files, and write their chunks to the store. Repeating it does not change the store."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class _Reading:
 def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:
     """Write some parts to the store in one call; returns their outcomes, aligned with the parts.
 
-    Unchanged chunks are neither embedded nor written again. Skipped are records and pages that cannot be read, and
-    records with an id that another file or record has. A part is left out as a whole if nothing of it can be read, or
-    if the embedder fails on its text; the other parts are written.
+    Unchanged chunks are neither embedded nor written again. Records and pages that cannot be read are skipped, and so
+    are records with an id that another file or record has. A part is left out as a whole if nothing of it can be read,
+    or if the embedder fails on its text; the other parts are written.
 
     Raises:
         StoreError: As the store raises them. What was written before stays; the same call can be repeated.
@@ -67,7 +67,7 @@ def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pd
     try:
         _write(store, embedder, good)
     except EmbedderError:
-        for reading in good:  # one by one, to find the part that it fails on
+        for reading in good:  # each alone, to find the part on which the embedder fails
             try:
                 _write(store, embedder, [reading])
             except EmbedderError as error:
@@ -104,26 +104,32 @@ def _read(part: FilePart, pdf: PdfProcess) -> _Reading:
 
 
 def _compare(store: Store, batch: Sequence[_Reading]) -> None:
-    """Skip chunks whose id another chunk has, since they would overwrite each other; find the new ones of the rest."""
+    """Set `chunks` and `new` of each part. Chunks whose id another chunk has are skipped: they would overwrite it."""
     ids = [chunk.id for reading in batch for chunk in reading.found.chunks]
-    there = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
-    here: dict[str, Chunk] = {}
+    stored = {chunk.id: chunk for chunk in (store.get(ids) if ids else []) if chunk is not None}
+    in_batch: dict[str, Chunk] = {}
     for reading in batch:
         for chunk in reading.found.chunks:
-            clash = _clash(chunk, here.get(chunk.id), there.get(chunk.id), reading.part)
+            clash = _clash(chunk, in_batch.get(chunk.id), stored.get(chunk.id), reading.part)
             if clash is not None:
                 reading.found.skip(f"{reading.part.path} {clash}; give every record an id of its own")
                 continue
-            here[chunk.id] = chunk
+            in_batch[chunk.id] = chunk
             reading.chunks.append(chunk)
-        reading.new = [chunk for chunk in reading.chunks if there.get(chunk.id) != chunk]
+        reading.new = [chunk for chunk in reading.chunks if stored.get(chunk.id) != chunk]
 
 
-def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: FilePart) -> str | None:
-    """The problem with a chunk's id, if `here` has it in this batch or `stored` in the store; None: no problem."""
-    if here is not None and here.metadata[FILE_KEY] == part.source:
+def _clash(chunk: Chunk, in_batch: Chunk | None, stored: Chunk | None, part: FilePart) -> str | None:
+    """The problem with the id of a chunk; None: there is none.
+
+    Args:
+        in_batch: An earlier chunk of the batch with the same id.
+        stored: The chunk in the store with the same id.
+        part: The chunk's part.
+    """
+    if in_batch is not None and in_batch.metadata[FILE_KEY] == part.source:
         return f"holds id {chunk.id!r} twice"
-    other = stored if here is None else here
+    other = stored if in_batch is None else in_batch
     if other is None:
         return None
     if other.metadata.get(FILE_KEY) != part.source:
@@ -134,7 +140,7 @@ def _clash(chunk: Chunk, here: Chunk | None, stored: Chunk | None, part: FilePar
 def _write(store: Store, embedder: Embedder, batch: Sequence[_Reading]) -> None:
     new = [chunk for reading in batch for chunk in reading.new]
     if new and getattr(store, "embedder", None) is embedder:
-        store.add(new)  # which has a cache of vectors
+        store.add(new)  # it embeds them, with its cache of vectors
     elif new:
         vectors = embedded([chunk.id for chunk in new], [chunk.indexed_text for chunk in new], embedder, dim=None)
         store.add(new, vectors=vectors)

@@ -14,7 +14,7 @@ class MigrationCheckpoint:
 
     Args:
         path: The file; None: nothing is saved.
-        of: Names source and target; a file that names others is ignored.
+        of: Text that names source and target; a file with another text is ignored.
     """
 
     def __init__(self, path: Path | None, of: str) -> None:

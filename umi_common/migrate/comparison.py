@@ -15,19 +15,21 @@ from umi_common.protocols import Probe, Store, pages
 from umi_common.types import Chunk
 
 SAMPLE_CHARACTERS = 300
-"""Characters of a sampled text that are the query."""
+"""Number of the first characters of a sampled text that are the query."""
 SAMPLE_DEPTH = 10
-OTHERS_MAX = 0.1
+"""Number of the best scores of an arm that are compared."""
+DIFFERING_MAX = 0.1
 """Largest share of samples whose best cosine may differ: an approximate index may miss the best chunk."""
 SAME_VECTOR = 1e-6
-"""Largest difference of a stored coordinate from the one that was sent: engines may scale to length 1 again."""
+"""Largest difference of equal coordinates: engines may scale vectors to length 1 again."""
 SAME_COSINE = 1e-3
+"""Largest difference of equal cosines."""
 SAME_SCORE = 0.05
 """Largest relative difference of equal scores: engines compute BM25's statistics by shard or from a sample."""
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
-"""`now` of the sampled queries: so early that no chunk has an age, so nothing decays."""
-NAMED = 3
-"""Chunks that an error names."""
+"""`now` of the sampled queries: before the time of every chunk, so that no score decays."""
+IDS_NAMED = 3
+"""Most ids of chunks that an error lists."""
 
 
 def content_hash(chunk: Chunk) -> bytes:
@@ -53,15 +55,15 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
         for chunks in pages(source, size=page):
             ids = [chunk.id for chunk in chunks]
             same = np.abs(source.vectors(ids) - target.vectors(ids)).max(axis=1, initial=0.0) <= SAME_VECTOR
-            for chunk, copy, alike in zip(chunks, target.get(ids), same.tolist(), strict=True):
-                if copy is None or not alike or content_hash(copy) != content_hash(chunk):
+            for chunk, copy, same_vector in zip(chunks, target.get(ids), same.tolist(), strict=True):
+                if copy is None or not same_vector or content_hash(copy) != content_hash(chunk):
                     wrong.append(chunk.id)
             sampled += [chunk for at, chunk in enumerate(chunks, seen) if at % every == 0]
             seen += len(chunks)
             bar.update(len(chunks))
     if wrong:
         raise CopyDiffers(
-            f"{len(wrong)} of {seen} chunks are missing or different in {target!r}, first {wrong[:NAMED]}; run it "
+            f"{len(wrong)} of {seen} chunks are missing or different in {target!r}, first {wrong[:IDS_NAMED]}; run it "
             "again while nobody writes to either store"
         )
     if len(source) != seen:
@@ -80,17 +82,17 @@ def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:
     """Search both stores for the beginning of each sampled text, with the chunk's own vector; see `Migrated.agreement`.
 
     Raises:
-        CopyDiffers: If the best cosine differs for more than OTHERS_MAX of the samples.
+        CopyDiffers: If the best cosine differs for more than DIFFERING_MAX of the samples.
     """
-    shares, other = [], 0
+    shares, differing = [], 0
     for chunk in sampled:
         probe = Probe(chunk.indexed_text[:SAMPLE_CHARACTERS], source.vectors([chunk.id])[0])
         ours, theirs = (store.recall([probe], depth=SAMPLE_DEPTH, now=LONG_AGO) for store in (source, target))
         shares += [_same_best(ours.lexical[0], theirs.lexical[0]), _same_best(ours.dense[0], theirs.dense[0])]
-        other += abs(ours.dense.max(initial=0.0) - theirs.dense.max(initial=0.0)) > SAME_COSINE
-    if other > OTHERS_MAX * len(sampled):
+        differing += abs(ours.dense.max(initial=0.0) - theirs.dense.max(initial=0.0)) > SAME_COSINE
+    if differing > DIFFERING_MAX * len(sampled):
         raise CopyDiffers(
-            f"{target!r} holds all chunks but its searches differ: {other} of {len(sampled)} sampled queries have "
+            f"{target!r} holds all chunks but its searches differ: {differing} of {len(sampled)} sampled queries have "
             "another best hit; see its status() and verify()"
         )
     return float(np.mean(shares)) if shares else 1.0

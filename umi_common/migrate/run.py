@@ -34,8 +34,9 @@ class Migrated:
     copied: int
     """Chunks that this run copied; an earlier run copied the others."""
     samples: int
+    """Sampled queries that were searched in both stores."""
     agreement: float
-    """Share of the ten best scores of each arm that are the same in both, within 5 %: the mean over the samples."""
+    """Share of the ten best scores of each arm that are equal in both stores within 5 %: the mean over the samples."""
 
 
 def migrate(
@@ -56,8 +57,8 @@ def migrate(
         target: Empty, or begun by a migration from the same source.
         checkpoint: A file for the progress, removed at the end; None: a repeated call starts from the first chunk.
         page: Chunks copied in one call, >= 1.
-        samples: Queries by which the two stores are compared at the end.
-        show_progress: Two progress bars.
+        samples: Number of queries by which the two stores are compared at the end.
+        show_progress: Whether to show two progress bars, for copying and for comparing.
 
     Raises:
         ReindexRequired: If the stores have different embedders or dimensions.

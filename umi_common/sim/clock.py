@@ -17,10 +17,10 @@ THREAD_POLL_SECONDS = 0.001
 
 
 class VirtualClock:
-    """A clock for tests: pass it as `clock=`, or `clock.monotonic` where a function to seconds is expected.
+    """A clock for tests: pass it as `clock=`, or `clock.monotonic` if a function that returns seconds is expected.
 
     Args:
-        start: The first moment; aware.
+        start: The time at first, an aware datetime.
 
     Thread-safe.
     """
@@ -33,7 +33,7 @@ class VirtualClock:
         self._lock = threading.Lock()
 
     def __call__(self) -> datetime:
-        """The present: a `Clock`."""
+        """The present, as `now()`."""
         return self.now()
 
     def now(self) -> datetime:
@@ -91,7 +91,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def wait_or_jump(self, timeout: float | None) -> float | None:
-        """Real seconds that the selector may wait; moves the clock where all tasks are sleeping."""
+        """Real seconds that the selector may wait; advances the clock if all tasks are sleeping."""
         if timeout is None or timeout <= 0:
             return timeout
         if self._in_threads:

@@ -37,14 +37,14 @@ class RemoteModel:
 
     Args:
         embedder: Makes the vectors; None: `HashEmbedder()`.
-        seconds: Each call takes so long.
+        seconds: Duration of each call.
         calls_per_second: Calls accepted in any second; others raise `RateLimited` at once. None: any number.
         retry_after: Seconds that `RateLimited` states; None: it states nothing.
         failures: Share of the accepted calls that raise `ServiceDown`, 0..1, by chance.
-        seed: Of that chance.
-        clock: Monotonic seconds of the rate limit; `VirtualClock().monotonic` with `VirtualClock().run`.
+        seed: Seed of that chance.
+        clock: Returns monotonic seconds for the rate limit; `VirtualClock().monotonic` with `VirtualClock().run`.
 
-    `calls`, `refused`, `failed`: number of calls, of these beyond the limit, and of these that failed.
+    `calls`: number of calls; `refused`: of these, the ones beyond the limit; `failed`: the ones that failed by chance.
     `at_once_max`: most calls at a time. `texts`: every text embedded, in order. Thread-safe.
     """
 
@@ -95,7 +95,7 @@ class RemoteModel:
         return (await self.aembed_documents([text]))[0]
 
     def _begin(self) -> bool:
-        """Count a call; whether it will fail."""
+        """Count a call. Returns whether it will fail."""
         with self._lock:
             now = self._clock()
             self.calls += 1

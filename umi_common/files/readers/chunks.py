@@ -24,6 +24,7 @@ RULES_VERSION = 2
 """Part of a file's version: raise it when the chunks of any file change."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
+"""Keys of a record's text, id and time; of several the first that the record has."""
 SKIPPED_LISTED = 100
 """Most skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
@@ -134,7 +135,7 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
 
 
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
-    """Chunks with the page on which they begin; pages follow each other after a blank line."""
+    """The chunks of a PDF, with the page on which each begins; the pages' texts are joined by blank lines."""
     pages = [page.strip() + "\n\n" for page in read.pages]
     text = "".join(pages)
     if not text.strip():
@@ -192,4 +193,5 @@ def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    """Remove the first of the keys that the record has, and return its value; None: it has none of them."""
     return next((record.pop(key) for key in keys if key in record), None)

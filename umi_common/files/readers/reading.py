@@ -1,4 +1,4 @@
-"""Bytes of a file and their text, within limits. Every problem is an error that names the file and says what to do."""
+"""Read the bytes of a file within limits, and decode its text. Errors name the file and say what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PDF_SECONDS = 10.0
 hostile file of 6 kB takes a minute."""
 PDF_SECONDS_MAX = 86_400.0
 NUL_LOOKED_FOR = 8_192
-"""Number of bytes at the beginning of a file that hold no NUL if it is text."""
+"""Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
 CONTROLS_SHARE = 0.02
 """Non-Unicode content with more than this share of control characters is not text."""
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
@@ -52,7 +52,7 @@ def content_of(path: Path, limits: ReadLimits) -> bytes:
     """The bytes of a file.
 
     Raises:
-        FileUnreadable: Also for a file that is too large, and for pipes and devices, which need not end.
+        FileUnreadable: If it is too large, cannot be read, or is a pipe or a device.
     """
     check_size(path, limits)
     with file_errors(path), open_regular(path) as file:
@@ -79,7 +79,7 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
         OSError: As opening raises it.
     """
     _check_regular(path, path.stat())
-    # a pipe that takes the file's place now would block an ordinary open until somebody writes to it
+    # Non-blocking: if a pipe has just taken the file's place, opening it would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         _check_regular(path, os.fstat(file.fileno()))
@@ -87,7 +87,7 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_rest(path: Path, file: BinaryIO, limits: ReadLimits, *, before: int = 0) -> bytes:
-    """The rest of an open file after `before` bytes; its stated size may be wrong, as in /proc.
+    """The rest of an open file, of which `before` bytes were read. Its `st_size` may be wrong, as in /proc.
 
     Raises:
         FileUnreadable: If it is too large, or has nothing to read without waiting.
@@ -158,10 +158,10 @@ def check_name(name: str, path: Path) -> None:
 
 
 def decoded_text(path: Path, content: bytes) -> str:
-    """The text as Python's open() would read it: UTF-8 or UTF-16 by its mark, else Windows-1252; newlines are \\n.
+    """The text of a file: UTF-16 if it begins with a byte order mark, else UTF-8, else Windows-1252; newlines are \\n.
 
     Raises:
-        FileUnreadable: If it is none.
+        FileUnreadable: If the content is no text.
     """
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = content.decode("utf-16", "replace")

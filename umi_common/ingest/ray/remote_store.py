@@ -15,12 +15,12 @@ from umi_common.protocols import Embedder
 RETRIES = 3
 """How often Ray repeats a call whose process died, in a new process."""
 LOCKED_SECONDS = 10.0
-"""Seconds a new writer waits for the store's lock: the writer of a killed driver may still hold it."""
+"""Longest wait of a new writer for the store's lock, which the writer of a killed driver may still hold."""
 
 
 @contextmanager
 def shared_store(open_store: Callable[[], Any]) -> Iterator[RemoteStore]:
-    """The store, opened in a process of its own and closed when the block is left. Ray is connected."""
+    """The store, opened in a process of its own and closed when the block is left. Ray must be connected."""
     import ray
 
     name = f"umi-writer-{uuid4().hex}"
@@ -91,7 +91,7 @@ class RemoteStore:
 
 
 class _Writer:
-    """The actor that holds the store. The first call opens it, and so can raise its errors to the caller."""
+    """The actor that holds the store. The first call opens it, so that errors of the opening reach the caller."""
 
     def __init__(self, open_store: Callable[[], Any]) -> None:
         self._open_store = open_store

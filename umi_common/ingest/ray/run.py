@@ -5,10 +5,9 @@ from umi_common.ingest.ray.run import ingest_on_ray
 
 ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
 
-Ray restarts a worker that dies and repeats its batch; a part that ends its worker again and again is reported and left
-out. If the driver dies, the same call continues from the checkpoint. The workers are actors, not Ray Data tasks: each
-outcome must reach the checkpoint as soon as it is known, and 40 empty batches took 1.7 s with actors, 9.5 s with Ray
-Data.
+Ray restarts a worker that dies and repeats its batch. A part that ends its worker each time is reported and left out.
+If the driver dies, the same call continues from the checkpoint. The workers are actors, not tasks of Ray Data, because
+each outcome must reach the checkpoint at once; also, 40 empty batches took 1.7 s with actors and 9.5 s with Ray Data.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from umi_common.ingest.ray.workers import started_workers
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000
-"""Bytes of the local Ray's object store. A batch has some megabytes; a container's /dev/shm is small."""
+"""Size of a local Ray's object store in bytes: a batch has some megabytes, and a container's /dev/shm is small."""
 
 
 def ingest_on_ray(
@@ -53,8 +52,8 @@ def ingest_on_ray(
 ) -> Report:
     """`umi_common.files.index` with many processes: on the connected Ray, else on a local Ray that ends with the call.
 
-    Each chunk is stored exactly once, whatever was killed and repeated. On a cluster every node must see the
-    files under the same path.
+    Each chunk is stored exactly once, even if processes were killed and batches repeated. On a cluster every node must
+    have the files under the same paths.
 
     Args:
         open_store: Called in the process that writes. Ray pickles it, so give a module's function or a
@@ -71,7 +70,7 @@ def ingest_on_ray(
         MissingExtra: Without Ray.
         ConfigError: If `workers` is 0, if a worker cannot open its store or embedder, or if the writer's store has
             another embedder.
-        StoreUnavailable: If the writer process cannot start, or dies on the same write again and again.
+        StoreUnavailable: If the writer process cannot start, or a write ends it each time.
         UmiError: As `umi_common.files.index` raises them.
     """
     if workers is not None and workers < 1:
@@ -83,11 +82,11 @@ def ingest_on_ray(
     with _ray(workers) as ray, _sink(ray, open_store, model, each_writes=each_writes) as (store, shared):
         _check_pickles(ray, "open_embedder", open_embedder)
         count = int(ray.cluster_resources().get("CPU", 1)) if workers is None else workers
-        kept = IngestCheckpoint(Path(checkpoint))
+        progress = IngestCheckpoint(Path(checkpoint))
         with (
             IngestSession(
                 store,
-                kept,
+                progress,
                 model,
                 roots,
                 base,
@@ -132,7 +131,7 @@ def _check_pickles(ray: Any, name: str, factory: Callable[[], Any]) -> None:
 
 @contextmanager
 def _ray(workers: int | None) -> Iterator[Any]:
-    """Ray, connected: the caller's, or a local one for the length of the block, which sends no usage statistics."""
+    """Ray, connected: the caller's, or a local one that ends with the block and sends no usage statistics."""
     try:
         import ray
     except ImportError as error:

@@ -62,8 +62,8 @@ class RayWorkers:
     def outcomes(self, batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
         """The outcomes of each batch, as they arrive.
 
-        The parts of a batch that ends its worker again and again are repeated one by one, each alone in a worker, and
-        those that end theirs once more are reported.
+        If a batch ends its worker `RETRIES + 1` times, each of its parts is repeated alone in a worker. A part that
+        ends its worker again is reported.
         """
         suspects: list[FilePart] = []
         for batch, outcomes in self._answers(batches, BATCHES_AHEAD):
@@ -107,7 +107,7 @@ def _next(
 def started_workers(
     count: int, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
 ) -> Iterator[RayWorkers]:
-    """RayWorkers, checked, that are ended when the block is left. Ray is connected.
+    """Start workers and check them; they are ended when the block is left. Ray must be connected.
 
     Args:
         store: The store that all write to; None: each opens its own.
@@ -126,5 +126,5 @@ def started_workers(
 
 
 def _worker_died(part: FilePart) -> Problem:
-    said = f"{part.path} ended its worker each time it was tried; look at its size and at Ray's logs"
-    return Problem(part.source, "WorkerDied", said)
+    message = f"{part.path} ended its worker each time it was tried; look at its size and at Ray's logs"
+    return Problem(part.source, "WorkerDied", message)

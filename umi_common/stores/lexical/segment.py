@@ -89,13 +89,9 @@ class Segment:
         at = np.arange(len(of_place)) + np.repeat(first - running(sizes)[:-1], sizes)
         return of_place, self.offsets[at].astype(np.int64) + self.block
 
-    def span(self, place: int) -> slice:
-        """Slice of the postings of terms[place]."""
-        return slice(self.starts.item(place), self.starts.item(place + 1))
-
     def stored(self, place: int) -> tuple[Offsets, TermCounts]:
         """(offsets, tf) of terms[place] as views."""
-        own = self.span(place)
+        own = slice(self.starts.item(place), self.starts.item(place + 1))
         return self.offsets[own], self.tf[own]
 
     def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:

@@ -34,6 +34,7 @@ from umi_common.stores.qdrant.filters import Compiled, compiled
 from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, places_near
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
+from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
 from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
@@ -55,7 +56,6 @@ FACTOR_MIN = 0.05
 """Smallest decay factor that bounds a range; all ages with a smaller one are in the last range."""
 AGE_MAX = 1e18
 """Largest age, in microseconds; more than between any two datetimes."""
-MICROSECONDS_PER_HOUR = 3_600_000_000
 
 
 def recall_many(
