@@ -308,7 +308,7 @@ def test_an_index_in_a_directory_is_opened_again_and_brought_up(collection, tmp_
 @pytest.mark.parametrize("harm", [b"", b"nonsense", None])
 def test_a_damaged_index_is_made_anew(collection, tmp_path, harm):
     ChromaStore(collection, MODEL, tmp_path / "beside").close()
-    file = tmp_path / "beside" / "rows.npz"
+    file = next((tmp_path / "beside" / "lexical").iterdir())
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2] if harm is None else harm)
     with ChromaStore(collection, MODEL, tmp_path / "beside") as store:

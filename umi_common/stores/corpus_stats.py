@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -84,6 +84,16 @@ class Sample:
         self._drawn: Ints = np.zeros(0, dtype=np.int64)
         self._vectors: Vectors | None = None
 
+    def restore(self, drawn: Ints, vectors: Vectors) -> None:
+        """Take over the vectors of an earlier sample; they are used if the next one is of the same rows."""
+        self._drawn, self._vectors = drawn, vectors
+
+    def saved(self) -> tuple[Ints, Vectors]:
+        """The last sample that has vectors, for `restore`; empty if there is none."""
+        return (
+            (self._drawn[:0], np.zeros((0, 0), np.float32)) if self._vectors is None else (self._drawn, self._vectors)
+        )
+
     def vectors(self, rows: Rows, vectors: Vectors) -> Vectors:
         """(at most SAMPLE_SIZE, dim) vectors of the sampled rows."""
         drawn = self.draw(rows)
@@ -146,6 +156,37 @@ class Calibration:
         self._chosen: list[int] = []
         self._sums = np.zeros((0, COLUMNS))
         self._totals = np.zeros((0, 0))
+
+    @classmethod
+    def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
+        """The statistics that `saved` gave: the next ones are computed from what has changed since.
+
+        Args:
+            rows: A snapshot with the rows of then, and perhaps more.
+            saved: Arrays of `saved`.
+        """
+        made = cls(saved["id checksums"])
+        drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
+        made._sample.restore(drawn, saved["sample"].reshape(len(drawn), saved["sample"].size // max(len(drawn), 1)))
+        made._chosen, made._sums = chosen.tolist(), saved["sums"].reshape(len(chosen), COLUMNS).copy()
+        made._totals = saved["totals"].reshape(len(chosen), saved["totals"].size // max(len(chosen), 1)).copy()
+        made._rows = rows.earlier(alive) if len(chosen) else None
+        return made
+
+    def saved(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
+        """One-dimensional arrays for `restored`; of vectors and sums, those that the last search has used."""
+        with self._lock:
+            drawn, sample = self._sample.saved()
+            arrays: dict[str, npt.NDArray[Any]] = {
+                "id checksums": self._sample.checksums(rows),
+                "drawn": drawn,
+                "sample": sample,
+                "chosen": np.array(self._chosen, np.int64),
+                "sums": self._sums,
+                "totals": self._totals,
+                "alive then": rows.alive[:0] if self._rows is None else self._rows.alive,
+            }
+            return {name: array.ravel() for name, array in arrays.items()}
 
     def id_checksums(self, rows: Rows) -> IdChecksums:
         """(n,) CRC-32 of the ids of all rows, by which the sample is drawn."""

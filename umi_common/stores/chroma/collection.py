@@ -17,8 +17,9 @@ from umi_common.pool import Vectors
 
 RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
-IDS_AT_ONCE = 50_000
-"""Ids listed in one call. Chroma walks over all ids before a page: 100,000 ids take 6 s in twenty pages, 1 s in two."""
+IDS_AT_ONCE = 200_000
+"""Ids listed in one call. Chroma walks over all ids before a page: 100,000 ids take 6 s in twenty pages, 1 s in two and
+0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
 
@@ -126,12 +127,12 @@ class ChromaCollection:
         """Records."""
         return int(self.call("count"))
 
-    def ids(self) -> Iterator[str]:
-        """Of all records, listed in pages, in Chroma's order."""
+    def pages_of_ids(self) -> Iterator[list[str]]:
+        """The ids of all records, at most IDS_AT_ONCE at a time, in Chroma's order."""
         offset = 0
         while True:
             page = self.call("get", include=[], limit=IDS_AT_ONCE, offset=offset)["ids"]
-            yield from page
+            yield page
             offset += len(page)
             if len(page) < IDS_AT_ONCE:
                 return

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+import numpy as np
+
+from umi_common.errors import StoreUnavailable
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex
+from umi_common.stores.rows.rows import UNKNOWN
 
 RECORDS_COMPARED = 1_000
 """Records compared in one go: about 20 ms."""
@@ -103,6 +107,14 @@ class Follower:
                 self.written(ids)
                 raise
 
+    def settle(self) -> None:
+        """Read the noted records; if Chroma fails, drop them, so that a saved index is without them and reads them."""
+        try:
+            self._read_written()
+        except StoreUnavailable:
+            with self.lock:
+                self._side.update([], self._written)
+
     def sync(self) -> None:
         """Compare everything: ids and records."""
         with self.lock:
@@ -111,14 +123,26 @@ class Follower:
             while self.compare():
                 pass
 
+    def open(self) -> None:
+        """Bring an index that was saved, or is empty, up to the collection's ids."""
+        self.list_ids()
+        self._compared_at = time.monotonic()
+
     def list_ids(self) -> None:
         """Read the records that are new and drop those that are gone."""
-        there = dict.fromkeys(self._collection.ids())
-        new = [id for id in there if not self._side.knows(id)]
-        gone = [id for id in (*self._side.ids(), *self._side.skipped) if id not in there]
+        rows, skipped = self._side.moment.rows, set(self._side.skipped)
+        unseen, gone = rows.alive.copy(), set(skipped)
+        new: list[str] = []
+        for page in self._collection.pages_of_ids():
+            known = self._side.rows_of(page)
+            unseen[known[known != UNKNOWN]] = False
+            others = [page[place] for place in np.flatnonzero(known == UNKNOWN).tolist()]
+            gone.difference_update(others)
+            new += [id for id in others if id not in skipped]
+        gone.update(rows.ids[row] for row in np.flatnonzero(unseen).tolist())
         for start in range(0, len(new), RECORDS_COMPARED):
             self._take(new[start : start + RECORDS_COMPARED], gone)
-            gone = []
+            gone = set()
         if gone:
             self._side.update([], gone)
 
@@ -134,7 +158,7 @@ class Follower:
         self._compared_at = time.monotonic()
         return bool(self._rest)
 
-    def _take(self, ids: Sequence[str], gone: Sequence[str], *, every: bool = False) -> bool:
+    def _take(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
         """Read some records and take over what differs, or all of them: another vector does not show in a record.
 
         Returns:

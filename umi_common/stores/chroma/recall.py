@@ -139,7 +139,7 @@ def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest
         dense = cosines(vectors, queries).astype(np.float64)
         has: Bools = np.outer(queries.any(axis=1), vectors.any(axis=1))
         arms |= {"dense": dense, "dense_rank": ranked(weighted(dense, own), has, request.depth)}
-        arms |= {"vectors": vectors, "query_vectors": queries} | _statistics(store, moment, queries, trace)
+        arms |= {"vectors": vectors, "query_vectors": queries} | statistics(store, moment, queries, trace)
     names = moment.sources
     return Pool.of(
         [rows.ids[row] for row in pool_rows.tolist()],
@@ -252,7 +252,7 @@ def _pool_rows(store: Searched, moment: Moment, found: Sequence[Ints], request: 
     return rows.by_id(np.flatnonzero(joins))
 
 
-def _statistics(store: Searched, moment: Moment, queries: Vectors, trace: RecallTrace) -> dict[str, Any]:
+def statistics(store: Searched, moment: Moment, queries: Vectors, trace: RecallTrace) -> dict[str, Any]:
     """The fields of a pool about the collection; none if Chroma fails."""
     rows, lexical, vectors = moment.rows, moment.lexical, store.vectors
     whole: Any = vectors  # both read some rows of it alone

@@ -6,17 +6,15 @@ which does not change; one writer at a time.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
-from umi_common.errors import IndexUnavailable, InvalidChunk
+from umi_common.errors import InvalidChunk
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.chroma.collection import Record
 from umi_common.stores.chroma.records import KEY, ReadRecord, chunk_of_record, is_text, record_digest
@@ -29,8 +27,6 @@ from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, microseconds
 
-FILE = "rows.npz"
-FORMAT = 1
 CHUNKS_CACHED = 2_048
 
 
@@ -75,6 +71,10 @@ class SideIndex:
     def row_of(self, id: str) -> int | None:
         """The row of a record that is there now."""
         return self._table.row_of(id)
+
+    def rows_of(self, ids: Sequence[str]) -> Ints:
+        """The rows of records that are there now, aligned; UNKNOWN."""
+        return self._table.rows_of(ids)
 
     def knows(self, id: str) -> bool:
         """Whether the record was met, with or without a text."""
@@ -189,62 +189,33 @@ class SideIndex:
         """Write the index to the directory, in place of an older one.
 
         Args:
-            made_of: What it belongs to: collection, embedder.
+            made_of: What it belongs to: collection, embedder, dimension.
 
         Raises:
             OSError: If the disk refuses.
         """
         rows = self.moment.rows
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
-        digests = np.array(self._digests, dtype=np.int64)
-        mark = Mark(len(rows), 0, FORMAT, len(self), f"{int(digests[rows.alive].sum(dtype=np.int64)) & (2**63 - 1):x}")
-        about = {"made_of": made_of, "mark": mark, "skipped": sorted(self.skipped), "derived": sorted(self.derived)}
+        facts = {"made_of": made_of, "ids": ids, "skipped": sorted(self.skipped), "derived": sorted(self.derived)}
+        arrays = {"source": rows.source, "position": rows.position, "time": rows.time}
+        arrays |= {"digests": np.array(self._digests, dtype=np.int64)} | self.calibration.saved(rows)
         directory.mkdir(parents=True, exist_ok=True)
-        self._lexical.save(directory, mark, rows.seq, self._table.sources)
-        unfinished = directory / "rows.new.npz"
-        arrays: dict[str, Any] = {
-            "source": rows.source,
-            "position": rows.position,
-            "time": rows.time,
-            "digests": digests,
-        }
-        np.savez(unfinished, about=_as_bytes(about), ids=_as_bytes(ids), **arrays)
-        unfinished.replace(directory / FILE)
+        self._lexical.save(directory, Mark(len(rows)), rows.seq, self._table.sources, arrays, facts)
 
     def load(self, directory: Path, made_of: dict[str, str]) -> bool:
-        """Take over a saved index; False: there is none of this collection, embedder and analyzer.
-
-        Raises:
-            IndexUnavailable: If it cannot be read.
-        """
-        try:
-            with (directory / FILE).open("rb") as file, np.load(file, allow_pickle=False) as saved:
-                about, ids = _of_bytes(saved["about"]), _of_bytes(saved["ids"])
-                source, position, time = (saved[name] for name in ("source", "position", "time"))
-                digests: Ints = saved["digests"]
-            mark = Mark(*about["mark"])
-            found = LexicalIndex.load(directory, self.analyzer, lambda other: other == mark)
-            if found is None or about["made_of"] != made_of:
-                return False
-            self._lexical, lexical = found
-            alive = np.array([id != "" for id in ids], dtype=np.bool_)
-            rows = np.arange(len(ids))
-            self._table = RowTable.restored(ids, rows, source, position, time, alive, lexical.sources)
-            counts = np.bincount(source[source != NO_SOURCE], minlength=len(lexical.sources)).tolist()
-            self._in_source = Counter(dict(zip(lexical.sources, counts, strict=True)))
-            self.skipped, self.derived = set(about["skipped"]), set(about["derived"])
-        except FileNotFoundError:
+        """Take over a saved index; False: there is none of this collection, embedder and analyzer that can be read."""
+        found = LexicalIndex.load(directory, self.analyzer, lambda mark: True)
+        if found is None or found[1].facts.get("made_of") != made_of:
             return False
-        except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError, IndexError) as error:
-            raise IndexUnavailable(f"{directory} cannot be read ({type(error).__name__})") from error
-        self._digests, self._records = digests.tolist(), [None] * len(ids)
+        self._lexical, saved = found
+        facts, arrays, sources = saved.facts, saved.arrays, saved.sources
+        ids, rows = facts["ids"], np.arange(len(facts["ids"]))
+        source = arrays["source"]
+        self._table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], saved.alive, sources)
+        counts = np.bincount(source[source != NO_SOURCE], minlength=len(sources)).tolist()
+        self._in_source = Counter(dict(zip(sources, counts, strict=True)))
+        self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])
+        self._digests, self._records = arrays["digests"].tolist(), [None] * len(ids)
         self._publish()
+        self.calibration = Calibration.restored(self.moment.rows, arrays)
         return True
-
-
-def _as_bytes(value: Any) -> Any:
-    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
-
-
-def _of_bytes(array: Any) -> Any:
-    return json.loads(array.tobytes())

@@ -16,7 +16,6 @@ from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import (
-    IndexUnavailable,
     InputError,
     PartlyWritten,
     ReindexRequired,
@@ -31,7 +30,7 @@ from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.stores.batch_checks import checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import CollectionVectors, Searched, recall_pool
+from umi_common.stores.chroma.recall import CollectionVectors, Searched, recall_pool, statistics
 from umi_common.stores.chroma.records import ReadRecord, chunk_of_record, is_text, metadata_of_record, reader
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.dense.cosines import cosines
@@ -125,21 +124,17 @@ class ChromaStore:
         self._made_of = {
             "collection": self._collection.id,
             "embedder": self._embedder.name,
+            "dimension": str(self._embedder.dim),
             "analyzer": self._analyzer.fingerprint,
         }
-        saved = False
-        if self._directory is not None:
-            try:
-                saved = side.load(self._directory, self._made_of)
-            except IndexUnavailable as error:
-                log.warning("%s; the index is made anew from the collection", error)
-                side = SideIndex(self._analyzer, self._read)
+        saved = self._directory is not None and side.load(self._directory, self._made_of)
         if not saved:
             self._check_model()
         self._searched = Searched(self._collection, side, CollectionVectors(self._collection, side, self._embedder.dim))
         self._follower = Follower(self._collection, side, self._sync_seconds)
-        self._follower.list_ids()
-        if not saved:
+        self._follower.open()
+        if not saved and self._directory is not None:
+            statistics(self._searched, side.moment, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
             self.save()
 
     def _check_model(self) -> None:
@@ -388,6 +383,7 @@ class ChromaStore:
         if self._directory is None:
             return
         with self._follower.lock:
+            self._follower.settle()
             try:
                 self._searched.side.save(self._directory, self._made_of)
             except OSError as error:

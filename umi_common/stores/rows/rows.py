@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import repeat
 from operator import itemgetter
 
 import numpy as np
@@ -25,6 +26,8 @@ Mask = npt.NDArray[np.bool_]
 
 MISSING = np.iinfo(np.int64).min
 """In `position` and `time`: the chunk has none."""
+UNKNOWN = -1
+"""In place of a row: there is no such chunk."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
 """New rows above which the whole succession is sorted again; fewer are inserted one by one."""
@@ -63,6 +66,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.seq)
+
+    def earlier(self, alive: Mask) -> Rows:
+        """The snapshot of the first len(alive) rows, when these were alive."""
+        seq, source, position, time = (each[: len(alive)] for each in (self.seq, self.source, self.position, self.time))
+        return Rows(self.ids, seq, source, position, time, alive, int(np.count_nonzero(alive)))
 
     def among(self, seqs: Sequence[int], rows: Mask) -> list[bool]:
         """Whether each ledger number has a row, and that row is set in the mask (n,)."""
@@ -200,6 +208,10 @@ class RowTable:
     def row_of(self, id: str) -> int | None:
         """The living row of an id."""
         return self._by_id.get(id)
+
+    def rows_of(self, ids: Sequence[str]) -> Ints:
+        """Living rows of some ids, aligned; UNKNOWN."""
+        return np.fromiter(map(self._by_id.get, ids, repeat(UNKNOWN)), np.int64, len(ids))
 
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
         """Ledger numbers of the living rows of some ids."""
