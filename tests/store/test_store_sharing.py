@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,9 @@ from umi_common.config import LexicalConfig, UmiConfig
 from umi_common.errors import StoreClosed, StoreForked, StoreLocked, StoreMoved
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.ledger.acknowledged import MarkFile
+from umi_common.stores.ledger.file import FILE
+from umi_common.stores.ledger.ledger import Ledger
 from umi_common.types import Chunk
 
 ROOT = Path(__file__).parents[2]
@@ -291,3 +294,15 @@ def test_reader_processes_beside_a_writer(path, record_property):
     for reader in readers:
         _, said = reader.communicate()
         assert reader.returncode == 0, said.decode()[-800:]
+
+
+def test_a_store_that_is_compacted_while_a_reader_opens_is_not_called_damaged(path):
+    """A reader's opening reads the mark first and looks for its commit last; compact() clears the list of commits."""
+    with HybridStore.open(path, embedder=HashEmbedder()) as store:
+        store.add([Chunk("a", "one")])
+        mark_file = MarkFile(path)
+        read_first = mark_file.read()
+        store.add([Chunk("b", "two")])
+        store.compact()
+        with closing(Ledger(path / FILE, read_only=True)) as ledger, ledger.snapshot() as connection:
+            mark_file.check(read_first, ledger, ledger.mark(connection))

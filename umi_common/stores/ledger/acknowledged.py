@@ -103,6 +103,10 @@ class MarkFile:
         last = acknowledged.mark
         if acknowledged.closed or ledger.retry_read(lambda: self._holds(ledger, last, now)):
             return
+        newest = self.read()
+        if newest != acknowledged:  # a writer went on meanwhile; its compact() clears the list of commits
+            self.check(newest, ledger, now)
+            return
         if acknowledged.session and acknowledged.session != ledger.session():
             log.warning("%s is older than the last write to this directory: a copy was put back", ledger.path)
             return
