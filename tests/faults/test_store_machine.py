@@ -28,7 +28,7 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.lexical import arm as lexical_arm
 from umi_common.types import Chunk
 
-EXAMPLES = int(os.environ.get("UMI_TEST_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("UMI_TEST_EXAMPLES", "100"))
 SEEN = (
     "lexical",
     "dense",

@@ -50,8 +50,9 @@ def by_bm25(made: Material, terms: Callable[[str], list[str]]) -> Ranked:
 def lost(made: Material, umi: DualRetriever, peers: Mapping[str, Ranked]) -> list[tuple[str, str, int, set[str]]]:
     """Right ids that a peer returns and umi does not: (peer, question, k, ids)."""
     losses = []
-    for question, right in made.questions:
-        own = umi.search(question, limit=max(LIMITS), now=NOW).ids
+    results = umi.search_many([question for question, _ in made.questions], limit=max(LIMITS), now=NOW)
+    for (question, right), result in zip(made.questions, results, strict=True):
+        own = result.ids
         for name, ranked in peers.items():
             theirs = ranked(question)
             gone = [(name, question, k, (right & set(theirs[:k])) - set(own[:k])) for k in LIMITS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,13 +61,10 @@ def run_seed(seed: int, *, shrink: bool = True) -> Failed | None:
     return Failed(seed, f"{type(last).__name__}: {last}", short, trace)
 
 
-def run_for(seconds: float, first: int = 0) -> tuple[int, Failed | None]:
-    """Run seeds from the first on for so many seconds, or until one fails; how many were run."""
-    end = time.monotonic() + seconds
-    seed = first
-    while time.monotonic() < end:
+def run_seeds(count: int, first: int = 0) -> Failed | None:
+    """Run so many seeds from the first on; the first that fails, or None."""
+    for seed in range(first, first + count):
         failed = run_seed(seed)
-        seed += 1
         if failed is not None:
-            return seed - first, failed
-    return seed - first, None
+            return failed
+    return None
