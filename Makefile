@@ -17,8 +17,9 @@ install: $(VENV)/.umi ## the umi command with its readers of files, into .venv
 demo: $(VENV)/.demo ## index the Python standard library's docstrings and ask; make demo Q="..." asks your own
 	@$(BIN)/umi demo $(if $(Q),--question "$(Q)")
 
-test: $(VENV)/.dev ## every test (about ten minutes); make test T=tests/ranking for some
-	@$(BIN)/python -m pytest $(T)
+# Hundreds of tests start a Python: without its bytecode each compiles its imports anew, up to three seconds.
+test: $(VENV)/.dev ## every test (about twenty minutes); make test T=tests/ranking for some
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(T)
 
 check: $(VENV)/.dev ## lint, format, types, import direction, public names
 	@$(BIN)/ruff check .
@@ -33,7 +34,7 @@ bench-quality: $(VENV)/.bench ## ranking quality, side by side with the peers, o
 	@$(BIN)/python benchmarks/quality.py
 
 notebooks: $(VENV)/.dev ## execute every notebook in a real kernel
-	@$(BIN)/python -m pytest tests/test_notebooks.py
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/test_notebooks.py
 
 docs: $(VENV)/.dev ## build the documentation site: site/index.html opens from the disk
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
