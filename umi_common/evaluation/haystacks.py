@@ -88,6 +88,13 @@ def _question(home: Path, set_name: str, place: FileLine, record: Record, granul
 
 
 def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list[Record]:
+    """The documents of a haystack, in order; "answers" says whether a document holds evidence.
+
+    Args:
+        path: The haystack's file.
+        granularity: See `load_haystacks`.
+        evidence: Ids of the sessions that hold evidence; used if a document is a session.
+    """
     found: list[Record] = []
     for session, date, turns in _sessions(path):
         if granularity == "session":

@@ -61,6 +61,7 @@ class And:
 
     parts: tuple[Filter, ...]
     height: int = field(init=False, compare=False, repr=False)
+    """Levels of And, Or and Not, this one included."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _checked_height("$and", self.parts))
@@ -72,6 +73,7 @@ class Or:
 
     parts: tuple[Filter, ...]
     height: int = field(init=False, compare=False, repr=False)
+    """Levels of And, Or and Not, this one included."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _checked_height("$or", self.parts))
@@ -83,6 +85,7 @@ class Not:
 
     part: Filter
     height: int = field(init=False, compare=False, repr=False)
+    """Levels of And, Or and Not, this one included."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "height", _checked_height("$not", (self.part,)))
@@ -126,7 +129,7 @@ def identity(value: MetadataValue) -> Hashable:
 
 
 class _Shown(reprlib.Repr):
-    """`repr` for error messages: short, and safe on huge, deep or hostile values."""
+    """`repr` for error messages: short, and without an error for any value, however large or deeply nested."""
 
     def repr_int(self, x: int, level: int) -> str:
         # repr() of an int of more than 4,300 digits raises.
@@ -138,12 +141,12 @@ _SHOWN.maxstring = _SHOWN.maxother = 80
 
 
 def shown(value: object) -> str:
-    """`value` for an error message."""
+    """The `repr` of a value, short enough for an error message."""
     return _SHOWN.repr(value)
 
 
 def _checked_height(operator: str, parts: object) -> int:
-    """Levels of And, Or and Not from here down to the comparisons; checks the parts."""
+    """The height of a node with these parts, after checking them. Raises FilterError."""
     if not isinstance(parts, tuple) or not parts:
         raise FilterError(f"{operator} needs at least one filter; leave it out, or pass where=None for no filter")
     for part in parts:

@@ -1,4 +1,4 @@
-"""The first half of a search: one pool of candidates from the store, the LLM's variations and the extra arms."""
+"""The first half of a search: one pool of candidates, for the query, for the LLM's variations and of extra arms."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ def _join_arms(
     if missing:
         with trace.stage("join arms") as facts:
             probes = _probes_again(request, recalled, tuple(missing))
-            again = _ask_store(components, request, probes, _strategy_after(pool, request))
-            outcome, stored = yield (again, ask_chunks(components.store, missing))
+            recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
+            outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
             if not isinstance(outcome, CallFailure):
                 fuller = _pool_of(outcome, request)
                 pool = replace(fuller, degraded=(*pool.degraded, *fuller.degraded))
@@ -160,7 +160,7 @@ def _join_arms(
 
 
 def _probes_again(request: SearchRequest, recalled: Recalled, ids: tuple[str, ...]) -> list[Probe]:
-    """The probes of the pool, with the vectors that it holds, and these ids."""
+    """The probes of an earlier recall, with the vectors in its pool, and these ids in the first probe."""
     pool = recalled.pool
     vectors = list(pool.query_vectors) if pool.query_vectors.size else [None] * pool.variations
     first, *others = zip((request.query, *recalled.variations), vectors, strict=True)
@@ -168,6 +168,7 @@ def _probes_again(request: SearchRequest, recalled: Recalled, ids: tuple[str, ..
 
 
 def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:
+    """Whether to ask the LLM without knowing the pool; no in mode "evidence", which decides after the first recall."""
     mode = components.config.routing.mode
     if components.rewriting is None:
         return Decision(False, ("no rewriter",))
@@ -184,19 +185,20 @@ def _strategy_after(pool: Pool, request: SearchRequest) -> Strategy:
 
 
 def _ask_store(components: Components, request: SearchRequest, probes: Sequence[Probe], strategy: Strategy) -> Call:
+    """The store's pool for these probes; calls of searches that wait at the same time are made as one."""
     config = components.config
     asked = RecallRequest(
         probes,
-        max(config.recall.depth, request.limit),
-        request.now,
-        request.where,
-        request.time_range,
-        config.lexical,
-        config.decay,
-        config.recall.around if config.neighbours.enabled else 0,
-        strategy,
-        config.recall.embedder_timeout_seconds,
-        config.references.enabled,
+        depth=max(config.recall.depth, request.limit),
+        now=request.now,
+        where=request.where,
+        window=request.time_range,
+        lexical=config.lexical,
+        decay=config.decay,
+        around=config.recall.around if config.neighbours.enabled else 0,
+        strategy=strategy,
+        embedder_timeout_seconds=config.recall.embedder_timeout_seconds,
+        references=config.references.enabled,
     )
     store = components.store
     prepare = getattr(store, "aembed", None)
@@ -204,7 +206,7 @@ def _ask_store(components: Components, request: SearchRequest, probes: Sequence[
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
-    """A pool for each search, by one call where the store has `recall_many`."""
+    """A pool for each request, by one call if the store has `recall_many`."""
     recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
     if recall_many is not None and len(searches) > 1:
         return recall_many(searches)
@@ -212,6 +214,7 @@ def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
 
 
 def _only(pools: Sequence[Pool], which: slice) -> Pool:
+    """The pool of the one request that the slice names."""
     (pool,) = pools[which]
     return pool
 
@@ -223,7 +226,7 @@ def ask_chunks(store: Store, ids: Sequence[str]) -> Call:
 
 def _ask_llm(components: Components, request: SearchRequest) -> Call:
     rewriting = components.rewriting
-    assert rewriting is not None, "the LLM is asked only where there is one"
+    assert rewriting is not None, "the LLM is asked only if there is one"
     return Call(
         lambda: rewriting.variations(request.query, history=request.history),
         lambda: rewriting.avariations(request.query, history=request.history),
@@ -231,5 +234,6 @@ def _ask_llm(components: Components, request: SearchRequest) -> Call:
 
 
 def _pool_of(outcome: CallOutcome, request: SearchRequest) -> Pool:
+    """The pool of a finished call, cut to the arm of the strategy; raises the call's error."""
     pool: Pool = value_of(outcome)
     return pool if request.strategy == "hybrid" else pool.only(request.strategy)

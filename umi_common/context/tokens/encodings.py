@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 URL = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
 CACHE_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
-"""As tiktoken reads them; an empty value turns its cache off."""
+"""Environment variables that name tiktoken's cache folder, in tiktoken's order; an empty value turns the cache off."""
 SHA256 = {
     "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
     "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
 }
-"""Of the published files, by encoding."""
+"""SHA-256 of the published file of each encoding."""
 SAME_TOKENS = {"gpt2": "r50k_base", "p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
 """Encodings that differ from another one in their special tokens alone, which are counted as plain text."""
 _downloads = ThreadLimiter()
@@ -86,7 +86,8 @@ def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
     """The encoding of that name; a file that tiktoken's cache lacks is downloaded by tiktoken.
 
     Raises:
-        EncodingUnavailable: If that fails, or takes longer; it then goes on in its thread, and a later call finds it.
+        EncodingUnavailable: If the download fails or takes longer than `seconds`. A download that takes longer
+            continues in its thread, and a later call finds the file.
         MissingExtra: If tiktoken is not installed.
     """
     base = SAME_TOKENS.get(encoding_name(name), name)

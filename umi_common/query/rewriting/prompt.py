@@ -14,8 +14,8 @@ _PLACEHOLDER = re.compile(r"\{(query|history)\}")
 def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
     """The template with {query} and {history} filled in, in one pass.
 
-    Other braces in the template, the query and the history stay as they are. Without {history} in the template, a
-    history that is not empty comes before it as a paragraph.
+    Other braces in the template, and all in query and history, stay as they are. If the template has no {history}, a
+    history that is not empty is put before it as a paragraph of its own.
     """
     turns = _latest(history)
     values = {"query": query, "history": turns}
@@ -26,6 +26,7 @@ def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
 
 
 def _latest(history: Sequence[str]) -> str:
+    """The last turns that fit into HISTORY_CHARS_MAX, one per line; of a longer last turn its end."""
     kept: list[str] = []
     room = HISTORY_CHARS_MAX
     for turn in reversed(history):
