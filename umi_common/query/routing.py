@@ -103,7 +103,7 @@ def _holds(words: list[str], phrase: tuple[str, ...]) -> bool:
 
 
 def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingConfig | None = None) -> Decision:
-    """Ask the LLM if the evidence that a search for the query alone finds is weak.
+    """Whether to ask the LLM: yes if the evidence that a search for the query alone finds is weak.
 
     strength = (1 - thin) * (1 - uncovered) * (1 - flat) * (1 - 0.1 disagreement) * (1 - 0.3 pronoun)
     weakness = 1 - strength, with each signal from 0 (do not ask) to 1 (ask):
@@ -118,7 +118,7 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
     Without the lexical arm, strength is (1 - flat) * (1 - 0.3 pronoun).
 
     Args:
-        pool: Of the original query alone; its row 0 and `facts["chunks"]` are read.
+        pool: The candidates for the original query alone.
         scores: (n,) final score of each row, before a reranker.
         query: Read for its pronouns only.
         config: `weakness` is the threshold.

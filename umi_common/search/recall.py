@@ -52,8 +52,10 @@ class Recalled:
 
 
 def recall(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[Recalled]:
-    """The candidates of the store and of the extra arms for the query, and for the LLM's variations of it where the
-    query alone decides that it is asked: it writes them while the store searches.
+    """The candidates of the store and of the extra arms for the query.
+
+    If routing asks the LLM because of the query alone, the LLM is called at the same time as the store, and the
+    candidates for its variations are among the result. Routing by evidence calls `recall_more` afterwards.
 
     Raises:
         SearchUnavailable: If no arm of the store answers.
@@ -85,10 +87,10 @@ def decides_by_evidence(components: Components, request: SearchRequest) -> bool:
 def recall_more(
     components: Components, request: SearchRequest, recalled: Recalled, scores: Floats, trace: TraceBuilder
 ) -> Body[Recalled]:
-    """The candidates for the LLM's variations, too, if the evidence is weak; else `recalled` itself.
+    """The candidates for the query and the LLM's variations of it if the evidence is weak; else `recalled` itself.
 
     Args:
-        recalled: Of the first search.
+        recalled: The candidates for the query alone.
         scores: (n,) final score of each of its rows, before a reranker.
     """
     decision = weigh_evidence(recalled.pool, scores, request.query, config=components.config.routing)
