@@ -29,6 +29,7 @@ CREATE TABLE files (
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
+"""Columns of `files`: see `KnownFile`; of `parts`: see `DonePart`. meta: settings by name."""
 KEYS_AT_ONCE = 500
 """Keys in one SQL statement; every SQLite takes 999 parameters."""
 WITNESSES = 64
@@ -45,7 +46,7 @@ class KnownFile(NamedTuple):
     settled: bool
     """Whether the store holds exactly this version of the file."""
     stamp: str
-    """`readers.reading.stamp_of` the file when it was settled."""
+    """Value of `readers.reading.stamp_of` for the file when it was settled."""
 
 
 class DonePart(NamedTuple):

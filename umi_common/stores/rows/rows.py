@@ -137,9 +137,7 @@ class Rows:
         return place
 
     def beside(self, rows: Ints, reach: int) -> Ints:
-        """Rows at most `reach` places before or after the given ones in their sources, these among them; in any order,
-        some more than once.
-        """
+        """The given rows, and those at most `reach` places from them in their sources; unsorted, with repeats."""
         slot = self.slot[rows]
         slots = slot[slot >= 0][:, None] + np.arange(-reach, reach + 1)
         inside = (slots >= 0) & (slots < len(self.succession))
@@ -216,7 +214,7 @@ class RowTable:
     def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
         """Ledger numbers of the living rows of some ids."""
         rows = [self._by_id.get(id) for id in ids]
-        seq = self._seq.view  # taken after the rows, so it reaches as far
+        seq = self._seq.view  # read after the rows, so that it holds them
         return [None if row is None else int(seq[row]) for row in rows]
 
     def append(self, heads: Sequence[Head]) -> Ints:
