@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +14,15 @@ import numpy as np
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import to_chroma
 from umi_common.filters.tree import comparisons
-from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, source_codes, unit_vectors, weighted
+from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, unit_vectors, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.runtime.workers import Workers
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import Moment, SideIndex
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.rows.rows import Mask
+from umi_common.stores.rows.rows import UNKNOWN, Mask, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
 
@@ -32,7 +34,6 @@ DECAYED_MAX = 2_000
 """Most rows asked of Chroma because decay may change their order."""
 CACHE_BYTES = 128_000_000
 """Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
-UNKNOWN = -1
 
 
 class CollectionVectors:
@@ -94,10 +95,34 @@ class Searched:
     collection: ChromaCollection
     side: SideIndex
     vectors: CollectionVectors
+    workers: Workers
 
 
-def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
-    """The candidates of one search; `queries` are (V, dim) unit rows, None: words alone.
+Listed = list[list[str]]
+"""For each query ids as Chroma ranks them."""
+
+
+def ask_ahead(store: Searched, queries: Vectors | None, request: RecallRequest) -> Future[Listed] | None:
+    """Chroma's list for the queries of one search, asked for in another thread; None: it may not be needed as it is.
+
+    Meanwhile the caller brings the index up to the collection and searches words. Chroma's list holds what was written
+    before this call, so it needs no second call if the index then changes.
+    """
+    plain = request.where is None and request.window is None
+    if queries is None or not queries.any() or not plain or len(store.side) <= max(FEW, request.depth):
+        return None
+    asked = queries[queries.any(axis=1)]
+    return store.workers.executor().submit(store.collection.nearest, asked, request.depth, None)
+
+
+def recall_pool(
+    store: Searched,
+    queries: Vectors | None,
+    request: RecallRequest,
+    trace: RecallTrace,
+    ahead: Future[Listed] | None = None,
+) -> Pool:
+    """The candidates of one search; `queries` are (V, dim) unit rows, None: words alone; `ahead` is `ask_ahead`'s.
 
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
@@ -111,7 +136,7 @@ def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest
     found = [hits.rows for hits in lexical or ()]
     if queries is not None:
         try:
-            found += _nearest(store, moment, queries, request, allowed, weights)
+            found += _nearest(store, moment, queries, request, allowed, weights, ahead)
             pool_rows = _pool_rows(store, moment, found, request, allowed)
             vectors = store.vectors[pool_rows]
         except StoreUnavailable as error:
@@ -140,11 +165,10 @@ def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest
         has: Bools = np.outer(queries.any(axis=1), vectors.any(axis=1))
         arms |= {"dense": dense, "dense_rank": ranked(weighted(dense, own), has, request.depth)}
         arms |= {"vectors": vectors, "query_vectors": queries} | statistics(store, moment, queries, trace)
-    names = moment.sources
     return Pool.of(
         [rows.ids[row] for row in pool_rows.tolist()],
         **arms,
-        source=source_codes(None if code < 0 else names[code] for code in rows.source[pool_rows].tolist()),
+        source=renumbered(rows.source[pool_rows]),
         position=rows.place[pool_rows],
         age_hours=rows.age_hours(now, pool_rows),
         degraded=tuple(trace.degraded),
@@ -181,6 +205,7 @@ def _nearest(
     request: RecallRequest,
     allowed: Mask,
     weights: Floats | None,
+    ahead: Future[Listed] | None,
 ) -> list[Ints]:
     """For each query with a vector the rows that may be among its best by decayed cosine, exactly rescored.
 
@@ -199,7 +224,10 @@ def _nearest(
         where = None if clause is None else clause.where
     count, total = request.depth, len(store.side)
     while True:
-        listed = store.collection.nearest(asked, min(count, total), where)
+        if ahead is not None and count == request.depth:
+            listed = ahead.result()
+        else:
+            listed = store.collection.nearest(asked, min(count, total), where)
         rows = [_known(store, ids, allowed) for ids in listed]
         best, least, lowest = _best(store, asked, rows, request.depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
@@ -212,27 +240,26 @@ def _nearest(
 
 def _known(store: Searched, ids: Sequence[str], allowed: Mask) -> Ints:
     """Rows of the ids that are known and allowed."""
-    rows = [row for id in ids if (row := store.side.row_of(id)) is not None and row < len(allowed)]
-    found = np.array(rows, dtype=np.int64)
-    return found[allowed.take(found)]
+    found = store.side.rows_of(ids)
+    known: Ints = found[(found != UNKNOWN) & (found < len(allowed))]
+    return known[allowed.take(known)]
 
 
 def _best(
     store: Searched, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
     """For each query its best rows with a vector by decayed cosine; their least; and the least cosine of all rows."""
-    together = distinct(np.concatenate(rows))
+    together = store.side.moment.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
+    by_row = np.argsort(together)
     vectors = store.vectors[together]
     scores = cosines(vectors, queries).astype(np.float64)
     present = np.asarray(vectors.any(axis=1))
-    ids, id_ranks = store.side.moment.rows.ids, np.zeros(len(together), dtype=np.int64)
-    id_ranks[sorted(range(len(together)), key=lambda place: ids[together[place]])] = np.arange(len(together))
     best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
     for v, own in enumerate(rows):
-        places = together.searchsorted(own)
+        places = np.sort(by_row[together.searchsorted(own, sorter=by_row)])
         places = places[present[places]]
         decayed = weighted(scores[v, places], None if weights is None else weights[together[places]])
-        order = np.lexsort((id_ranks[places], -decayed))[:depth]
+        order = np.argsort(-decayed, kind="stable")[:depth]
         if len(order):
             least[v], lowest[v] = decayed[order[-1]], scores[v, places].min()
         best.append(together[places[order]])

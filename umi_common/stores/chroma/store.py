@@ -27,10 +27,11 @@ from umi_common.filters import Filter, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
+from umi_common.runtime.workers import Workers
 from umi_common.stores.batch_checks import checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import CollectionVectors, Searched, recall_pool, statistics
+from umi_common.stores.chroma.recall import CollectionVectors, Searched, ask_ahead, recall_pool, statistics
 from umi_common.stores.chroma.records import ReadRecord, chunk_of_record, is_text, metadata_of_record, reader
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.dense.cosines import cosines
@@ -115,6 +116,7 @@ class ChromaStore:
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
+        self._workers = Workers()
         self._closed = self._away = False
         self._begin()
 
@@ -130,7 +132,8 @@ class ChromaStore:
         saved = self._directory is not None and side.load(self._directory, self._made_of)
         if not saved:
             self._check_model()
-        self._searched = Searched(self._collection, side, CollectionVectors(self._collection, side, self._embedder.dim))
+        vectors = CollectionVectors(self._collection, side, self._embedder.dim)
+        self._searched = Searched(self._collection, side, vectors, self._workers)
         self._follower = Follower(self._collection, side, self._sync_seconds)
         self._follower.open()
         if not saved and self._directory is not None:
@@ -160,9 +163,12 @@ class ChromaStore:
         self._follow()
         return self._searched
 
-    def _follow(self, *, always: bool = True) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreClosed("the store is closed; make another over the same collection")
+
+    def _follow(self, *, always: bool = True) -> None:
+        self._check_open()
         try:
             if self._made_of["collection"] != self._collection.id:  # its vector store has made it anew
                 with self._follower.lock:
@@ -187,19 +193,21 @@ class ChromaStore:
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
+        self._check_open()
         traces = [RecallTrace() for _ in requests]
+        queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
+        ahead = [ask_ahead(self._searched, *each) for each in zip(queries, requests, strict=True)]
         failure: StoreUnavailable | None = None
         try:  # a search by words alone meets Chroma here first
             self._follow(always=any(request.strategy == "text" for request in requests))
         except StoreUnavailable as error:
             failure = error
-        queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
         pools = []
-        for request, own, trace in zip(requests, queries, traces, strict=True):
+        for request, own, early, trace in zip(requests, queries, ahead, traces, strict=True):
             if failure is not None:
                 trace.lost("chroma", failure, "searched by words alone, in the texts as they were last read")
             try:
-                pools.append(recall_pool(self._searched, None if failure else own, request, trace))
+                pools.append(recall_pool(self._searched, None if failure else own, request, trace, early))
             except StoreUnavailable as error:
                 raise SearchUnavailable(str(error)) from error
             self._away = failure is not None or any(loss.part == "chroma" for loss in trace.degraded)
@@ -210,8 +218,7 @@ class ChromaStore:
 
         While Chroma fails, the records as they were last read in this process.
         """
-        if self._closed:
-            raise StoreClosed("the store is closed; make another over the same collection")
+        self._check_open()
         side = self._searched.side
         try:
             records = self._collection.records(list(dict.fromkeys(ids)))
@@ -428,6 +435,7 @@ class ChromaStore:
         if not self._closed:
             self.save()
             self._collection.close()
+            self._workers.close()
         self._closed = True
 
     def __enter__(self) -> ChromaStore:

@@ -15,7 +15,7 @@ import numpy as np
 
 from umi_common.errors import IndexUnavailable, InvalidLimit, SearchUnavailable
 from umi_common.filters import Filter
-from umi_common.pool import FIRST_RANK, NO_SOURCE, NOT_RANKED, Floats, Ints, Links, Pool, Vectors
+from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool, Vectors
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.arrays import distinct
@@ -28,7 +28,7 @@ from umi_common.stores.ledger.codec import decode
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.references import find_references
-from umi_common.stores.rows.rows import Mask
+from umi_common.stores.rows.rows import Mask, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
 
@@ -284,7 +284,7 @@ def _pool(
         **lexical,
         **dense,
         vectors=snapshot.vectors.take(rows, axis=0),
-        source=_renumbered(snapshot.rows.source[rows]),
+        source=renumbered(snapshot.rows.source[rows]),
         position=snapshot.rows.place[rows],
         age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
         version=snapshot.rows.seq[rows],
@@ -323,16 +323,6 @@ def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:
     for variation, ranked in enumerate(places):
         ranks[variation, ranked] = np.arange(FIRST_RANK, len(ranked) + FIRST_RANK)
     return ranks
-
-
-def _renumbered(codes: Ints) -> Ints:
-    """Source codes numbered by first appearance in the pool, so they do not depend on the order of writes."""
-    row = np.arange(len(codes))
-    first = np.empty(int(codes.max(initial=0)) + 2, dtype=np.int64)  # NO_SOURCE, which is -1, uses the last entry
-    first[codes[::-1]] = row[::-1]  # in reverse, so the first row of each code is written last
-    appeared = first[codes]
-    number = np.cumsum((appeared == row) & (codes != NO_SOURCE)) - 1
-    return np.where(codes == NO_SOURCE, NO_SOURCE, number[appeared])
 
 
 def search_lexical(core: Core, query: str, *, k: int, where: Filter | None, timeout: float) -> list[tuple[str, float]]:

@@ -268,6 +268,16 @@ class RowTable:
         return self._last
 
 
+def renumbered(codes: Ints) -> Ints:
+    """Source codes numbered by first appearance in the pool, so they do not depend on the order of writes."""
+    row = np.arange(len(codes))
+    first = np.empty(int(codes.max(initial=0)) + 2, dtype=np.int64)  # NO_SOURCE, which is -1, uses the last entry
+    first[codes[::-1]] = row[::-1]  # in reverse, so the first row of each code is written last
+    appeared = first[codes]
+    number = np.cumsum((appeared == row) & (codes != NO_SOURCE)) - 1
+    return np.where(codes == NO_SOURCE, NO_SOURCE, number[appeared])
+
+
 class _SourceCodes(dict[str | None, int]):
     """Source to code; a new source gets the next code and is appended to `names`."""
 
