@@ -10,11 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from umi_common.errors import StoreUnavailable
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.protocols import Store
 from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, place_of
 from umi_common.ranking.fusion import arm_ranks, falling_ranks
-from umi_common.runtime.calls import Body, Call, value_of
+from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components, Recalled, ask_chunks
 from umi_common.search.request import SearchRequest
@@ -54,7 +55,8 @@ def fetch(
             asked += len(rows)
             # Later rounds take scored versions only: a newer one could belong with a write after the first round.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
-            for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), value_of(outcome), strict=True):
+            ids = pool.ids_at(rows)
+            for row, id, stored in zip(rows.tolist(), ids, _stored(components.store, ids, outcome, trace), strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
                 if chunk is None or not request.passes(chunk):
                     continue
@@ -87,6 +89,17 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
         lambda some: get_versions(*zip(*some, strict=True), exact=exact),
         operator.getitem,
     )
+
+
+def _stored(store: Store, ids: Sequence[str], outcome: CallOutcome, trace: TraceBuilder) -> Sequence[Chunk | None]:
+    """The chunks that the store gave; if it failed, those of a `last_read` that it has, and a degradation."""
+    last_read: Callable[[Sequence[str]], list[Chunk | None]] | None = getattr(store, "last_read", None)
+    if last_read is None or not isinstance(outcome, CallFailure) or not isinstance(outcome.error, StoreUnavailable):
+        chunks: Sequence[Chunk | None] = value_of(outcome)
+        return chunks
+    if not any(loss.part == "chroma" for loss in trace.degraded):
+        trace.degrade("chroma", str(outcome.error), "shown as the texts were last read")
+    return last_read(ids)
 
 
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:

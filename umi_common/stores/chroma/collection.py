@@ -66,8 +66,12 @@ class ChromaCollection:
         self._loop = EventLoopThread() if inspect.iscoroutinefunction(inner.count) else None
         self.batch = RECORDS_AT_ONCE
         largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
-        if largest is not None:
-            self.batch = min(self.batch, self._checked("get_max_batch_size", largest))
+        try:
+            if largest is not None:
+                self.batch = min(self.batch, self._checked("get_max_batch_size", largest))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def _inner(self) -> Any:

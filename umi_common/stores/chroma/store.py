@@ -107,7 +107,6 @@ class ChromaStore:
     ) -> None:
         if not sync_seconds > 0:
             raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
-        self._collection = ChromaCollection(collection)
         self._directory = None if directory is None else Path(directory)
         self._config = UmiConfig() if config is None else config
         self._embedder = as_embedder(embedder, self._config)
@@ -117,8 +116,13 @@ class ChromaStore:
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
         self._workers = Workers()
-        self._closed = self._away = False
-        self._begin()
+        self._closed = False
+        self._collection = ChromaCollection(collection)
+        try:
+            self._begin()
+        except BaseException:
+            self._collection.close()
+            raise
 
     def _begin(self) -> None:
         """Index the collection as it is now, from the directory where that fits."""
@@ -169,16 +173,11 @@ class ChromaStore:
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
-        try:
-            if self._made_of["collection"] != self._collection.id:  # its vector store has made it anew
-                with self._follower.lock:
-                    if self._made_of["collection"] != self._collection.id:
-                        self._begin()
-            self._follower.follow(always=always)
-        except StoreUnavailable:
-            self._away = True
-            raise
-        self._away = False
+        if self._made_of["collection"] != self._collection.id:  # its vector store has made it anew
+            with self._follower.lock:
+                if self._made_of["collection"] != self._collection.id:
+                    self._begin()
+        self._follower.follow(always=always)
 
     def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
         """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
@@ -210,25 +209,21 @@ class ChromaStore:
                 pools.append(recall_pool(self._searched, None if failure else own, request, trace, early))
             except StoreUnavailable as error:
                 raise SearchUnavailable(str(error)) from error
-            self._away = failure is not None or any(loss.part == "chroma" for loss in trace.degraded)
         return pools
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids, read from the collection; None where it has no such record with a text.
-
-        While Chroma fails, the records as they were last read in this process.
-        """
+        """Chunks aligned with ids, read from the collection; None where it has no such record with a text."""
         self._check_open()
+        records = self._collection.records(list(dict.fromkeys(ids)))
+        return [self._chunk(records.get(id)) for id in ids]
+
+    def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Chunks aligned with ids as their records were last read in this process: for hits while Chroma fails."""
+        return [self._chunk(self._searched.side.last_read(id)) for id in ids]
+
+    def _chunk(self, record: Record | None) -> Chunk | None:
         side = self._searched.side
-        try:
-            records = self._collection.records(list(dict.fromkeys(ids)))
-        except StoreUnavailable:
-            if not self._away:  # else the search that failed has said so
-                raise
-            last = {id: side.last_read(id) for id in ids}
-            records = {id: record for id, record in last.items() if record is not None}
-        found = {id: side.chunk(record) for id, record in records.items() if is_text(record) and id not in side.skipped}
-        return [found.get(id) for id in ids]
+        return side.chunk(record) if record and is_text(record) and record.id not in side.skipped else None
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
