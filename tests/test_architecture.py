@@ -57,6 +57,7 @@ STRANGERS = {"query", "ranking", "context", "stores"}
 """Of these, none imports another, whatever its floor."""
 EXCEPTIONS = {
     ("types", "explain"): "a result shows itself in a notebook and a terminal",
+    ("context", "explain"): "a context shows itself in a notebook",
     ("config", "_settings"): "UmiConfig.load reads settings, which costs import time",
 }
 FACES = {"demo", "cli"}

@@ -121,3 +121,16 @@ def test_without_the_extra_the_pip_line_comes(folder, monkeypatch):
     done, told = migrate(folder, "http://localhost:6333/notes")
     assert done.exit_code == 1
     assert "pip install 'umi-retrieval[qdrant]'" in told
+
+
+def test_a_client_that_refuses_its_address_is_told_with_the_address(folder, monkeypatch):
+    import qdrant_client
+
+    class Refusing:
+        def __init__(self, **arguments):
+            raise RuntimeError("no proxy")
+
+    monkeypatch.setattr(qdrant_client, "QdrantClient", Refusing)
+    done, told = migrate(folder, "http://localhost:6333/notes")
+    assert done.exit_code == 1
+    assert "no Qdrant at http://localhost:6333: no proxy" in told

@@ -441,3 +441,35 @@ async def test_a_cancelled_search_does_not_cancel_the_call_of_the_others():
         results = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(results[0], asyncio.CancelledError)
     assert [result.mode for result in results[1:]] == ["hybrid"] * 4
+
+
+def test_an_add_that_waits_for_a_service_that_is_down_says_so_within_seconds(caplog, capsys):
+    model, texts = RemoteModel(failures=1.0), [Chunk("c", "a secret text")]
+    with HybridStore.open(embedder=model, config=UmiConfig(embedder={"retry_seconds": 3.0})) as store:
+        begun = time.time()
+        with pytest.raises(EmbedderError):
+            store.add(texts, show_progress=True)
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert (record.name, record.levelname) == ("umi", "WARNING")
+    assert record.created - begun < 2.5
+    assert "RemoteModel/remote" in said
+    assert "ServiceDown, HTTP 503" in said
+    assert "for up to 3 s (embedder.retry_seconds)" in said
+    assert "secret" not in said
+    assert "retrying after ServiceDown, HTTP 503" in capsys.readouterr().err
+
+
+def test_an_add_whose_second_call_succeeds_says_nothing(caplog):
+    class Once(HashEmbedder):
+        calls = 0
+
+        def embed_documents(self, texts):
+            self.calls += 1
+            if self.calls == 1:
+                raise ConnectionError("refused")
+            return super().embed_documents(texts)
+
+    with HybridStore.open(embedder=Once()) as store:
+        store.add(CHUNKS)
+    assert not caplog.records

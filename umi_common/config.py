@@ -7,6 +7,7 @@ The defaults are measured: see the tables in `docs/decisions.md`.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,7 +38,7 @@ class Frozen(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ConfigError(_first_fault(type(self).__name__, error)) from error
+            raise ConfigError(_first_fault(type(self), error)) from error
 
 
 class AnalyzerConfig(Frozen):
@@ -365,9 +366,17 @@ class UmiConfig(Frozen):
             )
 
 
-def _first_fault(model: str, error: ValidationError) -> str:
+def _first_fault(settings: type[BaseModel], error: ValidationError) -> str:
     """The message of a ConfigError: "FusionConfig.rrf_k: Input should be greater than 0; got -1"."""
-    fault = error.errors()[0]
+    fault, model = error.errors()[0], settings.__name__
+    if fault["type"] == "extra_forbidden":
+        *stages, name = map(str, fault["loc"])
+        known = settings.model_fields
+        for stage in stages:
+            known = getattr(known[stage].annotation, "model_fields", {}) if stage in known else {}
+        near = get_close_matches(name, known, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+        fault["msg"] = f"no such setting; {advice}"
     place = ".".join(str(part) for part in fault["loc"]) or "value"
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # the stage's own message: "LexicalConfig.k1: ..."

@@ -6,6 +6,7 @@ restores them. Other values are converted as `types.plain_value` says; arrays an
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, create_model
+from typing_extensions import Self
 
 from umi_common.errors import InputError, InvalidChunk, InvalidTimeRange, InvalidVector
 from umi_common.types import Chunk, TimeRange, as_utc, plain_value
@@ -38,6 +40,8 @@ EPOCH_SECONDS = range(10**8, 10**11)
 """Numbers read as seconds since 1970, from 1973 on. Smaller ones may be offsets into a recording."""
 EPOCH_MILLISECONDS = range(10**11, 10**14)
 """Numbers read as milliseconds since 1970, from 1973 on."""
+NUMBERS = ("limit", "similarity_top_k", "k", "top_k")
+"""What the number of results is called, in a UmiQuery, a LlamaIndex retriever, in LangChain and elsewhere."""
 MEANT = {
     "collection_name": "each store has its directory: {directory}",
     "config": 'give the stages of a UmiConfig: fusion={{"method": "rrf"}}',
@@ -289,10 +293,35 @@ def unknown_options(given: Iterable[str], known: Iterable[str], directory: str =
     """
     known = list(known)
     for name in sorted(set(given) - set(known)):
-        near = [*get_close_matches(name, known, n=1), *(other for other in known if name in other)]
+        same = [other for other in NUMBERS if name in NUMBERS and other in known]
+        near = [*same, *get_close_matches(name, known, n=1), *(other for other in known if name in other)]
         meant = MEANT[name].format(directory=directory) if name in MEANT else f"did you mean {near[0]}?" if near else ""
         return "; ".join(filter(None, (f"no option {name!r}", meant, f"expected one of {', '.join(known)}")))
     return ""
+
+
+class Closing:
+    """`with` and `async with` for a class that has `close`; `aclose` is `close` for an event loop."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """`close` in a thread."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 def narrowed(own: Window, asked: Window) -> TimeRange | None:

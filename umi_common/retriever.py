@@ -21,6 +21,7 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, InputError, ReindexRequired
+from umi_common.framework_records import unknown_options
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
@@ -72,6 +73,8 @@ class DualRetriever:
         config: UmiConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if not hasattr(store, "recall"):
+            raise ConfigError(f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one")
         self.store = store
         self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": tuple(arms), "clock": clock}
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
@@ -233,7 +236,7 @@ class DualRetriever:
         self,
         query: str,
         *,
-        budget: TokenBudget | None = None,
+        budget: TokenBudget | int | None = None,
         policy: AssemblyPolicy | None = None,
         counter: Any = None,
         limit: int = 50,
@@ -243,7 +246,7 @@ class DualRetriever:
 
         Args:
             query: 1..10,000 UTF-8 bytes.
-            budget: Tokens in all, per source and per chunk; None: the settings `assembly`.
+            budget: Tokens in all, per source and per chunk; a number: in all; None: the settings `assembly`.
             policy: Order, format, neighbours; None: the settings `assembly`.
             counter: Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of
                 `counter_for`.
@@ -260,7 +263,7 @@ class DualRetriever:
         self,
         query: str,
         *,
-        budget: TokenBudget | None = None,
+        budget: TokenBudget | int | None = None,
         policy: AssemblyPolicy | None = None,
         counter: Any = None,
         limit: int = 50,
@@ -336,7 +339,7 @@ class DualRetriever:
     def _context(
         self,
         query: str,
-        budget: TokenBudget | None,
+        budget: TokenBudget | int | None,
         policy: AssemblyPolicy | None,
         counter: Any,
         options: dict[str, Any],
@@ -349,11 +352,7 @@ class DualRetriever:
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions
     ) -> Body[list[SearchResult]]:
-        unknown = sorted(set(options) - set(SharedOptions.__annotations__))
-        if unknown:
-            raise TypeError(
-                f"no option {', '.join(unknown)}; many queries share {', '.join(SharedOptions.__annotations__)}"
-            )
+        _refuse_unknown(options, SharedOptions)
         requests = self._checked(queries, options)
         stage_hooks = [None] * len(requests) if on_stages is None else on_stages
         components = self._current_components()
@@ -366,9 +365,16 @@ class DualRetriever:
     def _checked(self, queries: Sequence[str], options: Mapping[str, Any]) -> list[SearchRequest]:
         if isinstance(queries, str):
             raise InputError("queries is one string; expected a list of strings")
+        _refuse_unknown(options, SearchOptions)
         stated = options.get("now")
         now = self._clock() if stated is None else stated
         return [SearchRequest.checked(**{**options, "query": query, "now": now}) for query in queries]
+
+
+def _refuse_unknown(options: Mapping[str, Any], known: type) -> None:
+    fault = unknown_options(options, known.__annotations__)
+    if fault:
+        raise TypeError(fault)
 
 
 def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from umi_common.errors import MissingExtra
@@ -41,13 +43,14 @@ __all__ = [
 ]
 
 
+_AGENTS = {"UmiMemoryMiddleware": ("langchain", "middleware"), "UmiStore": ("langgraph", "store")}
+"""Names whose base class is in a package that only agents need: that package, and the module here."""
+for _name, (_package, _) in _AGENTS.items():
+    if find_spec(_package) is None:  # `import *` gives what is installed; the name itself raises MissingExtra
+        __all__.remove(_name)
+
+
 def __getattr__(name: str) -> Any:
-    if name == "UmiMemoryMiddleware":  # its base class is in langchain, which only agents need
-        from umi_langchain.middleware import UmiMemoryMiddleware
-
-        return UmiMemoryMiddleware
-    if name == "UmiStore":  # its base class is in langgraph, which only agents need
-        from umi_langchain.store import UmiStore
-
-        return UmiStore
+    if name in _AGENTS:
+        return getattr(import_module(f"umi_langchain.{_AGENTS[name][1]}"), name)
     raise AttributeError(f"module 'umi_langchain' has no attribute {name!r}")

@@ -136,7 +136,10 @@ def as_documents(
 
     Raises:
         ConfigError: If their numbers differ.
+        InvalidChunk: If `texts` is one string.
     """
+    if isinstance(texts, str):
+        raise InvalidChunk("texts is one string; expected a list of strings")
     texts = list(texts)
     for name, values in (("metadatas", metadatas), ("ids", ids)):
         if values is not None and len(values) != len(texts):

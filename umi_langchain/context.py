@@ -16,7 +16,7 @@ HITS = 50
 def create_umi_context(
     retriever: UmiRetriever,
     *,
-    budget: TokenBudget | None = None,
+    budget: TokenBudget | int | None = None,
     policy: AssemblyPolicy | None = None,
     counter: Any = None,
     k: int = HITS,
@@ -28,7 +28,7 @@ def create_umi_context(
 
     Args:
         retriever: Searches, with its own filter and other settings.
-        budget: Tokens in all, per source and per chunk; None: the settings `assembly`.
+        budget: Tokens in all, per source and per chunk; a number: in all; None: the settings `assembly`.
         policy: Order, format, neighbours; None: the settings `assembly`.
         counter: A model or encoding name, a tokenizer, a function; None: the default of `counter_for`.
         k: Hits from which the context is packed, 1..100.

@@ -18,9 +18,9 @@ from pydantic import ConfigDict, PrivateAttr
 from typing_extensions import Self, Unpack
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, Scope, parse_filter
-from umi_common.framework_records import PlaceKeys, add_mirrored, narrowed, unknown_options
+from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, narrowed, unknown_options
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.extra_arms import arms_of
@@ -63,7 +63,7 @@ KEY_NAMES = ("source", "position", "time")
 """Fields of `PlaceKeys`."""
 
 
-class UmiRetriever(BaseRetriever):
+class UmiRetriever(Closing, BaseRetriever):
     """Hybrid search with reasons, as a `Runnable[str, list[Document]]`.
 
     Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
@@ -158,6 +158,8 @@ class UmiRetriever(BaseRetriever):
             ConfigError: If an option is unknown or out of range.
         """
 
+        if documents is None:
+            raise InvalidChunk("documents is None; expected a list of LangChain Documents")
         given = [*documents, *docs]
         skipped: list[SkippedChunk] = []
 

@@ -20,6 +20,7 @@ from zlib import crc32
 
 from umi_common.errors import ConfigError, FilterError, InvalidChunk, MissingExtra
 from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filter
+from umi_common.framework_records import Closing
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.search.request import checked_limit
@@ -64,7 +65,7 @@ LOCKS = 64
 such a read does not overwrite a newer value."""
 
 
-class UmiStore(BaseStore):
+class UmiStore(Closing, BaseStore):
     """A LangGraph store over a `HybridStore`, for `create_agent(store=...)` and `graph.compile(store=...)`.
 
     `search` without a query lists items, the last written first. With a query it finds items by words and meaning, best

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -14,23 +15,25 @@ from typing_extensions import Self
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
 from umi_common.filters import parse_filter
-from umi_common.framework_records import PlaceKeys, Window, narrowed, unknown_options
+from umi_common.framework_records import Closing, PlaceKeys, Window, narrowed, unknown_options
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
-from umi_common.search.request import LIMIT_MAX, checked_limit
+from umi_common.search.request import LIMIT_MAX, SearchOptions, checked_limit
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
+from umi_langchain._options import CallOptions
 from umi_langchain._parts import reranker_of
 from umi_langchain.retriever import UmiRetriever
 
+log = logging.getLogger("umi")
 PAGE = 1_000
 """Chunks read from the store in one call when documents are listed."""
 OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text")
 """Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
 
 
-class UmiVectorStore(VectorStore):
+class UmiVectorStore(Closing, VectorStore):
     """A writable store with hybrid search and LangChain's vector store interface.
 
     Searches take `k` (1..100), `filter`, and every other option of `DualRetriever.search` by its name.
@@ -166,6 +169,17 @@ class UmiVectorStore(VectorStore):
         """
         how = self._search_text if search_text is None else search_text
         return add_documents(self.store, documents, self._keys, ids, how, show_progress=show_progress)
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **options: Any,
+    ) -> list[str]:
+        """`add_documents` for texts; metadatas and ids are aligned with them."""
+        return self.add_documents(as_documents(texts, metadatas, ids), **options)
 
     def delete(self, ids: list[str] | None = None, *, where: Where = None, **_: Any) -> bool:
         """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids do not matter."""
@@ -322,11 +336,19 @@ class UmiVectorStore(VectorStore):
                 f"relevance scores and score_threshold need the vectors, which did not answer ({lost}); mend that, or "
                 "search without them: similarity_search, similarity_search_with_score"
             )
+        if not result.hits and result.answerable:
+            log.warning(
+                "no document reaches score_threshold, although the best hit is relevant: relevance is a probability "
+                "between 0 and 1 and no cosine; 0.1 is a good threshold to start with"
+            )
         return [(to_document(hit.chunk, self._keys), hit.relevance) for hit in result if hit.relevance is not None]
 
 
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a search under the core's names."""
+    """The options of a search under the core's names. Raises TypeError if one is unknown."""
+    fault = unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__)
+    if fault:
+        raise TypeError(fault)
     return {"limit": checked_limit(k, "k"), "where": filter or None, **options}
 
 

@@ -11,6 +11,7 @@ from umi_common.config import MmrConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Filter, parse_filter
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
+from umi_llamaindex.query import end_of
 
 NO_WORDS = "?"
 """Text of a query that has only a vector: the core requires a text, and this one has no term."""
@@ -22,6 +23,8 @@ TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 
 def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
+
+    A blank query gives "" to search for.
 
     Args:
         query: A query to a vector store.
@@ -44,12 +47,13 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
             changes["fusion"] = {"lexical_weight": 1.0 - query.alpha, "dense_weight": query.alpha}
     if mode is VectorStoreQueryMode.MMR:
         changes["mmr"] = _mmr(query, extras)
-    text = NO_WORDS if query.query_str is None else query.query_str
+    words = None if query.query_str == "" and query.query_embedding is not None else query.query_str
+    text = NO_WORDS if words is None else end_of(words.strip())
     options = {
         "limit": limit,
         "where": _where(query),
         "deep_search": False,
-        "strategy": "vector" if query.query_str is None and strategy != "text" else strategy,
+        "strategy": "vector" if words is None and strategy != "text" else strategy,
         "query_vector": None if strategy == "text" else query.query_embedding,
     }
     return text, options, changes

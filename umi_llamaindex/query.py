@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from llama_index.core.schema import QueryBundle
+from typing_extensions import Self
 
-from umi_common.framework_records import Window
+from umi_common.framework_records import Window, unknown_options
 from umi_common.retriever import Strategy
 from umi_common.search.request import QUERY_BYTES_MAX
 
@@ -40,6 +41,13 @@ class UmiQuery(QueryBundle):
     """Both arms ("hybrid"), or one alone ("text", "vector")."""
     min_relevance: float | None = None
     """0..1: nodes of a lower relevance are left out. It replaces the retriever's own; with 0 none is left out."""
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Raises TypeError for an unknown option; says what was meant."""
+        fault = unknown_options(options, [field.name for field in fields(cls)])
+        if fault:
+            raise TypeError(fault)
+        return super().__new__(cls)
 
 
 def query_text(bundle: QueryBundle) -> str:

@@ -21,9 +21,9 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Scope, parse_filter
-from umi_common.framework_records import PlaceKeys, Window, add_mirrored, narrowed, unknown_options
+from umi_common.framework_records import Closing, PlaceKeys, Window, add_mirrored, narrowed, unknown_options
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
@@ -57,7 +57,7 @@ CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", 
 """Options of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
 
 
-class UmiRetriever(BaseRetriever):
+class UmiRetriever(Closing, BaseRetriever):
     """Hybrid search over nodes; `retrieve` and `aretrieve` take a string, a `QueryBundle` or a `UmiQuery`.
 
     Make one with `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies with their ids
@@ -80,6 +80,13 @@ class UmiRetriever(BaseRetriever):
         object_map, objects, verbose: As in `BaseRetriever`.
     """
 
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Raises ConfigError for an unknown argument; says what was meant."""
+        fault = unknown_options(options, list(signature(cls.__init__).parameters)[1:], "persist_dir")
+        if fault:
+            raise ConfigError(fault)
+        return super().__new__(cls)
+
     def __init__(
         self,
         umi: DualRetriever,
@@ -98,6 +105,8 @@ class UmiRetriever(BaseRetriever):
     ) -> None:
         if score not in get_args(NodeScore):
             raise ConfigError(f"score {score!r:.80}: expected 'score' or 'relevance'")
+        if not isinstance(umi, DualRetriever):
+            raise ConfigError(f"umi is {type(umi).__name__}; expected a DualRetriever; from_store takes a store")
         super().__init__(callback_manager, object_map, objects, verbose)
         self._stand_in = self.callback_manager if callback_manager is None else None
         self.umi = umi
@@ -155,6 +164,8 @@ class UmiRetriever(BaseRetriever):
             InvalidVector: If a node's embedding was made by another model than `embed_model`; names the node.
             ConfigError: If an option is unknown or out of range.
         """
+        if nodes is None:
+            raise InvalidChunk("nodes is None; expected a list of LlamaIndex nodes or Documents")
         keys = PlaceKeys(source_key, position_key, time_key)
         skipped: list[SkippedChunk] = []
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -21,23 +23,29 @@ from llama_index.core.vector_stores.types import (
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import PlaceKeys, unknown_options
-from umi_common.protocols import Embedder, pages
+from umi_common.framework_records import Closing, PlaceKeys, unknown_options
+from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import SearchResult
+from umi_common.types import Chunk, SearchResult
 from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
 from umi_llamaindex._modes import search_of
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.embedding import UmiEmbedding
+from umi_llamaindex.query import end_of
 from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only")
 """Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
+COPIES_SOUGHT = 3
+"""Nodes of one `add` whose texts are looked for in the store: a second run brings all of them again."""
+NEAR = 10
+"""Chunks of the store that each text is compared with: those whose words are nearest."""
+log = logging.getLogger("umi")
 
 
-class UmiVectorStore(BasePydanticVectorStore):
+class UmiVectorStore(Closing, BasePydanticVectorStore):
     """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
     For `IngestionPipeline` and `VectorStoreIndex`; `retriever()` returns a `UmiRetriever` over it. A write is on the
@@ -68,6 +76,7 @@ class UmiVectorStore(BasePydanticVectorStore):
     _keys: PlaceKeys = PrivateAttr()
     _reranker: Any = PrivateAttr()
     _owns_store: bool = PrivateAttr()
+    _warned: bool = PrivateAttr(default=False)
 
     def __init__(
         self,
@@ -133,13 +142,32 @@ class UmiVectorStore(BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Insert nodes, or replace those with the same id; returns their ids in order. An error writes nothing.
 
+        A warning of the logger `umi` says if it stores the same texts once more, under new ids.
+
         Raises:
             InvalidChunk, DuplicateId: If a node cannot be stored; names it.
             InvalidVector: If the embeddings have another dimension than the store's.
         """
         chunks = to_chunks(nodes, self._keys, Counter())
+        self._warn_of_copies(chunks)
         self._store.add(chunks, vectors=_vectors(nodes, [chunk.indexed_text for chunk in chunks], self._store.embedder))
         return [chunk.id for chunk in chunks]
+
+    def _warn_of_copies(self, chunks: Sequence[Chunk]) -> None:
+        """Log one warning if some texts are stored under other ids already: a splitter makes new ids at each run."""
+        if self._warned or not len(self._store) or not chunks:
+            return
+        ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
+        for chunk in chunks[:: max(1, len(chunks) // COPIES_SOUGHT)][:COPIES_SOUGHT]:
+            near = self._store.recall([Probe(end_of(chunk.text))], depth=NEAR, now=now, strategy="text").ids
+            stored = {found.text for found in self._store.get([id for id in near if id not in ids]) if found}
+            self._warned = self._warned or chunk.text in stored
+        if self._warned:
+            log.warning(
+                "nodes that the store holds under other ids are stored once more, as a second run of "
+                "VectorStoreIndex.from_documents does. UmiRetriever.from_nodes(nodes, persist_dir=...) replaces those "
+                "of the same documents, with mirror=True also all others; or call clear() of this store beforehand"
+            )
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove all nodes of a document; does nothing if there are none."""
@@ -178,18 +206,22 @@ class UmiVectorStore(BasePydanticVectorStore):
         return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """The best nodes, best first.
+        """The best nodes, best first; none for a blank query. A long query is searched by its end, as in `UmiRetriever`.
 
         Raises:
             ConfigError: If umi does not have the mode.
             UmiError: As `DualRetriever.search`.
         """
         text, options, changes = search_of(query, kwargs)
+        if not text:
+            return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
         return _answer(self._with(changes).search(text, **options))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` for an event loop; never blocks it."""
         text, options, changes = search_of(query, kwargs)
+        if not text:
+            return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
         return _answer(await self._with(changes).asearch(text, **options))
 
     def _with(self, changes: dict[str, Any]) -> DualRetriever:

@@ -162,6 +162,12 @@ def test_tables_in_three_formats_hold_the_same_figures(run):
         comparison.table("html")  # type: ignore[arg-type]
 
 
+def test_a_notebook_shows_a_comparison_as_a_table_with_its_names_escaped(run):
+    shown = run({"<mine>": by_words, "none": nothing})._repr_html_()
+    assert "<td>&lt;mine&gt;</td>" in shown and "<mine>" not in shown
+    assert "<th scope='col'>mrr@10</th>" in shown
+
+
 def test_a_frame_has_one_row_a_system_and_set(run):
     pytest.importorskip("pandas")
     frame = run({"mine": by_words, "none": nothing}).to_frame()

@@ -147,3 +147,9 @@ def test_without_ir_measures_the_pip_line_is_named(monkeypatch, letters):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(MissingExtra, match=r"pip install 'umi-retrieval\[eval\]'"):
         compare({"words": by_words}, toy(), embedder=letters, show_progress=False)
+
+
+def test_a_notebook_shows_a_tuning_best_first_beside_the_score_before_it():
+    shown = tuning()._repr_html_()
+    assert "ndcg@10, held out: 0.4000 (before tuning: 0.3000)" in shown
+    assert shown.index("<td>0.3750</td>") < shown.index("<td>0.3000</td><td>–</td><td>–</td>")

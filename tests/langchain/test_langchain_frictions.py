@@ -10,12 +10,23 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.messages import AIMessage
 from langchain_core.retrievers import BaseRetriever
 
-from umi_common.errors import ConfigError, EmptyQuery, InputError, InvalidChunk, InvalidLimit, InvalidTimeRange
-from umi_langchain import UmiCompressor, UmiRetriever, UmiVectorStore, create_umi_tool
+from umi_common.errors import (
+    ConfigError,
+    EmptyQuery,
+    InputError,
+    InvalidChunk,
+    InvalidLimit,
+    InvalidTimeRange,
+    ReindexRequired,
+    StoreClosed,
+    StoreLocked,
+)
+from umi_common.sim import HashEmbedder
+from umi_langchain import UmiCompressor, UmiRetriever, UmiVectorStore, create_umi_context, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 TEXTS = ["Ann met Bob in Paris", "Bob met Carl in Rome", "Carl met Dora in Oslo"]
@@ -258,3 +269,126 @@ def test_an_embedding_class_is_refused_with_what_is_missing():
 
 def test_a_tool_tells_the_model_which_argument_was_wrong(retriever):
     assert "k" in (said := create_umi_tool(retriever).invoke({"query": "Bob", "k": "two"})) and "integer" in said
+
+
+def test_a_star_import_works_without_the_packages_of_agents():
+    code = (
+        "import sys; sys.modules.update(langchain=None, langgraph=None)\n"
+        "from umi_langchain import *\nprint(UmiRetriever.__name__)\n"
+        "try:\n    from umi_langchain import UmiStore\nexcept ImportError as error:\n    print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == ("UmiRetriever\nlanggraph is not installed; run: pip install 'umi-retrieval[agents]'\n"), (
+        run.stderr
+    )
+
+
+def test_with_closes_a_retriever_and_a_vector_store(tmp_path):
+    path = str(tmp_path / "store")
+    with UmiRetriever.from_texts(["Ann met Bob"], persist_directory=path) as retriever:
+        assert retriever.invoke("who met Bob?")
+    with UmiVectorStore(persist_directory=path) as store:
+        assert store.similarity_search("who met Bob?")
+    for closed in (retriever, store):
+        with pytest.raises(StoreClosed):
+            closed.add_documents([Document(page_content="Bob met Carl")])
+
+
+async def test_async_with_closes_a_retriever_and_a_vector_store():
+    async with UmiRetriever.from_texts(["Ann met Bob"]) as retriever:
+        assert await retriever.ainvoke("who met Bob?")
+    async with UmiVectorStore.from_texts(["Ann met Bob"]) as store:
+        assert await store.asimilarity_search("who met Bob?")
+    for closed in (retriever, store):
+        with pytest.raises(StoreClosed):
+            closed.add_documents([Document(page_content="Bob met Carl")])
+
+
+def test_a_store_that_another_process_writes_says_what_a_langchain_user_types(tmp_path):
+    path = str(tmp_path / "store")
+    code = f"from umi_common import HybridStore; store = HybridStore.open({path!r}); print('open', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"open\n"
+        for opened in (UmiVectorStore, UmiRetriever.from_documents):
+            with pytest.raises(StoreLocked, match=r"read_only=True to UmiVectorStore, UmiRetriever\.from_documents"):
+                opened(persist_directory=path)
+            opened(persist_directory=path, read_only=True).close()
+        writer.communicate(b"\n")
+
+
+class Sized(Embeddings):
+    """A model without a name, of any dimension."""
+
+    def __init__(self, dim):
+        self.dim = dim
+
+    def embed_documents(self, texts):
+        return HashEmbedder(self.dim).embed_documents(texts).tolist()
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_another_dimension_of_the_same_class_is_told_when_the_store_is_opened(tmp_path, read_only):
+    path = str(tmp_path / "store")
+    UmiVectorStore.from_texts(["Ann met Bob"], Sized(64), persist_directory=path).close()
+    with pytest.raises(ReindexRequired, match=r"64 dimensions and embedder '.*Sized' gives 32; .*reindex"):
+        UmiVectorStore(Sized(32), path, read_only=read_only)
+    with UmiVectorStore(Sized(64), path, read_only=read_only) as store:
+        assert store.similarity_search("who met Bob?")
+
+
+def test_a_store_opens_although_its_model_fails(tmp_path):
+    class Failing(Sized):
+        def embed_query(self, text):
+            raise ValueError("no key")
+
+    Failing.__qualname__ = Sized.__qualname__
+    path = str(tmp_path / "store")
+    UmiVectorStore.from_texts(["Ann met Bob"], Sized(64), persist_directory=path).close()
+    with UmiVectorStore(Failing(64), path) as store:
+        assert store.similarity_search("who met Bob?")
+
+
+@pytest.mark.parametrize("wrong", ["top_k", "similarity_top_k", "limit"])
+def test_the_number_of_results_is_called_k(retriever, wrong):
+    with pytest.raises(ConfigError, match="did you mean k"):
+        UmiRetriever.from_texts(TEXTS, **{wrong: 3})
+    with pytest.raises(TypeError, match="did you mean k"):
+        retriever.invoke("who?", **{wrong: 3})
+
+
+def test_one_text_and_none_are_refused_in_place_of_a_list(store):
+    with pytest.raises(InvalidChunk, match="texts is one string"):
+        UmiRetriever.from_texts("Ann met Bob")
+    with pytest.raises(InvalidChunk, match="texts is one string"):
+        store.add_texts("Ann met Bob")
+    with pytest.raises(InvalidChunk, match="documents is None; expected a list of LangChain Documents"):
+        UmiRetriever.from_documents(None)
+
+
+def test_a_text_may_have_no_metadata(store):
+    added = store.add_texts(["Dora met Emil", "Emil met Finn"], [{"user": "d"}, None])
+    assert [document.metadata for document in store.get_by_ids(added)] == [{"user": "d"}, {}]
+
+
+def test_search_kwargs_say_what_was_meant(store):
+    with pytest.raises(TypeError, match="no option 'top_k'; did you mean k"):
+        store.as_retriever(search_kwargs={"top_k": 1}).invoke("Ann")
+    assert len(store.as_retriever(search_kwargs={"k": 1, "strategy": "text"}).invoke("Ann")) == 1
+
+
+def test_a_context_takes_a_number_of_tokens(retriever):
+    context = create_umi_context(retriever, budget=500)
+    assert "Ann met Bob" in context.invoke("who met Bob?")
+
+
+def test_a_path_is_no_store():
+    with pytest.raises(ConfigError, match=r"store is str; expected a store: HybridStore\.open\(path\)"):
+        UmiRetriever.from_store("./memory")
+
+
+def test_a_wrong_setting_of_a_stage_says_what_was_meant():
+    with pytest.raises(ConfigError, match=r"fusion\.methd: no such setting; did you mean method\?; got 'rrf'"):
+        UmiRetriever.from_texts(TEXTS, fusion={"methd": "rrf"})

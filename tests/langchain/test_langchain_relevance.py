@@ -100,3 +100,37 @@ async def test_tool_and_context_say_that_nothing_was_found(strict):
     context = create_umi_context(UmiRetriever(umi=strict.umi), min_relevance=0.1)
     assert context.invoke(FOREIGN) == await context.ainvoke(FOREIGN) == ""
     assert "hundred years" in context.invoke("How long do slate roofs last?")
+
+
+NOTES = [
+    "The office dog is called Biscuit.",
+    "Invoices are paid within thirty days.",
+    "The VPN password changes every quarter.",
+    "Lunch is served at noon on the second floor.",
+    "Ben plays the cello on Sundays.",
+    "The fire drill takes place in October.",
+    "New laptops are ordered from the IT desk.",
+    "Visitors sign in at the reception.",
+]
+
+
+@pytest.mark.parametrize("count", [3, 8])
+@pytest.mark.parametrize("question", ["What is the office dog called?", "When are invoices paid?"])
+def test_a_threshold_of_a_half_finds_the_one_text_of_a_small_store_that_answers(count, question):
+    with UmiVectorStore.from_texts(NOTES[:count]) as store:
+        retriever = store.as_retriever(
+            search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.5, "k": 3}
+        )
+        (found,) = retriever.invoke(question)
+        assert found.page_content in NOTES[:2]
+        assert retriever.invoke("Who won the world cup in 1998?") == []
+        assert retriever.invoke("recipe for apple pie") == []
+
+
+def test_a_threshold_that_leaves_out_relevant_documents_says_what_it_means(caplog):
+    with UmiVectorStore.from_texts(NOTES) as store:
+        assert store.similarity_search_with_relevance_scores("the office dog", score_threshold=0.99) == []
+        assert "0.1 is a good threshold to start with" in caplog.text
+        caplog.clear()
+        assert store.similarity_search_with_relevance_scores("quantum chromodynamics", score_threshold=0.5) == []
+        assert not caplog.text

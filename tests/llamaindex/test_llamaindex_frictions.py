@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import pickle
+import subprocess
+import sys
 import threading
 from datetime import datetime, timedelta, timezone
 
@@ -12,12 +15,14 @@ import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.llms import MockLLM
+from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor import LongContextReorder
 from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
-from umi_common.errors import ConfigError, InvalidChunk, InvalidTimeRange, InvalidVector
+from umi_common.errors import ConfigError, InvalidChunk, InvalidTimeRange, InvalidVector, StoreClosed, StoreLocked
 from umi_llamaindex import (
     UmiContextBudget,
     UmiDecay,
@@ -257,3 +262,122 @@ def test_an_index_over_umi_has_its_retriever_in_its_vector_store():
     index = VectorStoreIndex.from_vector_store(vectors := UmiVectorStore(), embed_model=vectors.embed_model)
     with pytest.raises(ConfigError, match=r"UmiVectorStore.*\.retriever\(\)"):
         UmiRetriever.from_index(index)
+
+
+ASKED = ("", "  ", "who met Dora? " + "blah " * 3_000, "blah " * 3_000 + "who met Dora?")
+
+
+def chat(index):
+    memory = ChatMemoryBuffer.from_defaults(llm=MockLLM())
+    return index.as_chat_engine(chat_mode="condense_plus_context", llm=MockLLM(), memory=memory)
+
+
+async def test_an_index_over_umi_takes_a_blank_and_a_long_message():
+    store = UmiVectorStore()
+    store.add(NODES)
+    index = VectorStoreIndex.from_vector_store(store, embed_model=store.embed_model)
+    for mode in ("default", "hybrid", "text_search", "mmr"):
+        retriever = index.as_retriever(vector_store_query_mode=mode)
+        for query in ASKED[:2]:
+            assert retriever.retrieve(query) == await retriever.aretrieve(query) == []
+        for query in ASKED[2:]:
+            assert retriever.retrieve(query) == await retriever.aretrieve(query)
+        assert retriever.retrieve(ASKED[3])[0].text == "Carl met Dora"
+    for query in ASKED[:2]:
+        assert chat(index).chat(query).source_nodes == []
+        assert (await chat(index).achat(query)).source_nodes == []
+        assert index.as_query_engine(llm=MockLLM()).query(query).source_nodes == []
+    store.close()
+
+
+def test_a_query_of_a_vector_and_no_words_is_searched_by_the_vector():
+    store = UmiVectorStore()
+    store.add(NODES)
+    vector = store.embed_model.get_query_embedding("Dora")
+    (found,) = store.query(VectorStoreQuery(query_str="", query_embedding=vector, similarity_top_k=1)).nodes
+    assert found.text == "Carl met Dora"
+    store.close()
+
+
+def test_with_closes_a_retriever_and_a_vector_store(tmp_path):
+    path = str(tmp_path / "store")
+    with UmiRetriever.from_nodes(NODES, persist_dir=path) as retriever:
+        assert retriever.retrieve("who met Bob?")
+    with UmiVectorStore(persist_dir=path) as store:
+        assert len(store.get_nodes()) == 3
+    for closed in (retriever.umi.store, store):
+        with pytest.raises(StoreClosed):
+            closed.add([])
+
+
+async def test_async_with_closes_a_retriever_and_a_vector_store():
+    async with UmiRetriever.from_nodes(NODES) as retriever:
+        assert await retriever.aretrieve("who met Bob?")
+    async with UmiVectorStore() as store:
+        await store.async_add(NODES)
+    for closed in (retriever.umi.store, store):
+        with pytest.raises(StoreClosed):
+            closed.add([])
+
+
+@pytest.mark.parametrize("wrong", ["similarity_top_k", "top_k", "k"])
+def test_a_query_says_what_its_number_of_results_is_called(wrong):
+    with pytest.raises(TypeError, match=f"no option '{wrong}'; did you mean limit"):
+        UmiQuery("who?", **{wrong: 3})
+
+
+def test_a_query_says_what_was_meant_and_is_copied_and_pickled():
+    with pytest.raises(TypeError, match=r"no option 'filter'; did you mean filters\?"):
+        UmiQuery("who?", filter={"user": "ann"})
+    query = UmiQuery("who?", limit=3)
+    assert copy.copy(query) == pickle.loads(pickle.dumps(query)) == query  # noqa: S301 - its own bytes
+
+
+def test_a_second_run_that_stores_everything_once_more_says_so(tmp_path, caplog):
+    def run(texts):
+        store = UmiVectorStore(persist_dir=str(tmp_path / "store"))
+        context = StorageContext.from_defaults(vector_store=store)
+        documents = [Document(text=text) for text in texts]
+        VectorStoreIndex.from_documents(documents, storage_context=context, embed_model=store.embed_model)
+        store.close()
+
+    run(["Ann met Bob in Paris.", "Bob met Carl in Rome."])
+    run(["Carl met Dora in Oslo."])
+    assert not caplog.records, "new documents are no copies"
+    run(["Ann met Bob in Paris.", "Bob met Carl in Rome.", "Dora met Emil in Bonn."])
+    (record,) = caplog.records
+    assert "UmiRetriever.from_nodes(nodes, persist_dir=...) replaces" in record.getMessage()
+    assert "mirror=True" in record.getMessage()
+
+
+def test_a_store_that_is_open_elsewhere_says_what_a_llamaindex_user_types(tmp_path):
+    opened = f"store = HybridStore.open({str(tmp_path)!r})"
+    code = f"from umi_common import HybridStore; {opened}; print('open', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
+        with pytest.raises(StoreLocked, match=r"read_only=True to UmiVectorStore, .*UmiRetriever\.from_nodes"):
+            UmiVectorStore(persist_dir=str(tmp_path))
+        UmiVectorStore(persist_dir=str(tmp_path), read_only=True).close()
+        writer.communicate(b"\n")
+
+
+def test_what_is_no_list_of_nodes_and_no_retriever_is_refused():
+    with pytest.raises(InvalidChunk, match="nodes is None; expected a list of LlamaIndex nodes or Documents"):
+        UmiRetriever.from_nodes(None)
+    with HybridStore.open() as store, pytest.raises(ConfigError, match=r"umi is HybridStore; .*from_store takes"):
+        UmiRetriever(store)
+
+
+def test_a_retriever_over_a_vector_store_says_what_was_meant():
+    with UmiVectorStore() as store:
+        with pytest.raises(ConfigError, match="no option 'top_k'; did you mean similarity_top_k"):
+            store.retriever(top_k=3)
+        with pytest.raises(ConfigError, match=r"no option 'filter'; did you mean filters\?"):
+            store.retriever(filter={"user": "ann"})
+
+
+def test_a_context_takes_a_number_of_tokens_and_says_what_was_meant():
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        assert retriever.get_context("who met Dora?", budget=500).stats.budget == 500
+        with pytest.raises(TypeError, match="no option 'max_tokens'; expected one of limit"):
+            retriever.get_context("who met Dora?", max_tokens=500)

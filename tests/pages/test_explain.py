@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from umi_common.config import AnalyzerConfig, UmiConfig
+from umi_common.context.budget import TokenBudget
 from umi_common.explain import reasons, snippet, to_html, to_page, to_text
 from umi_common.explain.flow import flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
@@ -217,3 +218,14 @@ def test_ipython_in_a_terminal_shows_the_text():
     said = []
     hostile_result()._repr_pretty_(type("Printer", (), {"text": said.append}), False)
     assert said == [to_text(hostile_result())]
+
+
+def test_a_notebook_shows_a_context_with_tokens_and_sources_and_nothing_unescaped():
+    chunks = [Chunk("a", "The roof <b>leaks</b>.", source="notes"), Chunk("b", "The barn is red.")]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(chunks)
+        context = umi.get_context("which roof leaks?", budget=TokenBudget(max_total=200))
+    shown = context._repr_html_()
+    assert f"{context.stats.tokens} of 200 tokens, {context.stats.sources} sources" in shown
+    assert "<b>notes</b><p dir='auto'>The roof &lt;b&gt;leaks&lt;/b&gt;.</p>" in shown
+    assert "<b>b</b>" in shown

@@ -38,6 +38,19 @@ def test_the_formula_by_hand():
     assert found.tolist() == approx([known * sigmoid(answers), known * sigmoid(half)])
 
 
+def test_the_fewer_chunks_a_store_holds_below_a_hundred_the_larger_the_odds_of_an_answer_by_hand():
+    def odds(count):
+        pool = replace(a_pool(), dense_count=count, dense_mean=np.zeros(1) + 0.2, dense_deviation=np.zeros(1) + 0.12)
+        found = relevance(pool, np.array([1.0, 0.5]))  # background as the prior: the same for every count
+        many = relevance(replace(pool, dense_count=MANY), np.array([1.0, 0.5]))
+        known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([0.4 / 0.8, 0.12 / 0.8, 0.5, 1]))
+        return [np.log(each / (known - each)) for each in (found, many)]
+
+    for count, summand in ((5, 0.6 * math.log(20)), (50, 0.6 * math.log(2)), (100, 0.0), (1_000, 0.0)):
+        few, many = odds(count)
+        assert (few - many).tolist() == approx([summand, summand])
+
+
 @given(scores=SCORES, mode=st.sampled_from(["hybrid", "text", "vector"]))
 def test_relevance_lies_in_0_to_1_and_rises_with_the_score(scores, mode):
     values = np.array(scores)

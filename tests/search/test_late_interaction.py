@@ -15,7 +15,7 @@ from pytest import approx
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders.default import default_embedder
-from umi_common.embedders.token_vectors import TEXT_CHARACTERS_MAX, token_vectors
+from umi_common.embedders.token_vectors import COMPARED_CHARACTERS_MAX, token_vectors
 from umi_common.ranking.neighbours import order_share
 from umi_common.search.late_interaction import max_similarity, with_late_interaction
 from umi_common.sim import HashEmbedder
@@ -76,7 +76,7 @@ def test_texts_of_equal_words_get_equal_tokens_whatever_their_case_and_punctuati
 def test_of_a_long_text_a_bounded_part_is_read():
     text = " ".join(f"word{at}" for at in range(100_000))
     vectors, _, (count,) = token_vectors([text])
-    assert len(vectors) == count <= TEXT_CHARACTERS_MAX
+    assert len(vectors) == count <= COMPARED_CHARACTERS_MAX
 
 
 def test_the_turn_that_says_it_gains_most_and_the_trace_and_the_hit_show_it():

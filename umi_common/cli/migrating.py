@@ -161,9 +161,9 @@ def _qdrant_client(arguments: dict[str, Any]) -> Iterator[Any]:
     try:
         # the client would print a warning; QdrantStore checks the version itself
         client = QdrantClient(**arguments, check_compatibility=False)
-    except RuntimeError as error:
-        raise StoreLocked(f"{arguments['path']} is open in another process; stop that one first") from error
     except Exception as error:
+        if isinstance(error, RuntimeError) and "path" in arguments:
+            raise StoreLocked(f"{arguments['path']} is open in another process; stop that one first") from error
         raise StoreUnavailable(f"no Qdrant at {arguments.get('url') or arguments.get('path')}: {error}") from error
     try:
         yield client

@@ -256,6 +256,11 @@ class AssembledContext:
     def __str__(self) -> str:
         return self.text
 
+    def _repr_html_(self) -> str:
+        from umi_common import explain
+
+        return explain.context_to_html(self)
+
     def __iter__(self) -> Iterator[ContextPart]:
         return iter(self.parts)
 
@@ -269,9 +274,10 @@ class AssembledContext:
 
 
 def asked_assembly(
-    settings: AssemblyConfig, budget: TokenBudget | None, policy: AssemblyPolicy | None
+    settings: AssemblyConfig, budget: TokenBudget | int | None, policy: AssemblyPolicy | None
 ) -> tuple[TokenBudget, AssemblyPolicy]:
-    """The budget and the policy of a call, each taken from the settings where it is None."""
+    """The budget and the policy of a call, each taken from the settings where it is None; a number is `max_total`."""
+    budget = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
     stated = settings.model_dump()
     caps = {name: stated.pop(name) for name in ("max_total", "per_source_max", "per_chunk_max")}
     return budget or TokenBudget(**caps), policy or AssemblyPolicy(**stated)

@@ -38,6 +38,9 @@ RATE_LIMIT_WORDS = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhaus
 TEMPORARY_TYPES = re.compile(r"timeout|connect|unavailable|overload|internalserver", re.IGNORECASE)
 """Searched in the name of an error's type, not in its message, which may hold the text that was embedded."""
 
+OnRetry = Callable[[Exception, float], None]
+"""Called with an attempt's error and the seconds since the first attempt began."""
+
 
 @dataclass(slots=True)
 class Attempts:
@@ -51,7 +54,12 @@ class Attempts:
 
 
 def attempts(
-    call: Callable[[float], Call], queue: CallQueue, deadline: float, clock: Callable[[], float], state: Attempts
+    call: Callable[[float], Call],
+    queue: CallQueue,
+    deadline: float,
+    clock: Callable[[], float],
+    state: Attempts,
+    on_retry: OnRetry | None = None,
 ) -> Body[Any]:
     """The result of the first attempt that succeeds.
 
@@ -61,6 +69,7 @@ def attempts(
         deadline: Time on `clock`, in seconds. No attempt begins after it.
         clock: Returns monotonic seconds.
         state: Updated while the attempts run.
+        on_retry: Called after each failure that is followed by a further attempt.
 
     Raises:
         DeadlineExceeded: If the queue admitted no attempt before the deadline.
@@ -86,10 +95,22 @@ def attempts(
         if seconds is None or clock() + seconds >= deadline:
             state.calling = isinstance(outcome.error, (DeadlineExceeded, TooManyCalls))
             raise outcome.error
+        if on_retry is not None:
+            on_retry(outcome.error, clock() - arrival)
         if is_rate_limit(outcome.error):
             queue.refused(seconds)
         if seconds:
             yield (_pause(seconds),)
+
+
+def kind_of(error: BaseException) -> str:
+    """What a log may say of a model's error: its type, status and operating system's words. Its message may hold texts.
+
+    Example: "APIConnectionError, Connection refused".
+    """
+    status = next((f"HTTP {status}" for each in _causes(error) if (status := _status(each)) is not None), None)
+    system = next((e.strerror for e in _causes(error) if isinstance(e, OSError) and e.strerror), None)
+    return ", ".join(filter(None, (type(error).__name__, status, system)))
 
 
 def is_rate_limit(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
@@ -11,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from umi_common.config import EmbedderConfig
-from umi_common.embedders.attempts import Attempts, attempts
+from umi_common.embedders.attempts import Attempts, attempts, kind_of
 from umi_common.protocols import Embedder
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call
@@ -23,6 +24,10 @@ PROCESSOR_SHARE_MAX = 0.5
 SECONDS_MIN = 0.005
 """Shortest duration of a call, in seconds, for which threads are used; starting them takes longer than shorter
 calls."""
+
+SILENT_SECONDS = 1.0
+"""Retries within this time are not told: most failures pass at once."""
+log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
 """Called in the caller's thread with a batch and what the model returned for it, after each call of the model."""
@@ -48,11 +53,14 @@ def embed_batches(
     batches: Sequence[Sequence[int]],
     config: EmbedderConfig,
     on_batch: OnBatch,
+    on_trouble: Callable[[str], None],
 ) -> None:
     """Call the model for each batch of places in `texts`, and `on_batch` with each result.
 
     One call at a time, until a call shows that the model is a service; then up to `document_calls` at a time. After a
     failure no further call begins; the running ones are waited for, and `on_batch` gets their results.
+
+    If a call is retried for longer than a second, the log has one warning, and `on_trouble` gets what failed.
 
     Raises:
         BatchFailed: If a batch failed, after retries; the model's error is the cause.
@@ -60,12 +68,26 @@ def embed_batches(
     """
     queue = CallQueue(config.document_calls, time.monotonic)
     workers = Workers()
+    untold = iter([True])
+
+    def tell(error: Exception, seconds: float) -> None:
+        if seconds < SILENT_SECONDS:
+            return
+        on_trouble(f"retrying after {kind_of(error)}")
+        if next(untold, False):
+            log.warning(
+                "embedder %r fails (%s); each batch of texts is retried for up to %g s (embedder.retry_seconds), and "
+                "nothing is stored if it does not recover",
+                embedder.name,
+                kind_of(error),
+                config.retry_seconds,
+            )
 
     def embed(batch: Sequence[int]) -> Any:
         call = Call(lambda: embedder.embed_documents([texts[place] for place in batch]))
         deadline = time.monotonic() + config.retry_seconds
         try:
-            return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts()), workers)
+            return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), tell), workers)
         except Exception as error:
             raise BatchFailed(batch) from error
 

@@ -16,7 +16,7 @@ import numpy as np
 from umi_common.embedders.default import default_embedder, embedded_tokenizer
 from umi_common.pool import Ints, Vectors
 
-TEXT_CHARACTERS_MAX = 1_000
+COMPARED_CHARACTERS_MAX = 1_000
 """Number of the first characters of a text that are read: some 150 words. More make late interaction slower, not
 better."""
 WORDS_KEPT = 50_000
@@ -42,7 +42,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
         EmbedderError: If the embedded model is not installed or cannot be read.
     """
     weights = default_embedder().token_vectors()
-    tokens = [_tokens(text[:TEXT_CHARACTERS_MAX]) for text in texts]
+    tokens = [_tokens(text[:COMPARED_CHARACTERS_MAX]) for text in texts]
     ids, rows = np.unique(np.concatenate(tokens), return_inverse=True)
     vectors = weights[ids]
     lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors))[:, np.newaxis]

@@ -14,6 +14,7 @@ from umi_common.errors import ConfigError, MissingExtra
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.metrics import default_metrics, latency, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
+from umi_common.explain import tables_to_html
 
 PER_RUN = ("diversity", "duplication")
 """Metrics that `compare` computes itself and `Run` holds."""
@@ -170,13 +171,18 @@ class Comparison:
         """
         if format not in _DRAWERS:
             raise ConfigError(f"format {format!r}; expected one of {', '.join(_DRAWERS)}")
-        columns = metrics or self.metrics
+        return _DRAWERS[format](self._tables(metrics or self.metrics))
+
+    def _tables(self, columns: Sequence[str]) -> list[Table]:
         header = ["system", *columns, "p50 ms", "LLM calls"]
         tables = []
         for name in self.sets:
             rows = [row for row in self.rows if row.set == name]
             tables.append((_title(self, rows[0]), header, [_cells(self, row, columns) for row in rows]))
-        return _DRAWERS[format](tables)
+        return tables
+
+    def _repr_html_(self) -> str:
+        return tables_to_html(self._tables(self.metrics))
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, one row per system and set: each metric's mean, low and high; latency; LLM calls.

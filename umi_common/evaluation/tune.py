@@ -20,6 +20,7 @@ from umi_common.evaluation.datasets import Dataset, by_set
 from umi_common.evaluation.metrics import check_metric, score_rankings
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import UmiSystem, open_system
+from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
 
 TRIALS = 30
@@ -73,6 +74,13 @@ class Tuning:
         """Write a TOML file that `UmiConfig.load` reads: every setting of `best` that is not a default."""
         note = f"{self.metric} on held-out data: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
         write_toml(self.best, Path(path), note)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.metric}, held out: {self.test_score:.4f} (before tuning: {self.baseline_test_score:.4f})"
+        names = sorted({name for trial in self.history for name in trial.settings})
+        ranked = sorted(self.history, key=lambda trial: -trial.score)
+        rows = [[f"{trial.score:.4f}", *(str(trial.settings.get(name, "–")) for name in names)] for trial in ranked]
+        return tables_to_html([(title, ["training", *names], rows)])
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The scores as a matplotlib Figure: a heat map where two settings varied, else one plot per setting."""

@@ -12,10 +12,21 @@ In: a `SearchResult`. Out: text, HTML, a page, a data frame.
     flow       the picture of ranks on the page
 """
 
-from umi_common.explain.notebook import to_frame, to_html
+from umi_common.explain.notebook import context_to_html, tables_to_html, to_frame, to_html
 from umi_common.explain.page import to_page
 from umi_common.explain.reasons import reasons
 from umi_common.explain.terminal import to_text
 from umi_common.explain.texts import one_line, snippet, visible
 
-__all__ = ["one_line", "reasons", "snippet", "to_frame", "to_html", "to_page", "to_text", "visible"]
+__all__ = [
+    "context_to_html",
+    "one_line",
+    "reasons",
+    "snippet",
+    "tables_to_html",
+    "to_frame",
+    "to_html",
+    "to_page",
+    "to_text",
+    "visible",
+]

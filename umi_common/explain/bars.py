@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from umi_common.context.budget import AssembledContext
 from umi_common.explain.reasons import MEASURES, Step, arm_word, best_signals
 from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
@@ -47,7 +48,7 @@ def rank_path(steps: list[Step]) -> str:
     return " → ".join(f"{escaped(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
 
 
-def losses(result: SearchResult) -> str:
+def losses(result: SearchResult | AssembledContext) -> str:
     """The failed parts of the search; empty where nothing failed."""
     lines = []
     for loss in result.degraded:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from umi_common.context.budget import AssembledContext
 from umi_common.errors import MissingExtra
 from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, rank_path
 from umi_common.explain.marking import QueryWords, excerpt, marked
@@ -36,17 +37,11 @@ def to_html(result: SearchResult) -> str:
     words, largest = QueryWords.of(result), largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
     rows = "".join(_row(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
-    head = (
-        "<tr><th scope='col'>#</th><th scope='col'>score</th><th scope='col'>arms</th><th scope='col'>chunk</th></tr>"
-    )
-    table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" if rows else "<p>No hits.</p>"
+    table = _table(("#", "score", "arms", "chunk"), rows) if rows else "<p>No hits.</p>"
     also = "".join(f"<div class='umi-why'>also searched: {escaped(text)}</div>" for text in result.query_variations)
     stages = " · ".join(f"{escaped(stage.name)} {stage.milliseconds:.1f} ms" for stage in result.trace)
-    return (
-        f"<div class='umi'><style>{STYLE}</style><b dir='auto'>{escaped(result.query)}</b>{also}{losses(result)}{table}"
-        f"{_left_out(result)}<div class='umi-why'>{escaped(result.mode)}, {result.trace.milliseconds:.1f} ms: {stages}"
-        "</div></div>"
-    )
+    times = f"<div class='umi-why'>{escaped(result.mode)}, {result.trace.milliseconds:.1f} ms: {stages}</div>"
+    return _fragment(result.query, f"{also}{losses(result)}{table}{_left_out(result)}{times}")
 
 
 def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
@@ -66,6 +61,37 @@ def _left_out(result: SearchResult) -> str:
         return ""
     items = "".join(map(left_out_item, result.suppressed))
     return f"<details><summary>left out: {len(result.suppressed)}</summary><ul>{items}</ul></details>"
+
+
+def context_to_html(context: AssembledContext) -> str:
+    """An HTML fragment without script: tokens used, failed parts, each part with its tokens; texts escaped."""
+    stats = context.stats
+    rows = "".join(
+        f"<tr><td>{part.number}</td><td>{part.tokens}<br>{bar(part.tokens / stats.budget, BAR_COLOUR)}</td>"
+        f"<td><b>{escaped(part.ids[0] if part.source is None else part.source)}</b>"
+        f"<p dir='auto'>{escaped(part.text)}</p></td></tr>"
+        for part in context
+    )
+    facts = f"{stats.tokens} of {stats.budget} tokens, {stats.sources} sources; left out: {len(stats.dropped)} hits"
+    return _fragment(facts, losses(context) + _table(("#", "tokens", "part"), rows))
+
+
+def tables_to_html(tables: Iterable[tuple[str, Sequence[str], Iterable[Sequence[str]]]]) -> str:
+    """An HTML fragment without script: a table for each title, header and rows of plain texts."""
+    parts = []
+    for title, header, rows in tables:
+        cells = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows)
+        parts.append(_fragment(title, _table(map(escaped, header), "".join(f"<tr>{row}</tr>" for row in cells))))
+    return "".join(parts)
+
+
+def _fragment(title: str, body: str) -> str:
+    return f"<div class='umi'><style>{STYLE}</style><b dir='auto'>{escaped(title)}</b>{body}</div>"
+
+
+def _table(heads: Iterable[str], rows: str) -> str:
+    cells = "".join(f"<th scope='col'>{head}</th>" for head in heads)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def to_frame(result: SearchResult) -> Any:

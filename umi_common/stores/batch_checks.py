@@ -104,7 +104,7 @@ def embedded(
             advance(len(batch))
 
         try:
-            embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch)
+            embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
         except BatchFailed as failed:
             raise _failure(failed, ids, embedder) from failed.__cause__
     parts = [made[place] for place in sorted(made)]
@@ -224,7 +224,13 @@ class progress:
 
     def __call__(self, count: int) -> None:
         if self._bar is not None:
+            self._bar.set_postfix_str("", refresh=False)
             self._bar.update(count)
+
+    def note(self, text: str) -> None:
+        """Show a text beside the bar until it advances."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
 
     def __exit__(self, *exc_info: object) -> None:
         if self._bar is not None:

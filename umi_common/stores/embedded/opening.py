@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError, StoreLocked
+from umi_common.embedders import CallableEmbedder
+from umi_common.errors import ConfigError, ReindexRequired, StoreLocked
 from umi_common.protocols import Embedder
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
@@ -143,7 +144,31 @@ def _refuse_other_settings(core: Core, embedder: Embedder, config: UmiConfig | N
         other = [name for name, value in wanted if value != getattr(core.config, name)]
         raise StoreLocked(
             f"{where} with another config ({', '.join(other)}); close that store first, open this one with "
-            "config=store.config, or call store.reconfigure()"
+            "the same settings (config=store.config, or the same stages), or call store.reconfigure()"
+        )
+
+
+def _refuse_other_dimension(core: Core) -> None:
+    """Raise if the store holds vectors of another dimension than the embedder's.
+
+    A model of which only the class or function is known, and not its own name, embeds a word for this; it may fail.
+
+    Raises:
+        ReindexRequired: As described.
+    """
+    embedder = core.embedder
+    if core.dim is None:
+        return
+    dim = None
+    if not isinstance(embedder, CallableEmbedder):
+        dim = getattr(embedder, "dim", None)
+    elif not embedder.named:
+        with suppress(Exception):  # a search says that the model fails, and finds by words
+            dim = core.query_embedder.embed(["dimension"], core.config.recall.embedder_timeout_seconds).shape[1]
+    if dim not in (None, core.dim):
+        raise ReindexRequired(
+            f"{core.directory} holds vectors of {core.dim} dimensions and embedder {embedder.name!r} gives {dim}; open "
+            "it with the model that made it, or embed everything again: HybridStore.reindex(path, embedder=...)"
         )
 
 
@@ -165,5 +190,6 @@ def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, 
         model = model_of(ledger, embedder, settings)
         refuse_other_embedder(ledger, model)
         core = Core(directory, ledger, lock, model, settings)
+        _refuse_other_dimension(core)
         undo.pop_all()
     return core
