@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.context.budget import TokenBudget
+from umi_common.embedders import WordLlamaEmbedder
 from umi_common.explain import reasons, snippet, to_html, to_page, to_text
 from umi_common.explain.flow import flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
@@ -229,3 +230,14 @@ def test_a_notebook_shows_a_context_with_tokens_and_sources_and_nothing_unescape
     assert f"{context.stats.tokens} of 200 tokens, {context.stats.sources} sources" in shown
     assert "<b>notes</b><p dir='auto'>The roof &lt;b&gt;leaks&lt;/b&gt;.</p>" in shown
     assert "<b>b</b>" in shown
+
+
+def test_the_page_of_a_first_search_shows_the_time_of_loading_the_model_apart():
+    with HybridStore.open(embedder=WordLlamaEmbedder()) as store, DualRetriever(store) as umi:
+        vector = WordLlamaEmbedder().embed_documents(["The roof leaks."])
+        store.add([Chunk("a", "The roof leaks.")], vectors=vector)
+        first, second = umi.search("which roof leaks?"), umi.search("which roof leaks?")
+    (loading,) = re.findall(r"<caption>([\d.]+) ms, besides (\d+) ms once for loading the model<", to_page(first))
+    assert float(loading[0]) + float(loading[1]) == pytest.approx(first.trace.milliseconds, abs=1)
+    assert float(loading[1]) > 0
+    assert "loading the model" not in to_page(second)

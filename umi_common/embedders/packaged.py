@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +26,8 @@ class PackagedModel(ABC):
 
     def __init__(self) -> None:
         give_lock(self)
+        self.load_ms = 0.0
+        """Milliseconds that loading took; 0 before."""
         self._model: tuple[Any, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -50,5 +53,7 @@ class PackagedModel(ABC):
         if self._model is None:
             with self._lock:
                 if self._model is None:
+                    begun = time.perf_counter()
                     self._model = self._load()
+                    self.load_ms = (time.perf_counter() - begun) * 1e3
         return self._model

@@ -54,7 +54,7 @@ def to_page(
 
 def _body(result: SearchResult, context: AssembledContext | None) -> str:
     words = QueryWords.of(result)
-    facts = [f"{len(result)} hits", escaped(result.mode), f"{result.trace.milliseconds:.1f} ms"]
+    facts = [f"{len(result)} hits", escaped(result.mode), _times(result)]
     facts.append("deep search" if result.deep_search_used else "no deep search")
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"
@@ -63,6 +63,13 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
         f"{_hits_section(result, words)}{_flow_section(result)}{_searched_section(result)}{_times_section(result)}"
         f"{_packed_section(context, words)}{_left_out_section(result)}</main>"
     )
+
+
+def _times(result: SearchResult) -> str:
+    """The time of the search; that of loading the model, which only the first search of a process has, beside it."""
+    loading = sum(stage.facts.get("load_ms", 0.0) for stage in result.trace)
+    first = f", besides {loading:.0f} ms once for loading the model" if loading else ""
+    return f"{result.trace.milliseconds - loading:.1f} ms{first}"
 
 
 @lru_cache(maxsize=2)
@@ -191,7 +198,7 @@ def _times_section(result: SearchResult) -> str:
     )
     if not rows:
         return ""
-    caption = f"<caption>{result.trace.milliseconds:.1f} ms in all</caption>"
+    caption = f"<caption>{_times(result)}</caption>"
     table = _scroll("Stages", _columns(("stage", "time", "what it decided"), rows, caption))
     return _section("times", "Where the time went", table)
 

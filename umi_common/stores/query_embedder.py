@@ -95,6 +95,11 @@ class QueryEmbedder:
         self._workers = Workers()
         self._groups: dict[tuple[asyncio.AbstractEventLoop, float, int], _Group] = {}
 
+    @property
+    def load_ms(self) -> float:
+        """Milliseconds that loading the model took in this process; 0: it is not loaded yet, or calls a service."""
+        return getattr(self._embedder, "load_ms", 0.0)
+
     def embed(self, texts: Sequence[str], seconds: float) -> Vectors:
         """(n, dim) for the texts.
 
@@ -277,20 +282,22 @@ def query_vectors(
     Raises:
         InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.
     """
-    begun = time.perf_counter()
+    begun, loaded_before = time.perf_counter(), embedder.load_ms
     vectors = [[_checked(probe.vector, dim) for probe in request.probes] for request in requests]
     missing = _missing(requests)
     if missing:
         texts, seconds = _texts_and_seconds(requests, missing)
         for (search, place), vector in zip(missing, _each(embedder, texts, seconds, dim), strict=True):
             vectors[search][place] = vector
-    milliseconds = (time.perf_counter() - begun) * 1e3
+    milliseconds, load_ms = (time.perf_counter() - begun) * 1e3, embedder.load_ms - loaded_before
     found: list[Vectors | None] = []
     for request, trace, own in zip(requests, traces, vectors, strict=True):
         if request.strategy == "text":
             found.append(None)
             continue
-        trace.facts["embed_ms"] = milliseconds
+        trace.facts["embed_ms"] = milliseconds - load_ms
+        if load_ms:
+            trace.facts["load_ms"] = load_ms
         given = [vector for vector in own if isinstance(vector, np.ndarray)]
         failure = next((vector for vector in own if isinstance(vector, Exception)), None)
         if failure is not None:
