@@ -206,7 +206,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """The best nodes, best first; none for a blank query. A long query is searched by its end, as in `UmiRetriever`.
+        """The best nodes, best first; none for a blank query. Of a long query the end is searched.
 
         Raises:
             ConfigError: If umi does not have the mode.
