@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -279,14 +280,15 @@ def test_ctrl_c_twice_ends_a_run_that_reads_a_slow_pdf(tmp_path):
     (folder / "b.pdf").write_bytes(SLOW)
     command = [sys.executable, "-m", "umi_common.cli", "index", str(folder), "--store", str(where)]
     with subprocess.Popen(
-        [*command, "--pdf-seconds", "600"], stderr=subprocess.DEVNULL, start_new_session=True
+        [*command, "--pdf-seconds", "600"], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         while chunks_in(where) == 0:
             assert process.poll() is None
             time.sleep(0.01)
-        time.sleep(3)
+        while not psutil.Process(process.pid).children():
+            time.sleep(0.01)  # until another process reads b.pdf
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
-        time.sleep(2)
+        assert any("Ctrl-C again stops at once" in line for line in process.stderr)
         assert process.poll() is None  # it finishes the file
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(timeout=20) == 130

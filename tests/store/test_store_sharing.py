@@ -291,9 +291,9 @@ def test_reader_processes_beside_a_writer(path, record_property):
                 store.compact()
             time.sleep(0.002)
     record_property("batches", number)
-    for reader in readers:
-        _, said = reader.communicate()
-        assert reader.returncode == 0, said.decode()[-800:]
+    said = [reader.communicate()[1].decode() for reader in readers]
+    for reader, error in zip(readers, said, strict=True):
+        assert reader.returncode == 0, error[-800:]
 
 
 def test_a_store_that_is_compacted_while_a_reader_opens_is_not_called_damaged(path):
