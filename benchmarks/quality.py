@@ -96,7 +96,7 @@ def deep_systems(rewriter: Any) -> dict[str, System]:
 
     modes = {f"deep: {mode}": asked(mode=mode) for mode in ("never", "always", "heuristic")}
     curve = {
-        f"deep: weakness {at}": asked(mode="evidence", weakness=at) for at in (0.65, 0.6, 0.56, 0.5, 0.45, 0.4, 0.3)
+        f"deep: weakness {at}": asked(mode="evidence", weakness=at) for at in (0.8, 0.75, 0.7, 0.64, 0.6, 0.5, 0.4)
     }
     return {**modes, "deep: default gate": UmiSystem(UmiConfig(), rewriter), **curve}
 
