@@ -98,6 +98,36 @@ def concurrency() -> str:
     )
 
 
+def tail() -> str:
+    """p50 / p95 / slowest, a column a size."""
+    rows = [row for row in results.rows("tail") if "p50_ms" in row]
+    if not rows:
+        return "Not measured yet."
+    sizes = sorted({row["size"] for row in rows})
+    names = list(dict.fromkeys(row["system"] for row in rows))
+    cells = {
+        (row["system"], row["size"]): " / ".join(written(row[field]) for field in ("p50_ms", "p95_ms", "max_ms"))
+        for row in rows
+    }
+    lines = [[name, *(cells.get((name, size), DASH) for size in sizes)] for name in names]
+    return table(["", *map(size_name, sizes)], lines)
+
+
+def remote() -> str:
+    """p95 in ms by callers, and searches that failed or lost their vectors; asyncio."""
+    rows = [row for row in results.rows("remote") if row["mode"] == "asyncio"]
+    if not rows:
+        return "Not measured yet."
+    callers = sorted({row["callers"] for row in rows})
+    cells = {(row["what"], row["system"], row["callers"]): row for row in rows}
+    lines = []
+    for what, system in dict.fromkeys((row["what"], row["system"]) for row in rows):
+        found = [cells.get((what, system, count)) for count in callers]
+        lost = [sum(row[field] for row in found if row) for field in ("errors", "without_vectors")]
+        lines.append([f"{what}: {system}", *(written(row and row["p95_ms"]) for row in found), *map(str, lost)])
+    return table(["", *map(str, callers), "errors", "without vectors"], lines)
+
+
 def store() -> str:
     """Time of writing and opening, a column a size."""
     rows = results.rows("store")
@@ -229,5 +259,7 @@ TABLES: dict[str, Callable[[], str]] = {
         },
     ),
     "stages": stages,
+    "tail": tail,
+    "remote": remote,
     "engines": engines,
 }

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
@@ -254,6 +255,19 @@ def test_common_words_beside_a_rare_one_are_looked_up_and_not_read(large, touche
     (found,) = large.search([f"the often {rare(7)}"], k=10, config=LexicalConfig())
     assert len(found) == 10
     assert 40 <= sum(touched) <= 7 * 40
+
+
+def test_a_word_too_rare_to_fill_the_pool_does_not_read_the_lists_of_the_common_words_beside_it(touched):
+    """60,000 postings match; the rare word's are read, and the rows that can win are looked up, twice."""
+    random, index = np.random.default_rng(3), LexicalIndex(Analyzer(AnalyzerConfig()))
+    numbers = random.integers(1, 160, 40_000).tolist()
+    texts = [" ".join(["the", "what", "is"][: each % 4] + ["more"] * (each // 4)) for each in numbers]
+    texts[:3] = [f"{text} zeppelin" for text in texts[:3]]
+    index.update(range(len(texts)), texts, [-1] * len(texts))
+    (found,) = index.search(["what is the zeppelin"], k=200, config=LexicalConfig())
+    assert sorted(found.rows[:3].tolist()) == [0, 1, 2]
+    assert len(found) == 200
+    assert sum(touched) < 15_000
 
 
 def test_scoring_a_pool_looks_up_its_rows_and_reads_no_long_list(large, touched):

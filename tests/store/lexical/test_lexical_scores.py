@@ -40,11 +40,13 @@ def thresholds(request: pytest.FixtureRequest):
             for module in (postings, writing):
                 patch.setattr(module, "BLOCK_ROWS", 4)
             patch.setattr(topk, "PRUNING_PAYS", 0)
+            patch.setattr(topk, "TERM_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
             patch.setattr(bm25, "DIRECT", 2)
             patch.setattr(corpus, "RARE", 0)
             patch.setattr(bm25, "DENSE_SHARE", 1_000)
             patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
+            patch.setattr(bm25, "LEVELS_KEPT", 2)
             for module in (bm25, sources):
                 patch.setattr(module, "ENTRIES_KEPT", 120)
             patch.setattr(sources, "SOURCES_ADDED_UP", 0)

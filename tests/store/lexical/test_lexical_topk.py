@@ -54,6 +54,17 @@ def zipf_index(rng: np.random.Generator, count: int) -> tuple[LexicalIndex, dict
 
 seeds = st.integers(0, 2**32 - 1)
 variants = st.sampled_from(["lucene", "okapi", "l", "plus"])
+EVERYWHERE = 10**9
+"""As `BOUNDS_PAY`: upper bounds of all rows are used for every query."""
+WAYS = ((EVERYWHERE, 0), (0, 0), (0, EVERYWHERE))
+"""`PRUNING_PAYS` and `BOUNDS_PAY` under which all postings are summed, few are, and all rows have an upper bound."""
+ways = st.sampled_from(WAYS)
+
+
+def take_way(patch: pytest.MonkeyPatch, way: tuple[int, int]) -> None:
+    for name, value in zip(("PRUNING_PAYS", "BOUNDS_PAY"), way, strict=True):
+        patch.setattr(topk, name, value)
+    patch.setattr(topk, "TERM_PAYS", 0)
 
 
 def limits_of(rng: np.random.Generator, corpus: Corpus, k: int) -> SearchLimits:
@@ -75,18 +86,19 @@ def test_pruned_equals_exhaustive_to_the_bit(seed: int, count: int, k: int, vari
         if not query.terms or query.terms[-1].idf < 0:
             continue
         slow = topk.exhaustive(scorer, query, limits)
-        for read in (1, 100, 8_192):
+        for read, bounds_pay in ((1, 0), (100, 0), (8_192, 0), (8_192, EVERYWHERE)):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(topk, "READ_AT_ONCE", read)
+                patch.setattr(topk, "BOUNDS_PAY", bounds_pay)
                 fast = topk.pruned(scorer, query, limits)
             assert fast.rows.tolist() == slow.rows.tolist()
             assert fast.scores.tolist() == slow.scores.tolist()
 
 
-@given(seeds, st.integers(1, 120), st.sampled_from([1, 3, 10]), variants, st.booleans())
-@settings(max_examples=150, deadline=None)
+@given(seeds, st.integers(1, 120), st.sampled_from([1, 3, 10]), variants, ways)
+@settings(max_examples=200, deadline=None)
 def test_filters_and_weights_act_before_the_best_k_are_taken(
-    seed: int, count: int, k: int, variant: str, pruning: bool
+    seed: int, count: int, k: int, variant: str, way: tuple[int, int]
 ):
     rng = np.random.default_rng(seed)
     index, live = zipf_index(rng, count)
@@ -94,7 +106,7 @@ def test_filters_and_weights_act_before_the_best_k_are_taken(
     allowed, weights = rng.random(count + 3) < rng.choice([0.05, 0.6]), rng.random(count + 3)
     query = zipf_query(rng)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topk, "PRUNING_PAYS", 0 if pruning else 10**9)
+        take_way(patch, way)
         for mask, factors in ((None, None), (allowed, None), (None, weights), (allowed, weights)):
             expected = book.ranking(query.split(), k, ids, mask, factors)
             found = index.search(
@@ -104,14 +116,41 @@ def test_filters_and_weights_act_before_the_best_k_are_taken(
             assert found.scores == approx([score for _, score in expected], abs=1e-9)
 
 
-@pytest.mark.parametrize("pruning_pays", [0, 10**9])
-def test_ties_fall_to_the_smaller_id_also_at_the_last_place(pruning_pays: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(topk, "PRUNING_PAYS", pruning_pays)
+@pytest.mark.parametrize("way", WAYS)
+def test_ties_fall_to_the_smaller_id_also_at_the_last_place(way: tuple[int, int], monkeypatch: pytest.MonkeyPatch):
+    take_way(monkeypatch, way)
     index = LexicalIndex(PLAIN)
     index.update(range(60), ["ant"] * 59 + ["ant ant"], [-1] * 60)
     found = index.search(["ant"], k=4, config=LUCENE, id_of=lambda row: f"{99 - row}")[0]
     assert found.rows.tolist() == [59, 58, 57, 56]
     assert found.scores[0] > found.scores[1] == found.scores[3]
+
+
+@given(seeds, st.lists(st.sampled_from(["longer", "shorter", "removed", "k1", "half as important"]), max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_common_words_find_the_same_rows_after_any_writes_and_under_any_parameters(seed: int, changes: list[str]):
+    rng = np.random.default_rng(seed)
+    index, _ = zipf_index(rng, 200)
+    config, weights, rows = LUCENE, np.ones(2_000), 200
+    for change in ["nothing", *changes]:
+        if change in ("longer", "shorter"):
+            texts = zipf_texts(rng, 40)
+            texts = [f"{text} " * 6 if change == "longer" else " ".join(text.split()[:2]) for text in texts]
+            index.update(range(rows, rows + 40), texts, [-1] * 40)
+            rows += 40
+        elif change == "removed":
+            index.update(removed=rng.choice(rows, 20, replace=False).tolist())
+        elif change == "k1":
+            config = config.model_copy(update={"k1": config.k1 * 1.5})
+        else:
+            weights = weights * 2.0 ** -rng.integers(0, 400, 2_000)
+        query, found = " ".join([*WORDS[:5], WORDS[-1]]), []
+        for way in WAYS:
+            with pytest.MonkeyPatch.context() as patch:
+                take_way(patch, way)
+                found += index.search([query], k=10, config=config, weights=weights, id_of="{:06d}".format)
+        assert found[0].rows.tolist() == found[1].rows.tolist() == found[2].rows.tolist()
+        assert found[0].scores.tolist() == found[1].scores.tolist() == found[2].scores.tolist()
 
 
 def test_several_queries_in_one_call_are_answered_in_their_order():

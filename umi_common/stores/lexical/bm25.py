@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from umi_common.config import LexicalConfig
 from umi_common.pool import Floats, Ints
-from umi_common.stores.lexical.corpus import Corpus, LiveSegment
+from umi_common.stores.lexical.corpus import Corpus, Levels, LiveSegment
 
 Numbers = npt.NDArray[np.integer] | Floats
 Impacts = tuple[Ints, Floats]
@@ -51,6 +51,12 @@ DENSE_SHARE = 16
 """A term in more than 1/16 of a segment's rows is looked up in an array by row, a rarer one by binary search."""
 DENSE_BYTES_KEPT = 64_000_000
 """Bytes of arrays by row that are cached for one segment."""
+LEVELS_KEPT = 128
+"""Terms whose levels are cached for one segment, at most 65,536 bytes each."""
+LENGTH_DRIFT = 1.01
+"""Levels are computed for an average length that is larger by this factor, so that they outlive most writes."""
+ROUNDING = np.float32(1.00001)
+"""Sums of four-byte floats are multiplied by this factor, so that rounding does not make an upper bound too small."""
 _TINY = 1e-300
 """Prevents 0 / 0 where k1 or a length is 0: a document without the term then gains 0. Any other sum rounds it away."""
 
@@ -326,6 +332,43 @@ class RowScorer:
                     start, stop = spans[part]
                     counted[start:stop] = part.lookup(place, offsets[part])
         return self.weighting.gains(counts, self.norms(rows))
+
+    def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
+        """(rows,) an upper bound of every live row's score, 0 only where no term matches. Needs a finite ceiling.
+
+        A common term adds its levels, which costs a byte a row; a rarer one adds its impacts.
+        """
+        totals = np.zeros(self.corpus.rows, np.float32)
+        common = [term.df * DENSE_SHARE > self.corpus.rows for term in query.terms]
+        rare = self.impacts([term for term, is_common in zip(query.terms, common, strict=True) if not is_common])
+        impacts = iter(rare)
+        for term, weight, is_common in zip(query.terms, query.weights, common, strict=True):
+            if is_common:
+                step = np.float32(weight * term.idf * self.weighting.ceiling / 255)
+                for part, place in term.places:
+                    block, levels = part.segment.block, self._levels(part, place)
+                    totals[block : block + len(levels)] += np.multiply(levels, step, dtype=np.float32)
+            else:
+                rows, worth = next(impacts)
+                np.add.at(totals, rows, (weight * worth).astype(np.float32))
+        if query.floor:
+            totals[totals > 0.0] += np.float32(query.floor)
+        totals *= ROUNDING
+        return totals
+
+    def _levels(self, part: LiveSegment, place: int) -> npt.NDArray[np.uint8]:
+        """`Levels.by_offset` of a term; cached. A full cache is emptied."""
+        known, average = part.levels.get(place), self.weighting.average_length
+        if known is None or known.config != self.config or known.average_length < average:
+            if len(part.levels) >= LEVELS_KEPT:
+                part.levels.clear()
+            bound = replace(self.weighting, average_length=average * LENGTH_DRIFT)
+            offsets, tf = part.segment.stored(place)
+            lengths = self.corpus.lengths[part.segment.block : part.segment.last + 1]
+            levels = np.zeros(len(lengths), np.uint8)
+            levels[offsets] = np.ceil(bound.gains(tf, bound.norms(lengths.take(offsets))) * (255 / bound.ceiling))
+            known = part.levels[place] = Levels(self.config, bound.average_length, levels)
+        return known.by_offset
 
     @cached_property
     def _edges(self) -> Ints:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge
@@ -38,6 +40,16 @@ class RowArrays(NamedTuple):
     sources: Growing[np.int64]
 
 
+class Levels(NamedTuple):
+    """Upper bounds of a term's gain in the documents of one segment, dead ones included."""
+
+    config: LexicalConfig
+    average_length: float
+    """They hold for this configuration while documents have at most this average length, in terms."""
+    by_offset: npt.NDArray[np.uint8]
+    """In steps of 1/255 of the largest gain that the formula allows."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSegment:
     """A segment with the documents deleted since it was made, and caches for its terms."""
@@ -49,6 +61,8 @@ class LiveSegment:
     """By index of the term in the segment, with a row for each point; filled on demand."""
     dense: dict[int, TermCounts] = field(default_factory=dict)
     """By index of a common term: its frequency by offset, dead documents included; filled on demand."""
+    levels: dict[int, Levels] = field(default_factory=dict)
+    """By index of a common term; filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -61,7 +75,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense)
+        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels)
 
     def df(self, place: int) -> int:
         """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""

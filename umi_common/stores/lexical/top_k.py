@@ -3,15 +3,20 @@
 The postings of the terms that can add most are summed first; the k-th best sum is a threshold that every result must
 reach. A row that holds only the other terms cannot reach it, so these are only looked up in the rows that the first
 ones found. Source: Turtle and Flood, Query evaluation: strategies and optimizations, IPM 1995.
+
+Where that would read many postings, as in "what is the zeppelin" with three chunks about zeppelins, every row gets an
+upper bound from one byte a common term, and only rows whose bound is large enough are scored.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from umi_common.pool import Floats, Ints
 from umi_common.stores.lexical.bm25 import Impacts, QueryTerms, RowScorer, Term
@@ -20,8 +25,14 @@ from umi_common.stores.rows.rows import Mask
 IdOf = Callable[[int], str]
 PRUNING_PAYS = 60_000
 """Postings plus rows below which summing all postings is faster."""
+TERM_PAYS = 3_000
+"""Postings plus an eighth of the rows, per term, below which summing all is faster: each term costs pruning time."""
 READ_AT_ONCE = 8_192
 """Postings of the rarest terms that are summed before the first threshold."""
+BOUNDS_PAY = 4
+"""Upper bounds of all rows are computed where the postings to be read are more than the rows divided by this."""
+STRIPES = 64
+"""Rows whose largest bound stands for all of them where the k-th bound is looked for."""
 SORTED_AT_ONCE = 8
 """Multiple of k: up to so many rows are all sorted; of more rows, only those that reach the k-th score."""
 _SLACK = 1.0 + 1e-12
@@ -80,7 +91,8 @@ def top_k(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexical
     if limits.mask is not None and np.count_nonzero(limits.mask) * len(terms) * 2 < postings:
         rows = limits.mask.nonzero()[0]
         return LexicalHits(*best(rows, limits.weighted(rows, scorer.score(query, rows)), limits), query)
-    if postings + scorer.corpus.rows < PRUNING_PAYS or terms[-1].idf < 0.0:
+    few = postings + scorer.corpus.rows < PRUNING_PAYS
+    if few or postings + scorer.corpus.rows // 8 < TERM_PAYS * len(terms) or terms[-1].idf < 0.0:
         return exhaustive(scorer, query, limits)
     return pruned(scorer, query, limits)
 
@@ -103,6 +115,9 @@ def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexica
     terms, rest, largest_weight = query.terms, _rest(scorer, query), limits.largest_weight
     taken = _first(terms)
     while True:
+        read = sum([term.df for term in terms[:taken]])
+        if read * BOUNDS_PAY > scorer.corpus.rows and scorer.weighting.ceiling < math.inf:
+            return bounded(scorer, query, limits)
         rows, sums = _summed(_impacts(scorer, query, taken), scorer.corpus.rows)
         factors = limits.factors(rows)
         least = kth(_times(_lifted(sums, query.floor), factors), limits.k) / _SLACK
@@ -118,6 +133,25 @@ def pruned(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexica
         rows, sums = rows[order], sums[order]
         scorer.add_looked_up(query, taken, rows, sums)
     return LexicalHits(*best(rows, limits.weighted(rows, _lifted(sums, query.floor)), limits), query)
+
+
+def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> LexicalHits:
+    """Exact scores of those rows only whose upper bound reaches the k-th best score of the rows with the best bounds.
+
+    Needs every idf >= 0 and a finite ceiling of the gain.
+    """
+    bounds: npt.NDArray[np.floating] = scorer.bounds(query)
+    if limits.mask is not None:
+        bounds *= limits.mask
+    if limits.weights is not None:
+        bounds = bounds * limits.weights  # in eight bytes: a weight may be smaller than four can hold
+    spread = bounds[: len(bounds) // STRIPES * STRIPES].reshape(STRIPES, -1).max(axis=0)
+    least = kth(spread, limits.k)  # at most the k-th bound, and much faster to find
+    for _ in range(2):
+        rows = (bounds >= least if least > 0.0 else bounds > 0.0).nonzero()[0]
+        scores = limits.weighted(rows, scorer.score(query, rows))
+        least = kth(scores, limits.k)
+    return LexicalHits(*best(rows, scores, limits), query)
 
 
 def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
@@ -154,7 +188,7 @@ def _lifted(scores: Floats, floor: float) -> Floats:
     return np.where(scores > 0.0, scores + floor, 0.0) if floor else scores
 
 
-def kth(scores: Floats, k: int) -> float:
+def kth(scores: npt.NDArray[np.floating], k: int) -> float:
     """The k-th largest; 0 if there are fewer."""
     if len(scores) < k:
         return 0.0
