@@ -152,7 +152,7 @@ def test_wrong_options_are_refused_and_not_ignored(retriever):
         retriever.invoke(QUESTION, k=0)
     with pytest.raises(FilterError):
         retriever.invoke(QUESTION, filter={"n": {}})
-    with pytest.raises(ConfigError, match=r"no option 'top_k'; expected one of .*k, filter"):
+    with pytest.raises(ConfigError, match=r"no option 'top_k'; did you mean k.*expected one of .*k, filter"):
         UmiRetriever(umi=retriever.umi, top_k=3)
     with pytest.raises(InvalidLimit, match="k 101"):
         UmiRetriever(umi=retriever.umi, k=101)
