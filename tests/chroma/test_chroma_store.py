@@ -441,3 +441,17 @@ async def test_a_server_that_stops_between_the_search_and_the_reading_of_its_hit
             store.get(["t1"])
         failing.gone = False
         assert not umi.search("roofers", now=NOW).degraded
+
+
+def test_a_langchain_store_whose_collection_is_deleted_answers_by_words_and_says_so(chroma):
+    store = ChromaStore(chroma, MODEL)
+    with DualRetriever(store) as umi:
+        assert not umi.search("roofers", now=NOW).degraded
+        chroma.delete_collection()
+        result = umi.search("roofers", now=NOW)
+        assert result.ids and [loss.part for loss in result.degraded] == ["chroma"]
+        with pytest.raises(StoreUnavailable, match="make another vector store"):
+            store.add([Chunk("new", "one")])
+        with pytest.raises(StoreUnavailable, match="make another vector store"):
+            ChromaStore(chroma, MODEL)
+    store.close()

@@ -53,16 +53,17 @@ class ChromaCollection:
 
     Raises:
         ConfigError: If it is no collection.
+        StoreUnavailable: If the vector store's collection was deleted.
     """
 
     def __init__(self, collection: Any) -> None:
-        inner = getattr(collection, "_collection", collection)
+        self._given = collection
+        inner = self._inner
         if not all(callable(getattr(inner, name, None)) for name in ("count", "get", "query", "upsert", "delete")):
             raise ConfigError(
                 f"collection is {type(collection).__name__}; expected a Chroma collection, or the vector store of "
                 "LangChain or LlamaIndex around one"
             )
-        self._given = collection
         self._loop = EventLoopThread() if inspect.iscoroutinefunction(inner.count) else None
         self.batch = RECORDS_AT_ONCE
         largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
@@ -75,7 +76,12 @@ class ChromaCollection:
 
     @property
     def _inner(self) -> Any:
-        return getattr(self._given, "_collection", self._given)
+        try:
+            return getattr(self._given, "_collection", self._given)
+        except ValueError as error:  # LangChain's store after its delete_collection()
+            raise StoreUnavailable(
+                "the vector store's collection was deleted; make another vector store, and another ChromaStore over it"
+            ) from error
 
     def close(self) -> None:
         """End the thread that calls an asynchronous client; the collection stays open."""
