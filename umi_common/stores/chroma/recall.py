@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from umi_common.filters import to_chroma
 from umi_common.filters.tree import comparisons
 from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, unit_vectors, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
-from umi_common.runtime.workers import Workers
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import Moment, SideIndex
@@ -95,34 +93,10 @@ class Searched:
     collection: ChromaCollection
     side: SideIndex
     vectors: CollectionVectors
-    workers: Workers
 
 
-Listed = list[list[str]]
-"""For each query ids as Chroma ranks them."""
-
-
-def ask_ahead(store: Searched, queries: Vectors | None, request: RecallRequest) -> Future[Listed] | None:
-    """Chroma's list for the queries of one search, asked for in another thread; None: it may not be needed as it is.
-
-    Meanwhile the caller brings the index up to the collection and searches words. Chroma's list holds what was written
-    before this call, so it needs no second call if the index then changes.
-    """
-    plain = request.where is None and request.window is None
-    if queries is None or not queries.any() or not plain or len(store.side) <= max(FEW, request.depth):
-        return None
-    asked = queries[queries.any(axis=1)]
-    return store.workers.executor().submit(store.collection.nearest, asked, request.depth, None)
-
-
-def recall_pool(
-    store: Searched,
-    queries: Vectors | None,
-    request: RecallRequest,
-    trace: RecallTrace,
-    ahead: Future[Listed] | None = None,
-) -> Pool:
-    """The candidates of one search; `queries` are (V, dim) unit rows, None: words alone; `ahead` is `ask_ahead`'s.
+def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
+    """The candidates of one search; `queries` are (V, dim) unit rows, None: words alone.
 
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
@@ -136,7 +110,7 @@ def recall_pool(
     found = [hits.rows for hits in lexical or ()]
     if queries is not None:
         try:
-            found += _nearest(store, moment, queries, request, allowed, weights, ahead)
+            found += _nearest(store, moment, queries, request, allowed, weights)
             pool_rows = _pool_rows(store, moment, found, request, allowed)
             vectors = store.vectors[pool_rows]
         except StoreUnavailable as error:
@@ -205,7 +179,6 @@ def _nearest(
     request: RecallRequest,
     allowed: Mask,
     weights: Floats | None,
-    ahead: Future[Listed] | None,
 ) -> list[Ints]:
     """For each query with a vector the rows that may be among its best by decayed cosine, exactly rescored.
 
@@ -224,10 +197,7 @@ def _nearest(
         where = None if clause is None else clause.where
     count, total = request.depth, len(store.side)
     while True:
-        if ahead is not None and count == request.depth:
-            listed = ahead.result()
-        else:
-            listed = store.collection.nearest(asked, min(count, total), where)
+        listed = store.collection.nearest(asked, min(count, total), where)
         rows = [_known(store, ids, allowed) for ids in listed]
         best, least, lowest = _best(store, asked, rows, request.depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)

@@ -27,11 +27,10 @@ from umi_common.filters import Filter, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
-from umi_common.runtime.workers import Workers
 from umi_common.stores.batch_checks import checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import CollectionVectors, Searched, ask_ahead, recall_pool, statistics
+from umi_common.stores.chroma.recall import CollectionVectors, Searched, recall_pool, statistics
 from umi_common.stores.chroma.records import ReadRecord, chunk_of_record, is_text, metadata_of_record, reader
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.dense.cosines import cosines
@@ -115,7 +114,6 @@ class ChromaStore:
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
-        self._workers = Workers()
         self._closed = False
         self._collection = ChromaCollection(collection)
         try:
@@ -137,7 +135,7 @@ class ChromaStore:
         if not saved:
             self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
-        self._searched = Searched(self._collection, side, vectors, self._workers)
+        self._searched = Searched(self._collection, side, vectors)
         self._follower = Follower(self._collection, side, self._sync_seconds)
         self._follower.open()
         if not saved and self._directory is not None:
@@ -195,18 +193,17 @@ class ChromaStore:
         self._check_open()
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
-        ahead = [ask_ahead(self._searched, *each) for each in zip(queries, requests, strict=True)]
         failure: StoreUnavailable | None = None
         try:  # a search by words alone meets Chroma here first
             self._follow(always=any(request.strategy == "text" for request in requests))
         except StoreUnavailable as error:
             failure = error
         pools = []
-        for request, own, early, trace in zip(requests, queries, ahead, traces, strict=True):
+        for request, own, trace in zip(requests, queries, traces, strict=True):
             if failure is not None:
                 trace.lost("chroma", failure, "searched by words alone, in the texts as they were last read")
             try:
-                pools.append(recall_pool(self._searched, None if failure else own, request, trace, early))
+                pools.append(recall_pool(self._searched, None if failure else own, request, trace))
             except StoreUnavailable as error:
                 raise SearchUnavailable(str(error)) from error
         return pools
@@ -430,7 +427,6 @@ class ChromaStore:
         if not self._closed:
             self.save()
             self._collection.close()
-            self._workers.close()
         self._closed = True
 
     def __enter__(self) -> ChromaStore:
