@@ -266,5 +266,5 @@ def test_the_hash_of_a_chunk_tells_types_apart_and_not_the_order_of_keys():
 
 
 def test_a_model_that_is_not_here_says_so():
-    with hybrid() as store, pytest.raises(EmbedderError, match="'hash/7' is not here; open the store with embedder="):
+    with hybrid() as store, pytest.raises(EmbedderError, match="'hash/7' is not loaded; open the store with embedder="):
         store.add([Chunk("x", "text")])

@@ -94,9 +94,10 @@ class Tenants:
         """By directory name, least recently used first."""
 
     def store(self, tenant: str) -> StoreInUse:
-        """A tenant's store for a `with` or `async with` block, created if there is none; the latter opens in a thread.
+        """A tenant's store for a `with` or `async with` block, created if there is none.
 
-        The store stays open during the block. Do not close it, and do not use it after the block.
+        `async with` opens it in a thread. The store stays open during the block. Do not close it, and do not use it
+        after the block.
 
         Raises:
             InputError: If `tenant` is no string, is empty or is too long for a directory's name.
@@ -244,7 +245,7 @@ class StoreInUse:
 
 
 def _close(slot: _Slot) -> None:
-    """Close a slot's store. A failure is logged: another tenant's call may have closed it."""
+    """Close a slot's store. A failure is logged, not raised: it may happen in another tenant's call."""
     store, slot.store = slot.store, None
     if store is None:
         return

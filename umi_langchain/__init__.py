@@ -44,9 +44,9 @@ __all__ = [
 
 
 _AGENTS = {"UmiMemoryMiddleware": ("langchain", "middleware"), "UmiStore": ("langgraph", "store")}
-"""Names whose base class is in a package that only agents need: that package, and the module here."""
+"""Name -> the package that holds its base class, which only agents need, and the module of `umi_langchain`."""
 for _name, (_package, _) in _AGENTS.items():
-    if find_spec(_package) is None:  # `import *` gives what is installed; the name itself raises MissingExtra
+    if find_spec(_package) is None:  # `import *` must not need the package; importing the name raises MissingExtra
         __all__.remove(_name)
 
 

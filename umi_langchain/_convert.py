@@ -46,8 +46,8 @@ def to_chunks(
     Args:
         documents: Any number.
         keys: Metadata keys of source, position and time.
-        seen: Number of earlier documents of each source, to which these are added. A document without a position in its
-            metadata gets this number as its position. None: it gets no position.
+        seen: Source -> number of its documents so far; updated. A document without a position in its metadata gets this
+            number as its position. None: such a document has no position.
         search_text: As in `searched_text`.
         skipped: Documents that cannot be stored are appended to it and left out; None: they raise.
 
@@ -94,7 +94,7 @@ def to_chunks(
 
 
 def searched_text(document: Document, search_text: SearchText) -> str | None:
-    """The text by which a document is searched; its own text is what results show. None: its own text is searched, too.
+    """The text that is indexed for a document; results show the document's own text. None: its own text is indexed.
 
     Args:
         document: Text and metadata.
@@ -113,19 +113,19 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
                 f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
                 "or a list of metadata keys"
             )
-        return PLACEHOLDER.sub(lambda found: _written(values.get(found[1])), search_text)
-    written = [_written(values.get(key)) for key in (*search_text, "text")]
-    return "\n".join(value for value in written if value)
+        return PLACEHOLDER.sub(lambda found: _as_text(values.get(found[1])), search_text)
+    parts = [_as_text(values.get(key)) for key in (*search_text, "text")]
+    return "\n".join(value for value in parts if value)
 
 
-def _written(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, (list, tuple, set)):
         return ", ".join(map(str, value))
     return "" if value is None else str(value)
 
 
 def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
-    """The source that a stored document's metadata names; None: none."""
+    """The source named in a stored document's metadata; None: the metadata names no source."""
     return None if keys.source is None or keys.source not in chunk.metadata else chunk.source
 
 

@@ -34,7 +34,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
     """(n, dim) unit rows: the nodes' embeddings if all have one, else the store's if it has all, else new ones.
 
     Args:
-        items: Nodes with text; their embeddings are used if all have one dimension.
+        items: Nodes with text; their embeddings are used if all have the same dimension.
         embed_model: Any model that umi takes; None: the embedded model. If it fails, all rows are zeros, which are
             similar to nothing.
         store: The store that the nodes come from; None: it is not known.
@@ -67,7 +67,7 @@ def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> 
     firsts = [id for id in rows if id not in set(follows.values())]
     positions = np.full(len(items), -1, dtype=np.int64)
     free = 0
-    for start in (*firsts, *rows):  # in a circle of nodes none is a first: it is found through `rows`
+    for start in (*firsts, *rows):  # `rows` too: in a circle of nodes each follows another, so none is in `firsts`
         id: str | None = start
         while id is not None and positions[rows[id]] < 0:
             positions[rows[id]] = free

@@ -1,4 +1,4 @@
-"""umi as a LlamaIndex vector store. A write updates both arms, so that pipelines need no second index."""
+"""umi as a LlamaIndex vector store. A write updates BM25 and vectors, so that pipelines need no second index."""
 
 from __future__ import annotations
 
@@ -38,25 +38,27 @@ from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only")
 """Options of `UmiVectorStore`, beside the stages of `UmiConfig`."""
-COPIES_SOUGHT = 3
-"""Nodes of one `add` whose texts are looked for in the store: a second run brings all of them again."""
-NEAR = 10
-"""Chunks of the store that each text is compared with: those whose words are nearest."""
+COPIES_CHECKED = 3
+"""Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
+COPY_CANDIDATES = 10
+"""Chunks of the store with which each of these texts is compared: the best by BM25."""
 log = logging.getLogger("umi")
 
 
 class UmiVectorStore(Closing, BasePydanticVectorStore):
     """A writable store with hybrid search, with the interface of LlamaIndex's vector stores.
 
-    For `IngestionPipeline` and `VectorStoreIndex`; `retriever()` returns a `UmiRetriever` over it. A write is on the
-    disk and found by both arms when its call returns. Modes of a query: DEFAULT and HYBRID use both arms (HYBRID with
-    `alpha`: 0 is BM25 alone, 1 is vectors alone), TEXT_SEARCH and SPARSE use BM25 alone, MMR diversifies with
-    `mmr_threshold`; any other mode raises. Similarities are umi's scores: larger is better; they compare within one
-    result only.
+    For `IngestionPipeline` and `VectorStoreIndex`; `retriever()` returns a `UmiRetriever` over it. When a
+    write returns, its nodes are on the disk and are found by BM25 and by vectors.
+
+    Modes of a query: DEFAULT and HYBRID use BM25 and vectors (HYBRID with `alpha`: 0 is BM25, 1 is vectors),
+    TEXT_SEARCH and SPARSE use BM25 alone, MMR diversifies with `mmr_threshold`; any other mode raises. Similarities are
+    umi's scores: larger is better; they compare within one result only.
 
     Args:
         embed_model: The model of the nodes' embeddings; it embeds nodes without one. None: umi's embedded model, which
-            the property `embed_model` returns for pipelines and indexes. `Settings`: its embed model.
+            the property `embed_model` returns for pipelines and indexes. LlamaIndex's `Settings`: the embed model set
+            there.
         persist_dir: Directory of the store; None: in memory.
         store: An existing store, in place of embed_model and persist_dir; the caller closes it.
         llm: As in `UmiRetriever.from_nodes`, for `retriever()`; `query` asks no LLM.
@@ -130,7 +132,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return UmiEmbedding(self._store.embedder)
 
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
-        """A `UmiRetriever` over this store; options as there."""
+        """A `UmiRetriever` over this store; `options` are those of its constructor."""
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def close(self) -> None:
@@ -142,7 +144,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Insert nodes, or replace those with the same id; returns their ids in order. An error writes nothing.
 
-        A warning of the logger `umi` says if it stores the same texts once more, under new ids.
+        If the store already holds the same texts under other ids, the logger `umi` warns once; the nodes are added.
 
         Raises:
             InvalidChunk, DuplicateId: If a node cannot be stored; names it.
@@ -158,15 +160,16 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if self._warned or not len(self._store) or not chunks:
             return
         ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
-        for chunk in chunks[:: max(1, len(chunks) // COPIES_SOUGHT)][:COPIES_SOUGHT]:
-            near = self._store.recall([Probe(end_of(chunk.text))], depth=NEAR, now=now, strategy="text").ids
+        for chunk in chunks[:: max(1, len(chunks) // COPIES_CHECKED)][:COPIES_CHECKED]:
+            near = self._store.recall([Probe(end_of(chunk.text))], depth=COPY_CANDIDATES, now=now, strategy="text").ids
             stored = {found.text for found in self._store.get([id for id in near if id not in ids]) if found}
             self._warned = self._warned or chunk.text in stored
         if self._warned:
             log.warning(
-                "nodes that the store holds under other ids are stored once more, as a second run of "
-                "VectorStoreIndex.from_documents does. UmiRetriever.from_nodes(nodes, persist_dir=...) replaces those "
-                "of the same documents, with mirror=True also all others; or call clear() of this store beforehand"
+                "the store already holds some of these texts under other ids, so they are now stored twice; a second "
+                "run of VectorStoreIndex.from_documents does this. To avoid it, call clear() of this store first. "
+                "UmiRetriever.from_nodes(nodes, persist_dir=...) replaces the nodes of the same documents, and with "
+                "mirror=True it also removes all other nodes"
             )
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
@@ -189,7 +192,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """Document id -> ids of its nodes, and the metadata of the first. An index over this store does not have it."""
+        """Document id -> ids of its nodes, and metadata of the first. `VectorStoreIndex.ref_doc_info` raises."""
         found: dict[str, RefDocInfo] = {}
         for chunk in (chunk for page in pages(self._store) for chunk in page):
             document = chunk.metadata.get(REF_DOC_ID)
@@ -200,13 +203,13 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return found
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """The nodes of these ids in their order, or, without ids, all nodes by id; those that pass the filter."""
+        """Nodes that pass the filter: those of the given ids, in that order; without ids, of all, by rising id."""
         where = parse_filter(filters)
         found = self._store.get(self._store.ids() if node_ids is None else node_ids)
         return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """The best nodes, best first; none for a blank query. Of a long query the end is searched.
+        """The best nodes, best first; none for a blank query. A query that is too long is cut to its end.
 
         Raises:
             ConfigError: If umi does not have the mode.

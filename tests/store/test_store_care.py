@@ -286,7 +286,7 @@ def test_verify_compares_words_with_texts_and_repair_indexes_them_again(path, tm
     with HybridStore.open(path, embedder=embedder) as store:
         changed = sorted(id for id in texts if texts[id] != store.get([id])[0].text)
         assert store.verify(full=full).problems == (
-            f"lexical index: {len(changed)} of 5 chunks are indexed under other words, first {changed}",
+            f"lexical index: postings of {len(changed)} of 5 chunks differ from their texts, e.g. {changed}",
         )
         assert store.repair()
         assert store.search_lexical("blue") == search_afresh("blue")

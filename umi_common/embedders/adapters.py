@@ -16,8 +16,8 @@ from umi_common.errors import ConfigError, EmbedderError
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 
-Documents = Callable[[list[str]], Any]
-AsyncDocuments = Callable[[list[str]], Awaitable[Any]]
+Embed = Callable[[list[str]], Any]
+AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
 """Functions from texts to a matrix of numbers, one row a text."""
 
 FRAMEWORK_METHODS = (
@@ -34,7 +34,7 @@ used."""
 
 
 class CallableEmbedder:
-    """Functions from texts to vectors as an embedder.
+    """An embedder that calls the functions it is given; each takes texts and returns vectors.
 
     Args:
         documents: From texts to vectors. None: `adocuments` is called, on an event loop in a thread of its own.
@@ -43,7 +43,7 @@ class CallableEmbedder:
         dim: Dimension; None: found by embedding one short text.
         one_by_one: Whether a call embeds one query, so that n queries are n calls.
         adocuments: `documents` for event loops.
-        aqueries: `queries` for event loops. If both are None, `adocuments` is used.
+        aqueries: `queries` for event loops. If `queries` and `aqueries` are None, `adocuments` is used.
         symmetric: Whether queries and documents are embedded by the same function.
         named: Whether `name` identifies the model, so that vectors may be cached under it in a file. False if it is
             only the name of a class or function.
@@ -51,14 +51,14 @@ class CallableEmbedder:
 
     def __init__(
         self,
-        documents: Documents | None,
-        queries: Documents | None = None,
+        documents: Embed | None,
+        queries: Embed | None = None,
         *,
         name: str,
         dim: int | None = None,
         one_by_one: bool = False,
-        adocuments: AsyncDocuments | None = None,
-        aqueries: AsyncDocuments | None = None,
+        adocuments: AsyncEmbed | None = None,
+        aqueries: AsyncEmbed | None = None,
         symmetric: bool = False,
         named: bool = True,
     ) -> None:
@@ -93,7 +93,7 @@ class CallableEmbedder:
         return self._called(self._queries, self._aqueries, list(texts))
 
     async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
-        """`embed_queries` for event loops; it is `aembed_queries` of an embedder with async functions."""
+        """`embed_queries` for event loops; the constructor makes it public if there is an async function."""
         assert self._aqueries is not None, "only then is this method set"
         return _as_matrix(await self._aqueries(list(texts)), self.name)
 
@@ -101,7 +101,7 @@ class CallableEmbedder:
         """End the thread in which sync code runs an async-only model; a later call starts a new one."""
         self._loop_thread.close()
 
-    def _called(self, function: Documents | None, async_function: AsyncDocuments | None, texts: list[str]) -> Vectors:
+    def _called(self, function: Embed | None, async_function: AsyncEmbed | None, texts: list[str]) -> Vectors:
         """The result of the function, or of the async one in a thread with an event loop."""
         if function is not None:
             try:
@@ -132,7 +132,9 @@ class AbsentEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Raises EmbedderError."""
-        raise EmbedderError(f"embedder {self.name!r} is not here; open the store with embedder= to add texts or search")
+        raise EmbedderError(
+            f"embedder {self.name!r} is not loaded; open the store with embedder= to add texts or search"
+        )
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Raises EmbedderError."""

@@ -20,13 +20,13 @@ from umi_common.runtime.drivers import drive
 from umi_common.runtime.workers import Workers
 
 PROCESSOR_SHARE_MAX = 0.5
-"""A model is taken for a service if a call uses less processor time of its thread than this share of its duration."""
+"""A model counts as a service if the calling thread is busy for less than this share of a call: it mostly waits."""
 SECONDS_MIN = 0.005
 """Shortest duration of a call, in seconds, for which threads are used; starting them takes longer than shorter
 calls."""
 
-SILENT_SECONDS = 1.0
-"""Retries within this time are not told: most failures pass at once."""
+REPORT_AFTER_SECONDS = 1.0
+"""Seconds of retrying after which `embed_batches` reports a failure; most batches succeed before that."""
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
@@ -34,7 +34,10 @@ OnBatch = Callable[[Sequence[int], Any], None]
 
 
 def batches_of(texts: Sequence[str], places: Sequence[int], config: EmbedderConfig) -> list[list[int]]:
-    """The places in order, in batches of at most `batch_texts` texts and `batch_bytes` bytes, or of one longer text."""
+    """Split `places`, which are indices into `texts`, into batches, in order.
+
+    A batch has at most `batch_texts` texts and `batch_bytes` bytes. A text that is longer is a batch of its own.
+    """
     batches: list[list[int]] = []
     room = 0
     for place in places:
@@ -68,13 +71,13 @@ def embed_batches(
     """
     queue = CallQueue(config.document_calls, time.monotonic)
     workers = Workers()
-    untold = iter([True])
+    warning_left = iter([True])  # next() takes it once, also if several threads fail at the same time
 
-    def tell(error: Exception, seconds: float) -> None:
-        if seconds < SILENT_SECONDS:
+    def report(error: Exception, seconds: float) -> None:
+        if seconds < REPORT_AFTER_SECONDS:
             return
         on_trouble(f"retrying after {kind_of(error)}")
-        if next(untold, False):
+        if next(warning_left, False):
             log.warning(
                 "embedder %r fails (%s); each batch of texts is retried for up to %g s (embedder.retry_seconds), and "
                 "nothing is stored if it does not recover",
@@ -87,7 +90,7 @@ def embed_batches(
         call = Call(lambda: embedder.embed_documents([texts[place] for place in batch]))
         deadline = time.monotonic() + config.retry_seconds
         try:
-            return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), tell), workers)
+            return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), report), workers)
         except Exception as error:
             raise BatchFailed(batch) from error
 
@@ -99,7 +102,7 @@ def embed_batches(
         on_batch(batch, vectors)
         is_service = seconds > SECONDS_MIN and processor_seconds < PROCESSOR_SHARE_MAX * seconds
         if config.document_calls > 1 and is_service:
-            _in_threads(embed, left, config.document_calls, on_batch)
+            _in_threads(embed, left, config.document_calls, on_batch)  # takes all that is left, so the loop ends
 
 
 class BatchFailed(Exception):

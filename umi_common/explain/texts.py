@@ -9,13 +9,13 @@ from umi_common.types import Chunk
 
 SNIPPET_CHARACTERS = 160
 SECTION_CHARACTERS = 60
-_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Terminal escapes, other control characters, and characters that change the direction of the text after them."""
 
 
 def visible(text: str) -> str:
     """The text with control characters and direction overrides replaced by their code, like ⟨U+202E⟩."""
-    return _ACTING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
+    return _CONTROL.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 
 
 def escaped(text: str) -> str:
@@ -38,9 +38,12 @@ def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
 
 
 def place(chunk: Chunk) -> list[str]:
-    """Where a chunk is from: page, section and time, before them source and position unless its id names the source."""
+    """Where a chunk is from: source, position, page, section and time, as far as known.
+
+    Source and position are left out if the id begins with the source.
+    """
     facts = []
-    if chunk.source is not None and not _names(chunk.id, chunk.source):
+    if chunk.source is not None and not _begins_with(chunk.id, chunk.source):
         facts.append(chunk.source)
         facts += [] if chunk.position is None else [f"position {chunk.position}"]
     if "page" in chunk.metadata:
@@ -53,6 +56,6 @@ def place(chunk: Chunk) -> list[str]:
     return facts
 
 
-def _names(id: str, source: str) -> bool:
+def _begins_with(id: str, source: str) -> bool:
     """Whether an id begins with the source: `notes/house.md#3`."""
     return id.startswith(source) and not id[len(source) :][:1].isalnum()

@@ -6,7 +6,8 @@
 
 i refers to j if one of the two texts mentions a name of the other, or both hold a rare term. The more query terms j
 holds and i lacks, the larger is the weight (`stores.references`). A chunk that holds all query terms gives
-nothing; if the answer takes two chunks, the second is found through the first. Measured in docs/decisions.md.
+nothing. This helps if the answer is spread over two chunks and only one of them resembles the query. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def with_references(scores: Floats, links: Links, share: float) -> Floats:
 
     Args:
         scores: (n,) of the stages before; below 0 counts as 0.
-        links: Between rows below n.
-        share: Most that a chunk gains, as a share of the best score, >= 0.
+        links: References between candidates, as row numbers 0..n-1, with their weights.
+        share: Upper bound of a chunk's gain, as a share of the best score, >= 0.
     """
     own = np.maximum(scores, 0.0)
     best = float(own.max(initial=0.0))

@@ -1,4 +1,4 @@
-"""A simulated embedding service with latency, a rate limit and failures, reached as LangChain's models are."""
+"""A simulated embedding service with latency, a rate limit and failures; its methods are those of a LangChain model."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ class RemoteModel:
         retry_after: Seconds that `RateLimited` states; None: it states nothing.
         failures: Share of the accepted calls that raise `ServiceDown`, 0..1, by chance.
         seed: Seed of that chance.
-        clock: Returns monotonic seconds for the rate limit; `VirtualClock().monotonic` with `VirtualClock().run`.
+        clock: Returns monotonic seconds for the rate limit. In a test run by `clock.run` of a `VirtualClock`,
+            give `clock.monotonic`.
 
     `calls`: number of calls; `refused`: of these, the ones beyond the limit; `failed`: the ones that failed by chance.
-    `at_once_max`: most calls at a time. `texts`: every text embedded, in order. Thread-safe.
+    `at_once_max`: largest number of calls running at the same time. `texts`: every text embedded, in order.
+    Thread-safe.
     """
 
     model_name = "remote"

@@ -1,11 +1,12 @@
-"""Bulk ingestion on Ray: workers read, chunk and embed; each writes to a server, or one writer process does for all.
+"""Bulk ingestion on Ray. Workers read, chunk and embed. Each writes to a server, or one process writes to a directory.
 
 from functools import partial
 from umi_common.ingest.ray.run import ingest_on_ray
 
 ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
 
-Ray restarts a worker that dies and repeats its batch. A part that ends its worker each time is reported and left out.
+Ray restarts a worker that dies and repeats its batch. A part of a file that kills its worker on every
+attempt is reported and left out.
 If the driver dies, the same call continues from the checkpoint. The workers are actors, not tasks of Ray Data, because
 each outcome must reach the checkpoint at once; also, 40 empty batches took 1.7 s with actors and 9.5 s with Ray Data.
 """
@@ -70,11 +71,11 @@ def ingest_on_ray(
         MissingExtra: Without Ray.
         ConfigError: If `workers` is 0, if a worker cannot open its store or embedder, or if the writer's store has
             another embedder.
-        StoreUnavailable: If the writer process cannot start, or a write ends it each time.
+        StoreUnavailable: If the writer process cannot start, or dies at every attempt of a write.
         UmiError: As `umi_common.files.index` raises them.
     """
     if workers is not None and workers < 1:
-        raise ConfigError(f"workers={workers}; expected at least 1, or None for one a core")
+        raise ConfigError(f"workers={workers}; expected at least 1, or None for one worker per core")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     roots = checked_roots([Path(path) for path in paths])
     base = None if relative_to is None else Path(relative_to).resolve()
@@ -124,8 +125,8 @@ def _check_pickles(ray: Any, name: str, factory: Callable[[], Any]) -> None:
         ray.put(factory)
     except TypeError as error:
         raise ConfigError(
-            f"{name} cannot be carried to another process; give a function of a module, or a functools.partial of one "
-            "with plain values, that opens everything there"
+            f"{name} cannot be pickled for another process; expected a function defined in a module, or a "
+            "functools.partial of one with plain values, that opens files and connections when it is called"
         ) from error
 
 

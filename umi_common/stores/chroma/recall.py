@@ -87,16 +87,16 @@ class CollectionVectors:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """A collection and what umi keeps beside it."""
+class IndexedCollection:
+    """A collection, its side index, and its vectors that are in memory."""
 
     collection: ChromaCollection
     side: SideIndex
     vectors: CollectionVectors
 
 
-def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
-    """The candidates of one search; `queries` are (V, dim) unit rows, None: words alone.
+def recall_pool(store: IndexedCollection, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
+    """The candidates of one search; `queries` are (V, dim) unit rows, None: BM25 alone.
 
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
@@ -150,7 +150,7 @@ def recall_pool(store: Searched, queries: Vectors | None, request: RecallRequest
     )
 
 
-def _allowed(store: Searched, moment: Moment, request: RecallRequest) -> Mask:
+def _allowed(store: IndexedCollection, moment: Moment, request: RecallRequest) -> Mask:
     """(n,) the rows that pass filter and time range."""
     rows = moment.rows
     allowed = rows.alive if request.window is None else rows.alive & rows.within(request.window)
@@ -160,7 +160,7 @@ def _allowed(store: Searched, moment: Moment, request: RecallRequest) -> Mask:
 
 
 def _lexical(
-    store: Searched, moment: Moment, request: RecallRequest, allowed: Mask, weights: Floats | None
+    store: IndexedCollection, moment: Moment, request: RecallRequest, allowed: Mask, weights: Floats | None
 ) -> list[LexicalHits]:
     return moment.lexical.search(
         [probe.text for probe in request.probes],
@@ -173,7 +173,7 @@ def _lexical(
 
 
 def _nearest(
-    store: Searched,
+    store: IndexedCollection,
     moment: Moment,
     queries: Vectors,
     request: RecallRequest,
@@ -208,7 +208,7 @@ def _nearest(
         count *= WIDER
 
 
-def _known(store: Searched, ids: Sequence[str], allowed: Mask) -> Ints:
+def _known(store: IndexedCollection, ids: Sequence[str], allowed: Mask) -> Ints:
     """Rows of the ids that are known and allowed."""
     found = store.side.rows_of(ids)
     known: Ints = found[(found != UNKNOWN) & (found < len(allowed))]
@@ -216,7 +216,7 @@ def _known(store: Searched, ids: Sequence[str], allowed: Mask) -> Ints:
 
 
 def _best(
-    store: Searched, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
+    store: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
     """For each query its best rows with a vector by decayed cosine; their least; and the least cosine of all rows."""
     together = store.side.moment.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
@@ -236,8 +236,10 @@ def _best(
     return best, least, lowest
 
 
-def _pool_rows(store: Searched, moment: Moment, found: Sequence[Ints], request: RecallRequest, allowed: Mask) -> Ints:
-    """All found, the probes' own ids, and beside the best of each ranking its allowed neighbours; sorted by id."""
+def _pool_rows(
+    store: IndexedCollection, moment: Moment, found: Sequence[Ints], request: RecallRequest, allowed: Mask
+) -> Ints:
+    """Rows of the pool by id: all found, the probes' own ids, and the best rows' neighbours that are allowed."""
     rows = moment.rows
     joins = np.zeros(len(rows), dtype=np.bool_)
     for each in (*found, _known(store, request.named(), allowed)):
@@ -249,7 +251,7 @@ def _pool_rows(store: Searched, moment: Moment, found: Sequence[Ints], request: 
     return rows.by_id(np.flatnonzero(joins))
 
 
-def statistics(store: Searched, moment: Moment, queries: Vectors, trace: RecallTrace) -> dict[str, Any]:
+def statistics(store: IndexedCollection, moment: Moment, queries: Vectors, trace: RecallTrace) -> dict[str, Any]:
     """The fields of a pool about the collection; none if Chroma fails."""
     rows, lexical, vectors = moment.rows, moment.lexical, store.vectors
     whole: Any = vectors  # both read some rows of it alone

@@ -30,7 +30,7 @@ from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.stores.batch_checks import checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import CollectionVectors, Searched, recall_pool, statistics
+from umi_common.stores.chroma.recall import CollectionVectors, IndexedCollection, recall_pool, statistics
 from umi_common.stores.chroma.records import ReadRecord, chunk_of_record, is_text, metadata_of_record, reader
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.dense.cosines import cosines
@@ -46,48 +46,49 @@ Where = Filter | Mapping[str, Any] | None
 SAMPLES = 3
 """Stored texts embedded when a store is opened, to see whether the collection's vectors are the embedder's."""
 COSINE_MIN = 0.9
-"""Least cosine of a text's stored vector and its new one under the same model; services round."""
+"""A stored vector was made by another model if its cosine with a new vector of its text is below this. It is below 1
+because embedding services round their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChromaStatus:
-    """A store over a collection at a glance."""
+    """Size and state of a store over a collection."""
 
     collection: str
     chunks: int
-    """Indexed."""
+    """Number of indexed chunks."""
     skipped: tuple[str, ...]
     """Ids of records without a text or with unreadable metadata."""
     behind: int
-    """Records by which the collection's number differs from the indexed and skipped ones."""
+    """Difference between the number of records in the collection and the number of indexed and skipped ones."""
     compared_seconds: float
-    """Since records were last compared."""
+    """Seconds since the index was last compared with records of the collection."""
     bound_seconds: float
-    """After so long at most a replaced record is found, if searches go on."""
+    """Seconds after which a record replaced by another program is certain to be indexed, while searches are made."""
     dimension: int
     embedder: str
     analyzer: str
-    """Fingerprint."""
+    """Fingerprint of the analyzer."""
 
 
 class ChromaStore:
     """The chunks of a Chroma collection, searched by BM25 and by cosine. Thread-safe.
 
-    umi keeps terms, places and times beside the collection, in memory or in a directory, and follows whoever writes to
-    it: see docs/chroma.md. The collection and its client stay the caller's; close() does not close them.
+    umi keeps a side index of terms, sources, positions and times, in memory or in a directory. It is updated when any
+    program writes to the collection: see docs/chroma.md. close() does not close the collection or its client.
 
     Args:
         collection: Of a `PersistentClient`, `HttpClient`, `AsyncHttpClient` or any client with their interface, or the
             vector store of LangChain or LlamaIndex around one.
         embedder: The one that made the collection's vectors, as for `HybridStore.open`; None: the embedded default.
-        directory: Where umi keeps its index from one process to the next; None: in memory.
+        directory: Where the side index is saved, for the next process; None: it is in memory only.
         config: None: the defaults.
         keys: Metadata keys of source, position and time; None: "source", "position", "timestamp".
         read: Makes a chunk of id, text and metadata, in place of `keys`; raises InvalidChunk.
-        sync_seconds: Between two comparisons of records, > 0.
+        sync_seconds: Seconds between two comparisons of the index with records of the collection, > 0.
 
     Raises:
-        ConfigError: If `collection` is none.
+        ConfigError: If `collection` is not one of these.
         ReindexRequired: If the collection's vectors were made by another embedder.
         StoreUnavailable: From every method, if Chroma fails.
         StoreClosed: From every method after close().
@@ -123,7 +124,7 @@ class ChromaStore:
             raise
 
     def _begin(self) -> None:
-        """Index the collection as it is now, from the directory where that fits."""
+        """Load the saved index if it was made from this collection; then index what it does not contain yet."""
         side = SideIndex(self._analyzer, self._read)
         self._made_of = {
             "collection": self._collection.id,
@@ -135,11 +136,11 @@ class ChromaStore:
         if not saved:
             self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
-        self._searched = Searched(self._collection, side, vectors)
+        self._indexed = IndexedCollection(self._collection, side, vectors)
         self._follower = Follower(self._collection, side, self._sync_seconds)
         self._follower.open()
         if not saved and self._directory is not None:
-            statistics(self._searched, side.moment, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
+            statistics(self._indexed, side.moment, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
             self.save()
 
     def _check_model(self) -> None:
@@ -160,10 +161,10 @@ class ChromaStore:
                 "ChromaStore(collection, embedder=...)"
             )
 
-    def _ready(self) -> Searched:
-        """The index, brought up to the collection."""
+    def _ready(self) -> IndexedCollection:
+        """The collection with its index, which is updated first."""
         self._follow()
-        return self._searched
+        return self._indexed
 
     def _check_open(self) -> None:
         if self._closed:
@@ -171,7 +172,7 @@ class ChromaStore:
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
-        if self._made_of["collection"] != self._collection.id:  # its vector store has made it anew
+        if self._made_of["collection"] != self._collection.id:  # the vector store around it has deleted and created it
             with self._follower.lock:
                 if self._made_of["collection"] != self._collection.id:
                     self._begin()
@@ -180,7 +181,7 @@ class ChromaStore:
     def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
         """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
 
-        If Chroma fails, words answer from the index alone, and `pool.degraded` says so.
+        If Chroma fails, the candidates are those of BM25, from the index; `pool.degraded` says so.
 
         Raises:
             SearchUnavailable: If Chroma or the embedder fails and only the dense arm is asked.
@@ -194,7 +195,7 @@ class ChromaStore:
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
         failure: StoreUnavailable | None = None
-        try:  # a search by words alone meets Chroma here first
+        try:  # a search by BM25 alone calls Chroma only here
             self._follow(always=any(request.strategy == "text" for request in requests))
         except StoreUnavailable as error:
             failure = error
@@ -203,7 +204,7 @@ class ChromaStore:
             if failure is not None:
                 trace.lost("chroma", failure, "searched by words alone, in the texts as they were last read")
             try:
-                pools.append(recall_pool(self._searched, None if failure else own, request, trace))
+                pools.append(recall_pool(self._indexed, None if failure else own, request, trace))
             except StoreUnavailable as error:
                 raise SearchUnavailable(str(error)) from error
         return pools
@@ -215,11 +216,11 @@ class ChromaStore:
         return [self._chunk(records.get(id)) for id in ids]
 
     def last_read(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids as their records were last read in this process: for hits while Chroma fails."""
-        return [self._chunk(self._searched.side.last_read(id)) for id in ids]
+        """Chunks aligned with ids, from records that this process has read before. Used for hits while Chroma fails."""
+        return [self._chunk(self._indexed.side.last_read(id)) for id in ids]
 
     def _chunk(self, record: Record | None) -> Chunk | None:
-        side = self._searched.side
+        side = self._indexed.side
         return side.chunk(record) if record and is_text(record) and record.id not in side.skipped else None
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
@@ -330,11 +331,11 @@ class ChromaStore:
                 old = before[chunk.id].metadata if chunk.id in before else {}
                 metadatas.append((dict.fromkeys(old) | stated) or None)  # None removes a key
             self._collection.upsert(ids, [chunk.text for chunk in chunks], metadatas, vectors)
-            self._follower.forget(ids)  # before they are read: a write by another thread after that is noted again
-            self._searched.side.update(list(self._collection.records(ids).values()))
+            self._follower.forget(ids)  # before reading: a later write by another thread must stay marked
+            self._indexed.side.update(list(self._collection.records(ids).values()))
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove records by id, by filter, or those of the ids that pass the filter; how many went.
+        """Remove records by id, by filter, or those of the ids that pass the filter. Returns how many were removed.
 
         Raises:
             InputError: If neither is given.
@@ -358,13 +359,13 @@ class ChromaStore:
         return len(gone)
 
     def sync(self) -> None:
-        """Compare the index with the whole collection now, and bring it up to it."""
+        """Compare the index with the whole collection now, and update it."""
         self._follow()
         self._follower.sync()
 
     def status(self) -> ChromaStatus:
-        """The store at a glance; does not bring the index up to the collection."""
-        side = self._searched.side
+        """Size and state of the store; the index is not updated first."""
+        side = self._indexed.side
         return ChromaStatus(
             collection=self._collection.name,
             chunks=side.moment.rows.living,
@@ -384,7 +385,7 @@ class ChromaStore:
         with self._follower.lock:
             self._follower.settle()
             try:
-                self._searched.side.save(self._directory, self._made_of)
+                self._indexed.side.save(self._directory, self._made_of)
             except OSError as error:
                 log.warning("the index was not saved (%s); the next opening makes it from the collection", error)
 

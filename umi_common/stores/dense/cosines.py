@@ -27,7 +27,7 @@ def kernel() -> ModuleType | None:
 
 
 def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
-    """(V, n) of V unit queries with n unit vectors, each of which is read once; 0 for rows of zeros."""
+    """(V, n) cosines of V unit queries with n unit vectors; 0 for a row of zeros. Each vector is read once."""
     simsimd = kernel()
     if not vectors.size:
         return np.zeros((len(queries), len(vectors)), dtype=np.float32)
@@ -39,7 +39,7 @@ def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
 
 
 def cosines_at(matrix: Vectors, rows: Ints, queries: Vectors) -> Floats:
-    """(V, m) of V unit queries with m of the matrix's unit rows."""
+    """(V, m) cosines of V unit queries with m rows of the matrix, which are unit vectors."""
     scores = np.empty((len(queries), len(rows)))
     for start in range(0, len(rows), GATHERED_AT_ONCE):
         some = slice(start, start + GATHERED_AT_ONCE)

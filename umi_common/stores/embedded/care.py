@@ -29,7 +29,7 @@ TEXTS_AT_ONCE = 5_000
 SAMPLE = 1_000
 """Chunks whose postings verify() compares with their texts, unless `full`: some 0.1 s."""
 IDS_NAMED = 3
-"""Most ids of chunks that the message about a problem lists."""
+"""Number of ids that the message about a problem lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class StoreStatus:
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
     problems: tuple[str, ...] = ()
-    """What verify() says of the lexical index; repair() makes it again."""
+    """Problems of the lexical index, as `verify()` lists them; `repair()` makes a new index."""
 
 
 def status(core: Core) -> StoreStatus:
@@ -134,7 +134,11 @@ def _check_rows(core: Core) -> list[str]:
 
 
 def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
-    """One problem for each of these ledger numbers, which were not found, unless a write has deleted it meanwhile."""
+    """One problem for each row that was not found in the ledger and that no write has deleted meanwhile.
+
+    Args:
+        seqs: Sequence numbers of the rows that were not found.
+    """
     if not seqs:
         return []
     with core.writing:
@@ -153,7 +157,10 @@ def _check_lexical(core: Core) -> list[str]:
 
 
 def _check_postings(core: Core, *, full: bool) -> list[str]:
-    """Compare the postings of all chunks with their texts; unless `full`, of the SAMPLE ids with the least CRC-32."""
+    """Compare the postings of chunks with their texts: of all chunks if `full`, else of a fixed sample.
+
+    The sample is the SAMPLE chunks whose ids have the smallest CRC-32.
+    """
     snapshot = core.indexes.snapshot
     if snapshot.lexical_fault is not None:
         return []
@@ -171,7 +178,8 @@ def _check_postings(core: Core, *, full: bool) -> list[str]:
     if not wrong:
         return []
     return [
-        f"lexical index: {len(wrong)} of {len(rows)} chunks are indexed under other words, first {wrong[:IDS_NAMED]}"
+        f"lexical index: postings of {len(wrong)} of {len(rows)} chunks differ from their texts, "
+        f"e.g. {wrong[:IDS_NAMED]}"
     ]
 
 

@@ -42,6 +42,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
             mark_file.write(mark, session)
         finally:
             ledger.close()
+        # SQLite leaves a write-ahead log if another process was reading; then the file does not count as closed.
         mark_file.write(mark, session, closed=not ledger.has_log())
         mark_file.close()
     finally:

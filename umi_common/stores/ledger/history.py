@@ -12,7 +12,7 @@ from umi_common.stores.ledger.codec import DIGEST_BYTES
 
 
 class Mark(NamedTuple):
-    """The last commit of a ledger, or the last that an index has taken over."""
+    """A commit of a ledger: its last one, or the last one whose changes an index contains."""
 
     seq: int = 0
     """Sequence number of the last chunk ever appended."""
@@ -43,12 +43,12 @@ class Commit(NamedTuple):
 
 
 def last_commit(connection: sqlite3.Connection) -> Commit:
-    """Zeros if there is none, or the ledger keeps no history."""
+    """The newest commit; `Commit()`, all zeros, if there is none or the ledger keeps no history."""
     return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number DESC LIMIT 1")
 
 
 def commit_at(connection: sqlite3.Connection, number: int) -> Commit:
-    """The commit of this number; zeros if there is none."""
+    """The commit of this number; `Commit()`, all zeros, if there is none."""
     return _commit(connection, "SELECT number, seq, deletion, digest FROM commits WHERE number = ?", number)
 
 

@@ -18,8 +18,8 @@ from umi_common.stores.lexical.index import LexicalIndex
 log = logging.getLogger(__name__)
 
 SAVE_EVERY = 50_000
-"""Unsaved changes, plus an eighth of the store's rows, from which the index is saved. After a crash the next opening
-reads unsaved chunks from the ledger and analyses their texts: less than 1 s for so many."""
+"""The index is saved when the number of rows changed since the last save reaches this plus an eighth of the store's
+rows. After a crash, opening reads the unsaved rows from the ledger and analyses them again: under 1 s for 50,000."""
 
 
 class LexicalArm:
@@ -42,7 +42,7 @@ class LexicalArm:
         """Replace the content by the newest saved index that is usable; None: there is none, nothing is replaced.
 
         Args:
-            belongs: Whether the ledger descends from a mark.
+            belongs: Called with the mark of a saved index; whether this ledger contains that commit.
         """
         found = None if self._directory is None else LexicalIndex.load(self._directory, self.analyzer, belongs)
         if found is None:
@@ -68,10 +68,11 @@ class LexicalArm:
                 self._index.begin(texts)
 
     def worth_saving(self, rows: int, *, always: bool) -> bool:
-        """Whether to save the index now: there are unsaved changes, or, unless `always`, SAVE_EVERY + rows / 8 of them.
+        """Whether to save the index now: whether at least SAVE_EVERY + rows / 8 changes are unsaved.
 
         Args:
-            rows: Of the store.
+            rows: Number of rows of the store.
+            always: One unsaved change is enough.
         """
         least = 1 if always else SAVE_EVERY + rows // 8
         return self._directory is not None and self.fault is None and self.unsaved >= least

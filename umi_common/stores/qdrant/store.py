@@ -115,7 +115,7 @@ class QdrantStore:
             show_progress=show_progress,
             config=self._config.embedder,
             cache=self._embeddings,
-            written=self._statistics.changed,
+            on_written=self._statistics.changed,
         )
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:

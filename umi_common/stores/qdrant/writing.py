@@ -23,7 +23,7 @@ from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
-"""Most points in one call: some megabytes."""
+"""Largest number of points in one call to the server: some megabytes."""
 
 
 def add(
@@ -36,13 +36,13 @@ def add(
     show_progress: bool,
     config: EmbedderConfig,
     cache: VectorCache,
-    written: Callable[[int], None],
+    on_written: Callable[[int], None],
 ) -> AddReport:
     """See `QdrantStore.add`.
 
     Args:
         config, cache: As in `embedded`.
-        written: Called after each call of the server with the number of chunks that it may have stored.
+        on_written: Called after each call to the server with the number of chunks that the server may have stored.
     """
     batch, given, skipped = valid_batch(chunks, vectors, collection.dim, on_invalid)
     same = _unchanged(collection, batch, given)
@@ -69,7 +69,7 @@ def add(
                 "same batch: what is stored is left alone"
             ) from error
         finally:
-            written(len(part))  # also after an error: the server may have stored them
+            on_written(len(part))  # also after an error: the server may have stored them
     return AddReport(len(todo), len(same), skipped)
 
 
@@ -95,7 +95,7 @@ def delete(
     collection: OpenCollection,
     ids: Iterable[str] | None,
     where: Filter | None,
-    written: Callable[[int], None],
+    on_written: Callable[[int], None],
 ) -> int:
     """See `QdrantStore.delete`."""
     if ids is None and where is None:
@@ -106,7 +106,7 @@ def delete(
     try:
         collection.connection.delete(points)
     finally:
-        written(len(points))
+        on_written(len(points))
     return len(points)
 
 
