@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
-from umi_common.search.number_pairs import STAGE, number_pairs, with_number_pairs
+from umi_common.search.number_pairs import STAGE, pairs_in_text, query_pairs, with_number_pairs
 from umi_common.stores.lexical.analyzer import Analyzer
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -65,14 +65,26 @@ def test_a_search_by_one_arm_does_not_use_it(pages):
         ("revision 7", {(("revis",), ("7",))}),
         ("(Revisions 7).", {(("revis",), ("7",))}),
         ("7 revisions", {(("7",), ("revis",))}),
-        ("version 3.12 of Python3", {(("version",), ("3", "12", "3.12")), (("3", "12", "3.12"), ("of",))}),
-        ("IL-10 and r2d2", set()),
-        ("7", set()),
-        ("", set()),
+        ("version 3.12 of Python3", {(("version",), ("3.12",)), (("3.12",), ("of",))}),
+        ("7 7", {(("7",), ("7",))}),
+        ("Absatz §7", {(("absatz",), ("7",))}),
     ],
 )
 def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
-    assert number_pairs(text, terms_of) == pairs
+    assert query_pairs(text, terms_of).pairs == pairs
+
+
+@pytest.mark.parametrize("text", ["IL-10 and r2d2", "Köln7 Straße", "7", "", "no number", "(%)"])
+def test_a_code_or_a_number_alone_is_no_pair(text):
+    assert query_pairs(text, terms_of) is None
+
+
+def test_a_text_holds_the_pair_whatever_punctuation_stands_around_it():
+    asked = query_pairs("what says revision 7?", terms_of)
+    for text in ("Revision 7: open", "the revisions (7) of it", "revision\n7", "revision " + "7" + " x" * 99):
+        assert asked.pairs & pairs_in_text(text, asked.numbers, terms_of), text
+    for text in ("revision 77", "revision 7a", "revision of 7", "7 revision", "revision 7.5", "revision"):
+        assert not asked.pairs & pairs_in_text(text, asked.numbers, terms_of), text
 
 
 def test_the_scores_are_those_of_the_formula():

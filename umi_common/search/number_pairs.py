@@ -1,8 +1,7 @@
 """Number pairs: raise the candidates that hold a number of the query beside the same word as the query does.
 
 BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11", whatever the query says of revision 7. A pair
-is two words side by side of which at least one is a number: it holds a digit and no letter. Words are compared by their
-terms.
+is a number, which holds a digit and no letter, and the word beside it, compared by its terms.
 
     h(p, i) = 1 where candidate i holds pair p of the query, else 0
     w(p) = 1 - mean_i h(p, i)                               a pair that all candidates hold counts nothing
@@ -13,8 +12,9 @@ Then all scores are divided so that the largest is as large as before. Measured 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,18 +29,33 @@ STAGE = "number_pairs"
 CANDIDATES = 50
 """Best candidates whose texts are read."""
 
+NUMBER = re.compile(r"(?<!\S)[^\sA-Za-z]*\d[^\sA-Za-z]*(?!\S)")
+"""Words with a digit and without an ASCII letter."""
+WORD_LENGTH = 100
+"""Characters that are read on each side of a number: the longest word, and white space."""
+
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""The terms of a word and of the next."""
+"""A number and the terms of the word beside it, in the order of the text."""
 
 
-def pairs_in_query(components: Components, request: SearchRequest) -> frozenset[Pair]:
-    """The query's pairs; none if the stage is off, one arm alone is asked, or the store has no `terms_of`."""
+class QueryPairs(NamedTuple):
+    """The number pairs of a query."""
+
+    numbers: re.Pattern[str]
+    """Finds the query's numbers in a text, with punctuation around them; group 1 is the number."""
+    pairs: frozenset[Pair]
+
+
+def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs | None:
+    """The query's pairs; None if it has none, the stage is off, one arm alone is asked, or the store has no
+    `terms_of`.
+    """
     terms_of = _terms_of(components)
     if not components.config.fusion.number_pair_weight or request.strategy != "hybrid" or terms_of is None:
-        return frozenset()
-    return number_pairs(request.query, terms_of)
+        return None
+    return query_pairs(request.query, terms_of)
 
 
 def raised_by_pairs(
@@ -48,7 +63,7 @@ def raised_by_pairs(
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
-    pairs: frozenset[Pair],
+    asked: QueryPairs,
     trace: TraceBuilder,
 ) -> RankedPool:
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file.
@@ -57,23 +72,40 @@ def raised_by_pairs(
         pool: The candidates.
         ranked: Their order so far.
         chunks: Chunk of each ranked row, by id.
-        pairs: From `pairs_in_query`, not empty.
+        asked: From `pairs_in_query`.
         trace: Gets the stage.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(STAGE) as facts:
         terms_of = _terms_of(components)
         assert terms_of is not None, "the query's pairs were made with it"
-        held = [number_pairs(chunks[id].indexed_text, terms_of) for id in pool.ids_at(rows)]
-        facts.update(candidates=len(rows), pairs=len(pairs), held=sum(bool(pairs & own) for own in held))
-        scores = with_number_pairs(ranked.scores[rows], pairs, held, components.config.fusion.number_pair_weight)
-        return reordered(ranked, rows, scores, STAGE)
+        held = [pairs_in_text(chunks[id].indexed_text, asked.numbers, terms_of) for id in pool.ids_at(rows)]
+        facts.update(candidates=len(rows), pairs=len(asked.pairs), held=sum(bool(asked.pairs & own) for own in held))
+        weight = components.config.fusion.number_pair_weight
+        return reordered(ranked, rows, with_number_pairs(ranked.scores[rows], asked.pairs, held, weight), STAGE)
 
 
-def number_pairs(text: str, terms_of: TermsOf) -> frozenset[Pair]:
-    """The pairs of a text."""
-    beside = [(word, after) for word, after in pairwise(text.split()) if _is_number(word) or _is_number(after)]
-    return frozenset((tuple(terms_of(word)), tuple(terms_of(after))) for word, after in beside)
+def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
+    """The pairs of a query; None if it has none."""
+    words = [word for word in NUMBER.findall(query) if not any(map(str.isalpha, word))]
+    numbers = sorted({re.sub(r"^\W+|\W+$", "", word) for word in words}, key=len, reverse=True)
+    if not numbers:
+        return None
+    found = re.compile(rf"(?<!\S)[^\s\w]*({'|'.join(map(re.escape, numbers))})[^\s\w]*(?!\S)")
+    pairs = pairs_in_text(query, found, terms_of)
+    return QueryPairs(found, pairs) if pairs else None
+
+
+def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> frozenset[Pair]:
+    """The pairs of a text whose number is one of the query's. Numbers are compared by their characters."""
+    pairs: set[Pair] = set()
+    for match in numbers.finditer(text):
+        number = (match[1],)
+        before = text[max(0, match.start() - WORD_LENGTH) : match.start()].split()[-1:]
+        after = text[match.end() : match.end() + WORD_LENGTH].split(maxsplit=1)[:1]
+        pairs |= {(tuple(terms_of(word)), number) for word in before}
+        pairs |= {(number, tuple(terms_of(word))) for word in after}
+    return frozenset(pairs)
 
 
 def with_number_pairs(scores: Floats, pairs: frozenset[Pair], held: Sequence[frozenset[Pair]], weight: float) -> Floats:
@@ -95,7 +127,3 @@ def with_number_pairs(scores: Floats, pairs: frozenset[Pair], held: Sequence[fro
 
 def _terms_of(components: Components) -> TermsOf | None:
     return getattr(components.store, "terms_of", None)
-
-
-def _is_number(word: str) -> bool:
-    return any(map(str.isdigit, word)) and not any(map(str.isalpha, word))

@@ -76,9 +76,9 @@ def _rank_and_fetch(
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
     pairs = pairs_in_query(components, request)
     share = _late_interaction_share(config, request, pool)
-    wanted = _candidates_wanted(components, request, number_pairs=bool(pairs), late_interaction=share > 0)
+    wanted = _candidates_wanted(components, request, number_pairs=pairs is not None, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
-    if pairs and chunks:
+    if pairs is not None and chunks:
         ranked = raised_by_pairs(components, pool, ranked, chunks, pairs, trace)
     if share > 0 and chunks:
         ranked = interacted(request, pool, ranked, chunks, config.late_interaction, share, trace)
