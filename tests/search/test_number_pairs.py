@@ -39,6 +39,15 @@ def test_the_revision_that_is_asked_for_comes_before_those_that_open_at_that_hou
     assert found.hits[0].score == pytest.approx(1.0)
 
 
+def test_an_address_is_found_among_others_of_the_same_parts_in_another_order():
+    parts = [(a, b, c) for a in range(4) for b in (0, 15, 3) for c in (0, 15, 3)]
+    texts = [f"host {a}{b}{c} 10.{a}.{b}.{c}/24 vlan 7 gateway 10.0.{c}.1" for a, b, c in parts]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(str(place), text) for place, text in enumerate(texts))
+        for place, (a, b, c) in enumerate(parts):
+            assert str(place) in umi.search(f"vlan of 10.{a}.{b}.{c}", limit=4, now=NOW).ids
+
+
 def test_a_question_without_a_number_is_ranked_as_before(pages):
     for question in ("opening hours of museum Ann", "museum r2d2"):
         with DualRetriever(pages) as umi, DualRetriever(pages, config=OFF) as off:
@@ -65,8 +74,13 @@ def test_a_search_by_one_arm_does_not_use_it(pages):
         ("revision 7", {(("revis",), ("7",))}),
         ("(Revisions 7).", {(("revis",), ("7",))}),
         ("7 revisions", {(("7",), ("revis",))}),
-        ("version 3.12 of Python3", {(("version",), ("3.12",)), (("3.12",), ("of",))}),
+        ("version 3.12 of Python3", {(("version",), ("3.12",)), (("3.12",), ("of",)), (("3.12",), ())}),
         ("7 7", {(("7",), ("7",))}),
+        ("5/6", {(("5",), ("6",))}),
+        (
+            "10.0.0.15/24",
+            {(("10.0.0.15",), ()), (("10.0.0.15",), ("24",)), (("10", "0", "0", "15", "10.0.0.15"), ("24",))},
+        ),
         ("Absatz §7", {(("absatz",), ("7",))}),
     ],
 )
@@ -74,7 +88,7 @@ def test_a_pair_is_a_number_and_the_word_beside_it(text, pairs):
     assert query_pairs(text, terms_of).pairs == pairs
 
 
-@pytest.mark.parametrize("text", ["IL-10 and r2d2", "Köln7 Straße", "7", "", "no number", "(%)"])
+@pytest.mark.parametrize("text", ["IL-10 and r2d2", "TLR3/4 and/or", "Köln7 Straße", "7", "", "no number", "(%)"])
 def test_a_code_or_a_number_alone_is_no_pair(text):
     assert query_pairs(text, terms_of) is None
 

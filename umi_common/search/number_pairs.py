@@ -1,7 +1,8 @@
 """Number pairs: raise the candidates that hold a number of the query beside the same word as the query does.
 
 BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11", whatever the query says of revision 7. A pair
-is a number, which holds a digit and no letter, and the word beside it, compared by its terms.
+is a number, which holds a digit and no letter, and the word beside it, compared by its terms. A number of several parts
+("10.0.0.15", "3.2.1") is a pair by itself, because BM25 does not see the order of its parts.
 
     h(p, i) = 1 where candidate i holds pair p of the query, else 0
     w(p) = 1 - mean_i h(p, i)                               a pair that all candidates hold counts nothing
@@ -31,20 +32,22 @@ CANDIDATES = 50
 
 NUMBER = re.compile(r"(?<!\S)[^\sA-Za-z]*\d[^\sA-Za-z]*(?!\S)")
 """Words with a digit and without an ASCII letter."""
+DIGITS = re.compile(r"\d+")
+WORD = re.compile(r"\w\S*")
 WORD_LENGTH = 100
 """Characters that are read on each side of a number: the longest word, and white space."""
 
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""A number and the terms of the word beside it, in the order of the text."""
+"""A number and the terms of the word beside it, in the order of the text; of a number alone the number and none."""
 
 
 class QueryPairs(NamedTuple):
     """The number pairs of a query."""
 
     numbers: re.Pattern[str]
-    """Finds the query's numbers in a text, with punctuation around them; group 1 is the number."""
+    """Finds the query's numbers in a text."""
     pairs: frozenset[Pair]
 
 
@@ -88,10 +91,12 @@ def raised_by_pairs(
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The pairs of a query; None if it has none."""
     words = [word for word in NUMBER.findall(query) if not any(map(str.isalpha, word))]
-    numbers = sorted({re.sub(r"^\W+|\W+$", "", word) for word in words}, key=len, reverse=True)
+    parts = {re.sub(r"^\W+|\W+$", "", part) for word in words for part in word.split("/")}
+    numbers = sorted(parts - {""}, key=len, reverse=True)
     if not numbers:
         return None
-    found = re.compile(rf"(?<!\S)[^\s\w]*({'|'.join(map(re.escape, numbers))})[^\s\w]*(?!\S)")
+    either = "|".join(map(re.escape, numbers))
+    found = re.compile(rf"(?<!\w)(?<!\d[.,:-])(?:{either})(?!\w|[.,:-]\d)")
     pairs = pairs_in_text(query, found, terms_of)
     return QueryPairs(found, pairs) if pairs else None
 
@@ -100,11 +105,13 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> fro
     """The pairs of a text whose number is one of the query's. Numbers are compared by their characters."""
     pairs: set[Pair] = set()
     for match in numbers.finditer(text):
-        number = (match[1],)
-        before = text[max(0, match.start() - WORD_LENGTH) : match.start()].split()[-1:]
-        after = text[match.end() : match.end() + WORD_LENGTH].split(maxsplit=1)[:1]
+        number = (match[0],)
+        before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
+        after = WORD.findall(text, match.end(), match.end() + WORD_LENGTH)[:1]
         pairs |= {(tuple(terms_of(word)), number) for word in before}
         pairs |= {(number, tuple(terms_of(word))) for word in after}
+        if len(DIGITS.findall(match[0])) > 1:
+            pairs.add((number, ()))
     return frozenset(pairs)
 
 
