@@ -159,7 +159,7 @@ def test_status_says_what_is_out_of_action_and_what_to_do(store, monkeypatch):
         opened.delete(["x"])
     assert shown.exit_code == said.exit_code == 1
     assert (
-        "umi: lexical index: ZeroDivisionError while indexing; until then searches do without; umi repair"
+        "umi: lexical index: ZeroDivisionError while indexing; searches work without it until you run: umi repair"
         in shown.output
     )
     assert json.loads(said.stdout)["problems"] == ["lexical index: ZeroDivisionError while indexing"]

@@ -1,4 +1,4 @@
-"""LangChain's own parts in umi's place: retrievers and vector stores as arms, document compressors as rerankers."""
+"""Use LangChain's parts in umi: a retriever or vector store as an arm, a document compressor as a reranker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW_KEY = "umi_row"
 
 
 def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
-    """A retriever or vector store as an arm of `UmiRetriever(arms=...)`, where its documents count by rank.
+    """A retriever or vector store as an arm of `UmiRetriever(arms=...)`. Its documents are scored by their rank.
 
     The retriever does not get the filter and the time range of a search, because each store has its own syntax for
     them: umi drops the documents that do not pass. A document without an id gets a hash of text and metadata.
@@ -60,8 +60,8 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
 
 def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> list[tuple[Chunk | str, float]]:
     """The chunks of the first `k` documents with text, scored by rank."""
-    written = [document for document in documents if document.page_content.strip()][:k]
-    ids, chunks = to_chunks(written, keys)
+    with_text = [document for document in documents if document.page_content.strip()][:k]
+    ids, chunks = to_chunks(with_text, keys)
     by_id = {chunk.id: chunk for chunk in reversed(chunks)}
     return scores_by_rank((by_id[id] for id in dict.fromkeys(ids)), k)
 

@@ -28,7 +28,8 @@ def create_umi_context(
 
     Args:
         retriever: Searches, with its own filter and other settings.
-        budget: Tokens in all, per source and per chunk; a number: in all; None: the settings `assembly`.
+        budget: Limits in tokens: of the whole context, per source and per chunk. A number limits the whole context.
+            None: the settings `assembly`.
         policy: Order, format, neighbours; None: the settings `assembly`.
         counter: A model or encoding name, a tokenizer, a function; None: the default of `counter_for`.
         k: Hits from which the context is packed, 1..100.

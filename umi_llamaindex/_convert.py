@@ -131,7 +131,7 @@ def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
     """A value that is equal for nodes of the same document, in any version of it.
 
     The metadata under `source_key`; else the path of the file, as a reader wrote it; else the document's id, unless it
-    is random; else text and metadata, which only an equal node has.
+    is random; else text and metadata: then only a node with the same text and metadata counts as the same document.
     """
     for key in (source_key, FILE_PATH):
         if key is not None and key in chunk.metadata:
@@ -171,7 +171,8 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     else:
         raise ConfigError(
             f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "
-            "SimpleVectorStore; a UmiVectorStore has its own: .retriever(); for any other, give its nodes to from_nodes"
+            "SimpleVectorStore; search a UmiVectorStore by its own .retriever(); for any "
+            "other, give its nodes to from_nodes"
         )
 
 
@@ -192,8 +193,8 @@ def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
     """
     if score == "relevance" and hit.relevance is None:
         raise SearchUnavailable(
-            "score='relevance': the relevance is not known, because the store answered by words alone and gives no "
-            "bound of their scores (Pool.lexical_bound); retrieve with score='score'"
+            "score='relevance': the relevance is not known, because the store answered by BM25 alone and gives no "
+            "upper bound of its scores (Pool.lexical_bound); retrieve with score='score'"
         )
     return NodeWithScore(node=to_node(hit.chunk), score=hit.score if score == "score" else hit.relevance)
 
@@ -216,7 +217,7 @@ def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
 
 
 def _added_metadata(node: BaseNode) -> dict[str, Any]:
-    """Metadata that is stored beside the node's own: its JSON without the text, its id, its document's id, its place.
+    """Metadata that is stored beside the node's own: its JSON without the text, its id, its document's id, its start.
 
     Raises:
         InvalidChunk: If the node cannot be written as JSON.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Show what a store holds and which parts work; ends with 1 if one does not."""
+    """Show what a store holds and which parts work; the exit status is 1 if one does not."""
     with opened_without_model(store) as source:
         found = source.status()
     if json:
@@ -28,7 +28,7 @@ def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
     else:
         for name, value in _lines(found):
             typer.echo(f"{name:<10} {value}")
-    _end(found.problems, quiet=json, fix=f"until then searches do without; umi repair --store {store}")
+    _end(found.problems, quiet=json, fix=f"searches work without it until you run: umi repair --store {store}")
 
 
 def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
@@ -51,7 +51,7 @@ def human_bytes(count: int) -> str:
 
 
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
-    """Read everything and compare it with its checksums; ends with 1 if something is damaged."""
+    """Read everything and compare it with its checksums; the exit status is 1 if something is damaged."""
     with opened_without_model(store) as source:
         _print_verification(source.verify(full=full), json, fix=f"umi repair --store {store}")
 
@@ -78,7 +78,7 @@ def _print_verification(found: Verification, json: bool, *, fix: str) -> None:
 
 
 def _end(problems: Sequence[str], *, quiet: bool, fix: str) -> None:
-    """End with 1 if there are problems; each is printed with its fix."""
+    """Exit with status 1 if there are problems; each is printed with its fix."""
     for problem in () if quiet else problems:
         typer.echo(f"umi: {problem}; {fix}", err=True)
     if problems:

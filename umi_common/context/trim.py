@@ -8,20 +8,20 @@ from collections.abc import Callable
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
 LEAST_KEPT = 0.5
-"""Smallest share of the characters that fit which a cut after a sentence or a word must keep."""
+"""A cut after a sentence or a word must keep at least this share of the characters that fit."""
 CHARACTERS_PER_TOKEN = 4
 """First guess of the length of a text of `limit` tokens."""
 ZERO_WIDTH_JOINER = "\u200d"
 PROBES_MAX = 24
-"""Most texts that are measured after the first guess."""
+"""Largest number of texts that are measured after the first guess."""
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
     """Where to cut a text: about the largest n with `size(text[:n]) <= limit`; 0 if not even one character fits.
 
     Args:
-        text: Any length; only its first few times `limit` tokens are measured.
-        limit: Most tokens.
+        text: Of any length; only its beginning is measured, up to a few times `limit` tokens.
+        limit: Largest number of tokens.
         size: Counts the tokens of a text. If a longer text may have fewer tokens, the result fits but may be short.
     """
     if limit < 1:

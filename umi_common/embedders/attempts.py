@@ -64,7 +64,7 @@ def attempts(
     """The result of the first attempt that succeeds.
 
     Args:
-        call: From the seconds that are left to a call of the model.
+        call: Makes the call of the model, given the seconds that are left before the deadline.
         queue: Admits each attempt.
         deadline: Time on `clock`, in seconds. No attempt begins after it.
         clock: Returns monotonic seconds.
@@ -104,9 +104,9 @@ def attempts(
 
 
 def kind_of(error: BaseException) -> str:
-    """What a log may say of a model's error: its type, status and operating system's words. Its message may hold texts.
+    """A model's error for the log: its type, HTTP status and operating system's message, never its own message.
 
-    Example: "APIConnectionError, Connection refused".
+    Its own message may contain the texts that were to be embedded. Example: "APIConnectionError, Connection refused".
     """
     status = next((f"HTTP {status}" for each in _causes(error) if (status := _status(each)) is not None), None)
     system = next((e.strerror for e in _causes(error) if isinstance(e, OSError) and e.strerror), None)
@@ -151,7 +151,10 @@ def _seconds(stated: Any) -> float | None:
 
 
 def _seconds_to_wait(error: Exception, failures: int) -> float | None:
-    """Seconds before the next attempt; None: there is none. 0 after a rate limit that states none: the queue delays."""
+    """Seconds to wait before the next attempt; None: no further attempt.
+
+    0 after a rate limit whose error states no seconds: the queue then delays the attempt.
+    """
     stated = retry_after(error)
     if stated is not None or is_rate_limit(error):
         return stated or 0.0

@@ -32,13 +32,13 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F
 MARKERS = "osD^vPX*"
 """Markers of the systems, in order, so that lines differ without colour too."""
 BAR_SHARE = 0.8
-"""Width of the bars of one set together, in units of the axis, on which two sets are 1 apart."""
+"""Total width of the bars of one set, as a share of the distance between two sets."""
 HITS_DRAWN = 6
-"""Most hits drawn, so that lines stay apart."""
+"""Largest number of hits drawn, so that the lines can be told apart."""
 ID_CHARACTERS = 28
-"""Most characters of a chunk's id that are drawn."""
+"""A longer id of a chunk is cut to this many characters."""
 NAME_GAP = 0.065
-"""Least vertical distance of two names beside the axes, in units of the vertical axis."""
+"""Smallest vertical distance of two names beside the axes, in units of the vertical axis."""
 HALF_LIVES_SHOWN = 4
 """Length of the age axis, in units of the longest half-life."""
 HOURS_A_DAY = 24.0

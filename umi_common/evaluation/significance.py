@@ -40,8 +40,9 @@ def bootstrap_mean(
 ) -> Estimate:
     """Mean of all values, with a percentile bootstrap interval over whole groups.
 
-    Queries of one conversation are not independent, so groups are drawn with replacement and a resample's mean is
-    sum of the drawn groups' values / number of them. With a single group the queries themselves are drawn.
+    Queries of one conversation are not independent, so whole groups are drawn with replacement. The mean of a
+    resample is the sum of the values of the drawn groups / the number of these values. With a single group the queries
+    themselves are drawn.
 
     Args:
         values: One per query; NaN is left out.
@@ -56,7 +57,7 @@ def bootstrap_mean(
     Source: Efron, 1979; Field and Welsh, 2007, for clusters.
     """
     if len(values) != len(groups):
-        raise ConfigError(f"{len(values)} values and {len(groups)} groups; expected as many")
+        raise ConfigError(f"{len(values)} values and {len(groups)} groups; expected one group for each value")
     kept = [(float(value), group) for value, group in zip(values, groups, strict=True) if not np.isnan(value)]
     if not kept:
         raise ConfigError("no value to take a mean of; does any query have a relevant document?")
@@ -126,7 +127,7 @@ def paired_randomisation(
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """P values corrected for multiple comparisons, by the same keys.
 
-    The i-th smallest of m (from 0) becomes (m - i) * p, at most 1 and never below a smaller one's.
+    The i-th smallest of m p values, i from 0, becomes max over j <= i of min(1, (m - j) * p_j).
 
     Source: Holm, Scandinavian Journal of Statistics, 1979.
     """

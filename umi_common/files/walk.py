@@ -61,14 +61,14 @@ def files_below(
                 if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)):
                     continue
                 if not _is_folder(path):
-                    if _is_readable(path, report) and (follow_symlinks or _stays(path, roots, report)):
+                    if _is_readable(path, report) and (follow_symlinks or _reported_inside(path, roots, report)):
                         yield path
                 elif not entry.is_symlink():
                     folders.append(path)
                 elif follow_symlinks:
                     linked.append(path)
-                else:
-                    _stays(path, roots, report)
+                else:  # not walked; if it leads outside, that is reported
+                    _reported_inside(path, roots, report)
 
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
@@ -139,7 +139,8 @@ def _is_readable(path: Path, report: Report) -> bool:
     return readable
 
 
-def _stays(path: Path, roots: Sequence[Path], report: Report) -> bool:
+def _reported_inside(path: Path, roots: Sequence[Path], report: Report) -> bool:
+    """Whether `check_inside` accepts the path; if not, its error is added to the report."""
     try:
         check_inside(path, roots)
     except FileUnreadable as error:

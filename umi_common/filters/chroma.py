@@ -1,4 +1,6 @@
-"""A filter as a Chroma where-clause that every passing row passes; the caller checks the rows again.
+"""Translate a filter to a Chroma where-clause. Rows that pass the filter pass the clause; others may pass it, too.
+
+So the caller checks the rows again.
 
 Measured on chromadb 1.5.9: `$gt`, `$gte`, `$lt`, `$lte` take numbers only. `$ne` and `$nin` match rows without the key,
 as here. Compared with a stored integer, a fraction is first cut to an integer (2 == 2.5); above 2**53 integers and
@@ -15,9 +17,9 @@ from umi_common.filters.tree import TEXT_MATCHES, And, Comparison, Filter, Not, 
 from umi_common.types import Metadata, MetadataValue, Scalar
 
 COMPARISONS_MAX = 256
-"""Most comparisons in one clause; SQLite below Chroma fails at 1,000."""
+"""Largest number of comparisons in one clause; SQLite below Chroma fails at 1,000."""
 VALUES_MAX = 8_000
-"""Most values in all `$in` of one clause together; SQLite below Chroma fails at about 16,380."""
+"""Largest number of values in all `$in` of one clause; SQLite below Chroma fails at about 16,380."""
 
 _EXACT_WHOLE_MAX = 2**53
 _WIDER: dict[Operator, str] = {"$gt": "$gte", "$lt": "$lte"}
@@ -47,7 +49,7 @@ def chroma_metadata(metadata: Metadata) -> dict[str, str | int | float | bool] |
 
 
 def to_chroma(where: Filter) -> ChromaWhere | None:
-    """A clause over `chroma_metadata` that every passing row passes; None where Chroma cannot express any part."""
+    """A clause over `chroma_metadata` that holds for every row that passes the filter; None: Chroma has none."""
     leaves = list(comparisons(where))
     if len(leaves) > COMPARISONS_MAX:
         return None

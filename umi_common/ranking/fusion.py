@@ -53,7 +53,7 @@ def weighted_rrf(rankings: Sequence[RankedIds], weights: Sequence[float], *, k: 
     for ranking, weight in zip(rankings, weights, strict=True):
         for rank, id in enumerate(dict.fromkeys(ranking), start=FIRST_RANK):
             parts.setdefault(id, []).append(weight / (k + rank))
-    scores = [(id, math.fsum(part)) for id, part in parts.items()]  # exact: ranks 1, 2, 3 tie with 3, 1, 2
+    scores = [(id, math.fsum(part)) for id, part in parts.items()]  # fsum: the order of lists changes no sum
     return sorted(scores, key=lambda item: (-item[1], item[0]))
 
 

@@ -25,11 +25,11 @@ def mmr(
     The first choice is the best score. The maximum is over all rows chosen so far.
 
     Args:
-        scores: (n,) relevance, finite; best on the cosine's scale, 0..1.
+        scores: (n,) relevance, finite; should be 0..1, because they are compared with cosines.
         vectors: (n, dim) L2-normalised; a zero row has similarity 0 to every row.
         limit: Rows wanted, >= 0.
         trade_off: lambda, 0..1: 1 is relevance alone, 0 diversity alone.
-        pool: Best rows that are considered; at least `limit` are.
+        pool: Number of best rows to choose from; if it is below `limit`, `limit` rows.
 
     Returns:
         min(limit, n) rows in the order of choice; ties to the smaller row.

@@ -53,7 +53,8 @@ def fetch(
         while len(chunks) < wanted and asked < len(order):
             rows = order[asked : asked + wanted - len(chunks)]
             asked += len(rows)
-            # Later rounds take scored versions only: a newer one could belong with a write after the first round.
+            # Later rounds take the scored versions only: a newer version may come from a write after the first round,
+            # and then the hits would mix two states of the store.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
             ids = pool.ids_at(rows)
             for row, id, stored in zip(rows.tolist(), ids, _stored(components.store, ids, outcome, trace), strict=True):
@@ -61,9 +62,9 @@ def fetch(
                 if chunk is None or not request.passes(chunk):
                     continue
                 row_of[id] = row
-                repeat = finder and finder.add(id, chunk.text, pool.vectors[row], place_of(chunk))
-                if repeat:
-                    suppressed.append((row, repeat.reason, row_of[repeat.id]))
+                duplicate = finder and finder.add(id, chunk.text, pool.vectors[row], place_of(chunk))
+                if duplicate:
+                    suppressed.append((row, duplicate.reason, row_of[duplicate.id]))
                 else:
                     chunks[id] = chunk
         if finder is not None:
@@ -92,7 +93,7 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
 
 
 def _stored(store: Store, ids: Sequence[str], outcome: CallOutcome, trace: TraceBuilder) -> Sequence[Chunk | None]:
-    """The chunks that the store gave; if it failed, those of a `last_read` that it has, and a degradation."""
+    """The chunks that the store returned. If it failed and has `last_read`, the chunks of that, and a degradation."""
     last_read: Callable[[Sequence[str]], list[Chunk | None]] | None = getattr(store, "last_read", None)
     if last_read is None or not isinstance(outcome, CallFailure) or not isinstance(outcome.error, StoreUnavailable):
         chunks: Sequence[Chunk | None] = value_of(outcome)

@@ -15,7 +15,8 @@ from umi_common.ingest.ray.remote_store import RemoteStore, result
 from umi_common.protocols import Embedder
 
 BATCHES_AHEAD = 2
-"""Batches submitted to each worker at a time: one that it works on, one that waits. A killed driver repeats them."""
+"""Batches submitted to each worker: one that it works on and one that waits. After the driver was killed, the next call
+repeats them."""
 RETRIES = 1
 """How often Ray repeats a batch whose worker died, in a new worker."""
 
@@ -62,8 +63,8 @@ class RayWorkers:
     def outcomes(self, batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
         """The outcomes of each batch, as they arrive.
 
-        If a batch ends its worker `RETRIES + 1` times, each of its parts is repeated alone in a worker. A part that
-        ends its worker again is reported.
+        If a batch kills its worker `RETRIES + 1` times, each of its parts is repeated alone. A part that kills its
+        worker again is reported.
         """
         suspects: list[FilePart] = []
         for batch, outcomes in self._answers(batches, BATCHES_AHEAD):
@@ -77,7 +78,10 @@ class RayWorkers:
     def _answers(
         self, batches: Iterable[Sequence[FilePart]], ahead: int
     ) -> Iterator[tuple[Sequence[FilePart], list[PartOutcome] | None]]:
-        """Each batch with its outcomes, None if its worker died `RETRIES + 1` times; `ahead` batches a worker."""
+        """Each batch with its outcomes, or None if its worker died `RETRIES + 1` times.
+
+        Each worker has `ahead` batches at a time.
+        """
         idle, running = self._actors * ahead, dict[Any, tuple[Any, Sequence[FilePart]]]()
         for batch in batches:
             if not idle:
@@ -126,5 +130,5 @@ def started_workers(
 
 
 def _worker_died(part: FilePart) -> Problem:
-    message = f"{part.path} ended its worker each time it was tried; look at its size and at Ray's logs"
+    message = f"{part.path} killed its worker at every attempt; look at its size and at Ray's logs"
     return Problem(part.source, "WorkerDied", message)

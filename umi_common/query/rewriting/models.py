@@ -36,7 +36,7 @@ class Model:
     ) -> None:
         self.name = name
         self._complete = complete
-        self.acomplete = None if acomplete is None else functools.partial(_texted, acomplete)
+        self.acomplete = None if acomplete is None else functools.partial(_acomplete_text, acomplete)
 
     def complete(self, prompt: str) -> str:
         """The reply's text.
@@ -91,7 +91,7 @@ def text_of(reply: Any) -> str:
     raise TypeError(f"the LLM returned {type(reply).__name__}, which has no text")
 
 
-async def _texted(acomplete: Callable[[str], Awaitable[Any]], prompt: str) -> str:
+async def _acomplete_text(acomplete: Callable[[str], Awaitable[Any]], prompt: str) -> str:
     return text_of(await acomplete(prompt))
 
 

@@ -1,4 +1,4 @@
-"""One search of the store: the candidates of both arms as one pool; and search by words alone.
+"""One search of the store: the candidates of both arms as one pool; and search by BM25 alone.
 
 Each arm finds its best chunks. Their neighbours join them, and both arms then score all of them, so every row of the
 pool has a score from each arm.
@@ -35,7 +35,7 @@ from umi_common.types import microseconds
 SHARED_SCORES_MAX = 4_000_000
 """Largest number of scores, 4 bytes each, of one scan for several searches; with more, each search scans alone."""
 REFERRING_OF_EACH_ARM = 3
-"""Best chunks of each arm whose references are sought; ranking uses those of the best few alone."""
+"""Number of best chunks of each arm whose references are looked up; ranking uses only references of the best few."""
 REFERENCES_ROWS_MAX = 200_000
 """Rows above which no references are sought: reading all names at the first search would take seconds."""
 PAUSES_SECONDS = (0.05, 0.1)
@@ -78,7 +78,10 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
 def _scans_and_backgrounds(
     snapshot: StoreSnapshot, queries: Sequence[Vectors | None]
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
-    """For each search its part of a scan for all searches (None: it scans alone), and the pool's background fields."""
+    """For each search, its part of one scan for all searches, and the pool's fields about the background cosines.
+
+    None in place of a part: the search scans alone. The fields are `dense_mean`, `dense_deviation` and `dense_count`.
+    """
     scans: list[Scan | None] = [None] * len(queries)
     backgrounds: list[dict[str, Any]] = [{} for _ in queries]
     joined, slices = _joined(queries)
@@ -179,7 +182,7 @@ def _dense_arm(
 
 
 def _rows_of_named_ids(snapshot: StoreSnapshot, request: RecallRequest, allowed: Mask | None) -> Ints:
-    """Rows of the ids that the probes name, without those that may not be found."""
+    """Rows of the ids that the probes name, without those that are removed or not `allowed`."""
     found = [snapshot.row_data.row_of(id) for probe in request.probes for id in probe.ids]
     rows = np.array([row for row in found if row is not None and row < len(snapshot.rows)], dtype=np.int64)
     return rows[(snapshot.rows.alive if allowed is None else allowed)[rows]]
@@ -296,7 +299,7 @@ def _pool(
 
 
 def _pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest, allowed: Mask | None) -> Ints:
-    """The found rows and, of the best of each ranking, the neighbours that may be found; sorted by id."""
+    """The found rows, and the allowed neighbours of the best rows of each ranking; sorted by id."""
     rankings = [hits.rows for hits in found.lexical or ()] + [hits.rows for hits in found.dense or ()]
     chosen = np.zeros(len(snapshot.rows), dtype=np.bool_)  # faster than sorting the row numbers
     for rows in (*rankings, found.named):

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     head: int
     """Checksum of the fields above."""
     digest: bytes
-    """Checksum of all other fields."""
+    """Checksum of all fields of the chunk."""
     text: str
     metadata: str
     """JSON."""

@@ -8,7 +8,7 @@ from umi_common.errors import LedgerDamaged
 from umi_common.stores.ledger.ledger import Ledger
 
 PROBLEMS_MAX = 10
-"""Most problems that SQLite lists; its check stops there."""
+"""After this many problems SQLite's check stops."""
 DROP_CACHED_PAGES = "PRAGMA shrink_memory"
 """Empties the connection's page cache, so that the statements after it read the disk."""
 

@@ -20,14 +20,14 @@ from umi_common.stores.lexical.vocabulary import TermCodes
 from umi_common.stores.rows.rows import Mask
 
 Frontier = tuple[Ints, Ints]
-"""(tf, length) pairs of a term such that no document has a higher tf and a smaller length. One of them has the term's
-largest gain, whatever k1 and b."""
+"""The Pareto frontier of a term: the (tf, length) pairs that no document beats in both, by a higher tf and a smaller
+length. The term's largest gain is at one of them, for every k1 and b."""
 SMALL_SEGMENT = 8_192
 """Size (postings plus documents) up to which the last segment is merged with every addition: well under 1 ms each."""
 NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
 RARE = 64
-"""Documents of a term up to which its frontier is computed each time and not cached."""
+"""The frontier of a term with at most this many documents is not cached: computing it again is fast."""
 MERGE_RATIO = 4
 """Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 
@@ -52,17 +52,20 @@ class Levels(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSegment:
-    """A segment with the documents deleted since it was made, and caches for its terms."""
+    """A segment with the documents deleted since it was made, and caches for its terms.
+
+    `place`, here and in `Corpus`, is the index of a term in the segment.
+    """
 
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
     frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
-    """By index of the term in the segment, with a row for each point; filled on demand."""
+    """Index of a term -> its frontier, and for each point the row of one document at it; filled on demand."""
     dense: dict[int, TermCounts] = field(default_factory=dict)
-    """By index of a common term: its frequency by offset, dead documents included; filled on demand."""
+    """Index of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
-    """By index of a common term; filled on demand."""
+    """Index of a common term -> its upper bounds; filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -101,7 +104,10 @@ class LiveSegment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corpus:
-    """All arrays by row are (rows so far,); rows never added are dead."""
+    """One state of the index.
+
+    `alive`, `lengths` and `sources` have an entry for each row number so far; a row that was never added is not alive.
+    """
 
     codes: TermCodes
     """Term -> code; only ever grows, shared by all corpora of one index."""
@@ -110,15 +116,15 @@ class Corpus:
     lengths: Codes
     """Terms in each row."""
     sources: Ints
-    """Source code of each row; NO_SOURCE."""
+    """Number of the source of each row; NO_SOURCE: it has none."""
     documents: int = 0
     """N: live rows."""
     total_length: int = 0
     """Terms in all live rows."""
     source_documents: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Live rows of each source code."""
+    """Number of live rows of each source."""
     source_lengths: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Terms in the live rows of each source code."""
+    """Number of terms in the live rows of each source."""
     by_row: RowArrays | None = None
     """The growing arrays behind `alive`, `lengths` and `sources`; None: they have not grown yet."""
 
@@ -174,7 +180,7 @@ class Corpus:
         return np.bincount(held // max(width, 1), minlength=len(self.codes))
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """Living rows that hold each term."""
+        """For each term, the number of live rows that hold it."""
         codes = [self.codes.get(term, NO_CODE) for term in terms]
         counts = [0] * len(codes)
         for part in self.parts:
@@ -184,7 +190,11 @@ class Corpus:
         return counts
 
     def postings_of(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
-        """The postings of the terms that at most `most` living rows hold: (P,) index into `terms`, rising; (P,) row."""
+        """The postings of rare terms: those that at most `most` live rows hold.
+
+        Returns:
+            (P,) indices into `terms`, rising, and the (P,) row of each posting.
+        """
         codes = [self.codes.get(term, NO_CODE) for term in terms]
         places = [np.array(part.segment.places(codes), np.int64) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, places, strict=True)])
@@ -204,7 +214,7 @@ class Corpus:
         return term[kept], row[kept]
 
     def term_counts(self, rows: Ints) -> dict[int, dict[int | None, int]]:
-        """Term code -> frequency, for each of some rows; a pass over the postings of their segments."""
+        """Row -> term code -> frequency of the term in it; reads all postings of the rows' segments."""
         counts: dict[int, dict[int | None, int]] = {row: {} for row in rows.tolist()}
         wanted = np.zeros(self.rows, dtype=np.bool_)
         wanted[rows] = True

@@ -83,14 +83,16 @@ class Vocabulary:
 
     def _code(self, texts: Sequence[str]) -> Coded:
         try:
-            some = [self._coded(texts[start : start + TEXTS_A_STEP]) for start in range(0, len(texts), TEXTS_A_STEP)]
+            some = [
+                self._code_step(texts[start : start + TEXTS_A_STEP]) for start in range(0, len(texts), TEXTS_A_STEP)
+            ]
         except BaseException:
             self._start_over()  # some pieces may have a number and no codes
             raise
         lengths, tokens = zip(*some, strict=True) if some else ((np.zeros(0, np.int32),), (np.zeros(0, np.int32),))
         return Coded(np.concatenate(lengths), np.concatenate(tokens))
 
-    def _coded(self, texts: Sequence[str]) -> Coded:
+    def _code_step(self, texts: Sequence[str]) -> Coded:
         if self._letters > LETTERS_KEPT:
             self._start_over()
         cut = list(map(pieces, texts))
