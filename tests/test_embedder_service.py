@@ -473,3 +473,26 @@ def test_an_add_whose_second_call_succeeds_says_nothing(caplog):
     with HybridStore.open(embedder=Once()) as store:
         store.add(CHUNKS)
     assert not caplog.records
+
+
+def test_a_model_whose_call_hangs_is_named_in_the_log_while_it_hangs(caplog):
+    def model(texts):
+        hung.wait(20)
+        return HashEmbedder(64).embed_documents(texts)
+
+    hung = threading.Event()
+    model.__qualname__ = model.__name__ = "model that hangs"
+    with HybridStore.open(embedder=as_embedder(model)) as store:
+        call = threading.Thread(target=lambda: store.add([Chunk("c", "a secret text")]))
+        call.start()
+        deadline = time.monotonic() + 10
+        while not caplog.records and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert call.is_alive()
+        hung.set()
+        call.join(10)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("umi", "WARNING")
+    assert "model that hangs" in record.getMessage()
+    assert "a call for 1 texts has taken 5 s and still runs" in record.getMessage()
+    assert "no time limit" in record.getMessage() and "secret" not in record.getMessage()

@@ -38,7 +38,7 @@ class Frozen(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ConfigError(_first_fault(type(self), error)) from error
+            raise ConfigError(first_fault(type(self), error)) from error
 
 
 class AnalyzerConfig(Frozen):
@@ -366,9 +366,12 @@ class UmiConfig(Frozen):
             )
 
 
-def _first_fault(settings: type[BaseModel], error: ValidationError) -> str:
-    """The message of a ConfigError: "FusionConfig.rrf_k: Input should be greater than 0; got -1"."""
-    fault, model = error.errors()[0], settings.__name__
+def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
+    """The message of a ConfigError for an unknown name, else for the first fault.
+
+    Example: "FusionConfig.rrf_k: Input should be greater than 0; got -1".
+    """
+    fault, model = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden"), settings.__name__
     if fault["type"] == "extra_forbidden":
         *stages, name = map(str, fault["loc"])
         known = settings.model_fields
@@ -380,6 +383,8 @@ def _first_fault(settings: type[BaseModel], error: ValidationError) -> str:
     place = ".".join(str(part) for part in fault["loc"]) or "value"
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # the stage's own message: "LexicalConfig.k1: ..."
-        return f"{model}.{place}.{str(inner).split('.', 1)[1]}"
+        return f"{model}.{place}.{str(inner).split('.', 1)[-1]}"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if fault["type"] == "missing":
+        return f"{model}.{place} is missing; {model}({place}=...){more}"
     return f"{model}.{place}: {fault['msg']}; got {fault.get('input')!r:.80}{more}"

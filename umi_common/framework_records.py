@@ -18,10 +18,11 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 from typing_extensions import Self
 
-from umi_common.errors import InputError, InvalidChunk, InvalidTimeRange, InvalidVector
+from umi_common.config import first_fault
+from umi_common.errors import ConfigError, InputError, InvalidChunk, InvalidTimeRange, InvalidVector
 from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
@@ -44,6 +45,7 @@ NUMBERS = ("limit", "similarity_top_k", "k", "top_k")
 """What the number of results is called, in a UmiQuery, a LlamaIndex retriever, in LangChain and elsewhere."""
 MEANT = {
     "collection_name": "each store has its directory: {directory}",
+    "storage_context": "each store has its directory: {directory}",
     "config": 'give the stages of a UmiConfig: fusion={{"method": "rrf"}}',
     "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
     "search_kwargs": "k and filter are options of their own",
@@ -298,6 +300,25 @@ def unknown_options(given: Iterable[str], known: Iterable[str], directory: str =
         meant = MEANT[name].format(directory=directory) if name in MEANT else f"did you mean {near[0]}?" if near else ""
         return "; ".join(filter(None, (f"no option {name!r}", meant, f"expected one of {', '.join(known)}")))
     return ""
+
+
+class CheckedFields:
+    """Base of a pydantic class, before its other bases: a wrong field raises ConfigError and says what was meant."""
+
+    def __init__(self, **fields: Any) -> None:
+        if hasattr(fields.get("umi"), "recall"):
+            raise ConfigError(f"umi is {type(fields['umi']).__name__}; expected a DualRetriever: DualRetriever(store)")
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise ConfigError(first_fault(type(self), error)) from error  # type: ignore[arg-type]
+
+
+def checked_retriever(retriever: Any) -> None:
+    """Raise ConfigError if a tool or context is not given an adapter's retriever."""
+    if not hasattr(retriever, "umi"):
+        name = type(retriever).__name__
+        raise ConfigError(f"retriever is {name}; expected a UmiRetriever: UmiRetriever.from_store(store)")
 
 
 class Closing:

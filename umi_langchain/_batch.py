@@ -17,7 +17,7 @@ from langchain_core.runnables.config import get_config_list
 
 from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import OnStage
-from umi_common.search.request import checked_query
+from umi_common.search.request import checked_query, end_of
 from umi_langchain._trace import astages, report_losses, stages
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def _together(
         async with AsyncExitStack() as open_stages:
             told = [await open_stages.enter_async_context(stages_of(runs[row])) for row in asked]
             core_options = retriever.core_options(options)
-            results = await _value(search_many([inputs[row] for row in asked], on_stages=told, **core_options))
+            results = await _value(search_many([end_of(inputs[row]) for row in asked], on_stages=told, **core_options))
             for row, on_stage, result in zip(asked, told, results, strict=True):
                 report_losses(on_stage, result)
                 answers[row] = await _value(answer_of(result, core_options))
@@ -127,7 +127,7 @@ def _listeners(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any
 def _fault(query: str) -> InputError | None:
     """The error of an input that cannot be searched; None: it can. The other inputs are then still searched."""
     try:
-        checked_query(query)
+        checked_query(end_of(query))
     except InputError as error:
         return error
     return None

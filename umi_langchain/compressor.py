@@ -13,13 +13,13 @@ from pydantic import ConfigDict
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
-from umi_common.framework_records import PlaceKeys
+from umi_common.framework_records import CheckedFields, PlaceKeys
 from umi_common.types import Hit
 from umi_langchain._convert import SCORE_KEY, to_chunks
 from umi_langchain._sections import IDS_KEY
 
 
-class UmiCompressor(BaseDocumentCompressor):
+class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     """Returns the documents that fit a token budget: repeats left out, adjacent texts joined, the last one cut to fit.
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.

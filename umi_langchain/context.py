@@ -7,6 +7,8 @@ from typing import Any
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.framework_records import checked_retriever
+from umi_common.search.request import end_of
 from umi_langchain.retriever import UmiRetriever
 
 HITS = 50
@@ -36,13 +38,14 @@ def create_umi_context(
         min_relevance: 0..1; hits of a lower relevance are left out; None: the retriever's own. Without hits the context
             is "".
     """
+    checked_retriever(retriever)
     packing = {"budget": budget, "policy": policy, "counter": counter}
     asked = {"k": k, "min_relevance": min_relevance}
 
     def context(query: str) -> str:
-        return retriever.umi.get_context(query, **packing, **retriever.core_options(asked)).text
+        return retriever.umi.get_context(end_of(query), **packing, **retriever.core_options(asked)).text
 
     async def acontext(query: str) -> str:
-        return (await retriever.umi.aget_context(query, **packing, **retriever.core_options(asked))).text
+        return (await retriever.umi.aget_context(end_of(query), **packing, **retriever.core_options(asked))).text
 
     return RunnableLambda(context, acontext, name="umi_context")

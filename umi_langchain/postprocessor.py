@@ -20,7 +20,7 @@ from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, Neighbou
 from umi_common.decay import decay, rate_of
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.errors import ConfigError
-from umi_common.framework_records import read_time
+from umi_common.framework_records import CheckedFields, read_time
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.mmr import mmr
@@ -31,7 +31,7 @@ from umi_langchain._convert import SCORE_KEY
 from umi_langchain.compressor import scores_of_documents
 
 
-class _Stage(BaseDocumentCompressor):
+class _Stage(CheckedFields, BaseDocumentCompressor):
     """Base class: reads the documents' scores, calls `_ranked`, and returns copies with the new scores."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

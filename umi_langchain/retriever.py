@@ -20,11 +20,11 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, Scope, parse_filter
-from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, narrowed, unknown_options
+from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_mirrored, narrowed, unknown_options
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import checked_limit, checked_relevance
+from umi_common.search.request import checked_limit, checked_relevance, end_of
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -63,14 +63,15 @@ KEY_NAMES = ("source", "position", "time")
 """Fields of `PlaceKeys`."""
 
 
-class UmiRetriever(Closing, BaseRetriever):
+class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     """Hybrid search with reasons, as a `Runnable[str, list[Document]]`.
 
     Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
     `deep_search`, `now` and `min_relevance` can also be given per call:
     `retriever.invoke(query, k=3, filter={"user": "ann"})`.
     Documents are returned best first, with their id and, unless their metadata has that key already,
-    `metadata["relevance_score"]`.
+    `metadata["relevance_score"]`. Of a query over 10,000 bytes the end is searched, and a warning of the logger `umi`
+    says so.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -321,11 +322,11 @@ class UmiRetriever(Closing, BaseRetriever):
 
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
         """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, the trace."""
-        return self.umi.search(query, **self.core_options(options))
+        return self.umi.search(end_of(query), **self.core_options(options))
 
     async def asearch(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
         """`search` for an event loop."""
-        return await self.umi.asearch(query, **self.core_options(options))
+        return await self.umi.asearch(end_of(query), **self.core_options(options))
 
     def batch(
         self,
@@ -361,7 +362,7 @@ class UmiRetriever(Closing, BaseRetriever):
     ) -> list[Document]:
         on_stage = stages(run_manager)
         asked = self.core_options(options)
-        result = self.umi.search(query, on_stage=on_stage, **asked)
+        result = self.umi.search(end_of(query), on_stage=on_stage, **asked)
         report_losses(on_stage, result)
         return self.answer(result, asked)
 
@@ -370,7 +371,7 @@ class UmiRetriever(Closing, BaseRetriever):
     ) -> list[Document]:
         asked = self.core_options(options)
         async with astages(run_manager) as on_stage:
-            result = await self.umi.asearch(query, on_stage=on_stage, **asked)
+            result = await self.umi.asearch(end_of(query), on_stage=on_stage, **asked)
             report_losses(on_stage, result)
         return await self.aanswer(result, asked)
 

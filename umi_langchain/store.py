@@ -23,7 +23,7 @@ from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filt
 from umi_common.framework_records import Closing
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
-from umi_common.search.request import checked_limit
+from umi_common.search.request import checked_limit, end_of
 from umi_common.types import Chunk, Scalar, plain_value, utc_now
 
 try:
@@ -109,7 +109,7 @@ class UmiStore(Closing, BaseStore):
 
         Raises:
             InvalidChunk: If a value cannot be stored; names the item. Nothing is written.
-            FilterError, InvalidLimit, QueryTooLong: If a filter, limit or query of a search is not allowed.
+            FilterError, InvalidLimit: If a filter or limit of a search is not allowed.
         """
         ops = list(ops)
         for op in ops:
@@ -151,7 +151,7 @@ class UmiStore(Closing, BaseStore):
         indexed = Not(Comparison(UNINDEXED_KEY, "$eq", True))
         where = And((*_within(op.namespace_prefix), indexed, self._living(), *_conditions(op.filter)))
         limit = checked_limit(op.offset + op.limit, "limit + offset of a search with a query")
-        hits = self.umi.search(op.query or "", limit=limit, where=where).hits[op.offset :]
+        hits = self.umi.search(end_of(op.query or ""), limit=limit, where=where).hits[op.offset :]
         self._refresh([hit.chunk for hit in hits], op.refresh_ttl)
         return [SearchItem(**_fields_of(hit.chunk), score=hit.relevance) for hit in hits]
 

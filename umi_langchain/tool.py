@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
-from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
+from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult
 from umi_langchain.retriever import UmiRetriever
@@ -42,6 +42,7 @@ def create_umi_tool(
         budget: Tokens of the content; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """
+    checked_retriever(retriever)
     budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
     k_default = min(retriever.k, k_max)
 

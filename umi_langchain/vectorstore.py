@@ -18,7 +18,7 @@ from umi_common.filters import parse_filter
 from umi_common.framework_records import Closing, PlaceKeys, Window, narrowed, unknown_options
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
-from umi_common.search.request import LIMIT_MAX, SearchOptions, checked_limit
+from umi_common.search.request import LIMIT_MAX, SearchOptions, checked_limit, end_of
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
@@ -207,7 +207,7 @@ class UmiVectorStore(Closing, VectorStore):
         """
         if not query.strip() and "query_vector" not in options:
             return self._listed(k, filter, **options)
-        return self._scored(self.umi.search(query, **_asked(k, filter, options)))
+        return self._scored(self.umi.search(end_of(query), **_asked(k, filter, options)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
@@ -215,7 +215,7 @@ class UmiVectorStore(Closing, VectorStore):
         """`similarity_search_with_score` for an event loop."""
         if not query.strip() and "query_vector" not in options:
             return await asyncio.to_thread(self._listed, k, filter, **options)
-        return self._scored(await self.umi.asearch(query, **_asked(k, filter, options)))
+        return self._scored(await self.umi.asearch(end_of(query), **_asked(k, filter, options)))
 
     def _listed(self, k: int, filter: Where, time_range: Window = None, **_: Any) -> list[tuple[Document, float]]:
         """The first `k` documents by id that pass filter and time range, each with score 0."""
@@ -247,14 +247,16 @@ class UmiVectorStore(Closing, VectorStore):
             SearchUnavailable: If the dense arm did not answer.
             ConfigError: If the threshold is out of range.
         """
-        return self._relevant(self.umi.search(query, **_asked(k, filter, _with_threshold(score_threshold, options))))
+        return self._relevant(
+            self.umi.search(end_of(query), **_asked(k, filter, _with_threshold(score_threshold, options)))
+        )
 
     async def asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_relevance_scores` for an event loop."""
         options = _with_threshold(score_threshold, options)
-        return self._relevant(await self.umi.asearch(query, **_asked(k, filter, options)))
+        return self._relevant(await self.umi.asearch(end_of(query), **_asked(k, filter, options)))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
@@ -279,14 +281,14 @@ class UmiVectorStore(Closing, VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`max_marginal_relevance_search` with scores, which do not fall along the list."""
-        return self._scored(self._diverse(k, fetch_k, lambda_mult).search(query, **_asked(k, filter, options)))
+        return self._scored(self._diverse(k, fetch_k, lambda_mult).search(end_of(query), **_asked(k, filter, options)))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
         umi = self._diverse(k, fetch_k, lambda_mult)
-        return self._documents(await umi.asearch(query, **_asked(k, filter, options)))
+        return self._documents(await umi.asearch(end_of(query), **_asked(k, filter, options)))
 
     def max_marginal_relevance_search_by_vector(
         self,

@@ -72,11 +72,7 @@ def to_chunks(
     """
     chunks = []
     for place, node in enumerate(nodes):
-        if not isinstance(node, BaseNode):
-            raise InvalidChunk(
-                f"node {place} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
-                "TextNode(text=...) holds a string"
-            )
+        checked_node(place, node)
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         source = None if source is None else str(source)
         start = getattr(node, START, None)
@@ -103,6 +99,15 @@ def to_chunks(
             seen[source] += 1
         chunks.append(chunk)
     return chunks
+
+
+def checked_node(place: int, node: object, holder: str = "TextNode(text=...)") -> None:
+    """Raise InvalidChunk if an item of a list is no node; say that a string belongs into `holder`."""
+    if not isinstance(node, BaseNode):
+        raise InvalidChunk(
+            f"node {place} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
+            f"{holder} holds a string"
+        )
 
 
 def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:

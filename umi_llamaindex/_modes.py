@@ -10,8 +10,8 @@ from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQu
 from umi_common.config import MmrConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Filter, parse_filter
+from umi_common.search.request import end_of
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
-from umi_llamaindex.query import end_of
 
 NO_WORDS = "?"
 """Text of a query that has only a vector: the core requires a text, and this one has no term."""

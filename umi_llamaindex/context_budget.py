@@ -16,7 +16,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.framework_records import read_time
+from umi_common.framework_records import CheckedFields, read_time
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._candidates import node_text, positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, to_node
@@ -27,7 +27,7 @@ ROUNDS = 8
 """Most attempts to make room for metadata by shorter texts; after them, metadata is hidden from the LLM."""
 
 
-class UmiContextBudget(BaseNodePostprocessor):
+class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
     """Keeps the best nodes that fit a token budget: repeats are left out, neighbours joined, the last node may be cut.
 
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the

@@ -6,20 +6,23 @@ import asyncio
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
 
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError
+from umi_common.framework_records import CheckedFields
 from umi_common.protocols import Embedder
 
 
-class UmiEmbedding(BaseEmbedding):
+class UmiEmbedding(CheckedFields, BaseEmbedding):
     """umi's embedded model, which needs no download and no key, or any other embedder that umi takes.
 
     Args:
         embedder: As in `HybridStore.open`; None: the embedded model.
         **fields: Fields of `BaseEmbedding`.
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     _embedder: Embedder = PrivateAttr()
 

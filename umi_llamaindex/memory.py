@@ -18,11 +18,11 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import FilterError
 from umi_common.filters import scope
-from umi_common.framework_records import content_id, read_time
+from umi_common.framework_records import CheckedFields, content_id, read_time
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
+from umi_common.search.request import end_of
 from umi_common.types import Chunk
-from umi_llamaindex.query import end_of
 
 SESSION_KEY = "session_id"
 """Name of the session's id in calls of LlamaIndex's `Memory` and in the additional_kwargs of messages."""
@@ -30,7 +30,7 @@ TIME_KEY = "timestamp"
 """Key of a message's time in its additional_kwargs."""
 
 
-class UmiMemoryBlock(BaseMemoryBlock[str]):
+class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """The memory of one user, in a store that many users may share.
 
     Every call reads and writes only messages of this user and, unless `across_sessions`, of the session that the call
@@ -52,7 +52,7 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
     across_sessions: bool = False
     """Whether the user's other sessions are searched, too."""
     budget: TokenBudget = TokenBudget(max_total=1_000, per_source_max=1_000, per_chunk_max=500)
-    """Most tokens of the memories in a prompt."""
+    """Most tokens of the memories in a prompt; a number: in total."""
     policy: AssemblyPolicy = AssemblyPolicy(format="({date}) {text}", citation="", separator="\n", neighbours=1)
     """How memories are chosen and written: best first, so that truncation removes the worst."""
     tokenizer_fn: Callable[[str], Sequence[Any]] | None = Field(default=None, exclude=True)
@@ -65,6 +65,8 @@ class UmiMemoryBlock(BaseMemoryBlock[str]):
     """Position of the message stored last: microseconds since 1970, or one more than the position before."""
 
     def __init__(self, **fields: Any) -> None:
+        if isinstance(fields.get("budget"), int):
+            fields["budget"] = TokenBudget(max_total=fields["budget"])
         super().__init__(**fields)
         scope(user=self.user)  # raises FilterError for an empty name, which would match every user
 

@@ -20,7 +20,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
 from umi_common.decay import decay, rate_of
 from umi_common.errors import ConfigError
-from umi_common.framework_records import read_time
+from umi_common.framework_records import CheckedFields, read_time
 from umi_common.pool import Floats, Ints
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.mmr import mmr
@@ -30,7 +30,7 @@ from umi_llamaindex._candidates import node_text, positions_of, scores_of, vecto
 from umi_llamaindex.query import UmiQuery
 
 
-class _Stage(BaseNodePostprocessor):
+class _Stage(CheckedFields, BaseNodePostprocessor):
     """A postprocessor that selects, orders or scores nodes."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -191,11 +191,13 @@ class UmiMMR(_Stage):
         return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None
 
 
-class UmiPostprocessor(BaseNodePostprocessor):
+class UmiPostprocessor(CheckedFields, BaseNodePostprocessor):
     """Applies several postprocessors in order:
 
     UmiPostprocessor(steps=[UmiDecay(half_life_hours=720), UmiNearDuplicates(), UmiMMR(top_n=5)])
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     steps: list[BaseNodePostprocessor]
     """Postprocessors of umi or of others."""

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from umi_common.framework_records import Window, unknown_options
 from umi_common.retriever import Strategy
-from umi_common.search.request import QUERY_BYTES_MAX
+from umi_common.search.request import end_of
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 """Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""
@@ -54,8 +54,3 @@ def query_text(bundle: QueryBundle) -> str:
     """The query's text without what a `RetrieverTool` adds; of a long one its end, which usually holds the question."""
     wrapped = TOOL_INPUT.match(bundle.query_str)
     return end_of((bundle.query_str if wrapped is None else wrapped[1]).strip())
-
-
-def end_of(message: str) -> str:
-    """The last QUERY_BYTES_MAX bytes of a message, the longest query."""
-    return message.encode(errors="replace")[-QUERY_BYTES_MAX:].decode(errors="ignore")

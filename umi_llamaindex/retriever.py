@@ -14,9 +14,10 @@ import llama_index.core.instrumentation as instrument
 from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
+from llama_index.core.ingestion import run_transformations
 from llama_index.core.prompts import BasePromptTemplate, PromptTemplate
 from llama_index.core.prompts.mixin import PromptDictType
-from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, TransformComponent
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
@@ -36,6 +37,7 @@ from umi_llamaindex._arms import as_arm
 from umi_llamaindex._convert import (
     NodeScore,
     add_embedded,
+    checked_node,
     index_pages,
     node_chunk_of_record,
     node_origin,
@@ -60,8 +62,9 @@ CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", 
 class UmiRetriever(Closing, BaseRetriever):
     """Hybrid search over nodes; `retrieve` and `aretrieve` take a string, a `QueryBundle` or a `UmiQuery`.
 
-    Make one with `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies with their ids
-    and relationships; `search` and `asearch` return a `SearchResult`, which also says why each was found. The query's
+    Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
+    with their ids and relationships; `search` and `asearch` return a `SearchResult`, which also says why each was
+    found. Of a query over 10,000 bytes the end is searched, and a warning of the logger `umi` says so. The query's
     vector is the bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of
     its text.
     The prompt "rewrite" is the LLM's.
@@ -182,6 +185,34 @@ class UmiRetriever(Closing, BaseRetriever):
         made = cls._filled(fill, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
         made.skipped = tuple(skipped)
         return made
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Sequence[BaseNode] = (),
+        transformations: Sequence[TransformComponent] | None = None,
+        *,
+        show_progress: bool = False,
+        **options: Any,
+    ) -> Self:
+        """`from_nodes` for documents, which are cut into nodes first.
+
+        Args:
+            documents: As from a reader such as `SimpleDirectoryReader`.
+            transformations: Splitters and extractors; None: `Settings.transformations`, by default one splitter.
+            show_progress: A progress bar while the transformations run.
+            **options: As in `from_nodes`.
+
+        Raises:
+            InvalidChunk: If the documents are no list of LlamaIndex documents, and as `from_nodes`.
+            ConfigError: As `from_nodes`.
+        """
+        if documents is None:
+            raise InvalidChunk("documents is None; expected a list of LlamaIndex Documents")
+        for place, document in enumerate(documents):
+            checked_node(place, document, "Document(text=...)")
+        steps = Settings.transformations if transformations is None else transformations
+        return cls.from_nodes(run_transformations(documents, steps, show_progress=show_progress), **options)
 
     @classmethod
     def from_index(

@@ -17,7 +17,7 @@ from llama_index.core.tools import AsyncBaseTool, ToolMetadata, ToolOutput
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import InputError
-from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, tool_schema, tool_window
+from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
 from umi_common.types import Hit, SearchResult
 from umi_llamaindex.query import UmiQuery
@@ -94,6 +94,7 @@ def create_umi_tool(
         budget: Tokens of the content; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """
+    checked_retriever(retriever)
     budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
     schema = tool_schema("limit", retriever.similarity_top_k, limit_max)
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)

@@ -26,6 +26,7 @@ from umi_common.filters import matches, parse_filter
 from umi_common.framework_records import Closing, PlaceKeys, unknown_options
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
+from umi_common.search.request import QUERY_BYTES_MAX
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
@@ -33,7 +34,6 @@ from umi_llamaindex._modes import search_of
 from umi_llamaindex._rerank import reranker_of
 from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.embedding import UmiEmbedding
-from umi_llamaindex.query import end_of
 from umi_llamaindex.retriever import UmiRetriever
 
 OPTIONS = ("embed_model", "persist_dir", "store", "llm", "reranker", "read_only")
@@ -161,7 +161,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             return
         ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
         for chunk in chunks[:: max(1, len(chunks) // COPIES_CHECKED)][:COPIES_CHECKED]:
-            near = self._store.recall([Probe(end_of(chunk.text))], depth=COPY_CANDIDATES, now=now, strategy="text").ids
+            near = self._store.recall(
+                [Probe(chunk.text[-QUERY_BYTES_MAX:])], depth=COPY_CANDIDATES, now=now, strategy="text"
+            ).ids
             stored = {found.text for found in self._store.get([id for id in near if id not in ids]) if found}
             self._warned = self._warned or chunk.text in stored
         if self._warned:

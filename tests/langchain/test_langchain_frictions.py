@@ -14,6 +14,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.messages import AIMessage
 from langchain_core.retrievers import BaseRetriever
 
+from umi_common import HybridStore
 from umi_common.errors import (
     ConfigError,
     EmptyQuery,
@@ -26,7 +27,15 @@ from umi_common.errors import (
     StoreLocked,
 )
 from umi_common.sim import HashEmbedder
-from umi_langchain import UmiCompressor, UmiRetriever, UmiVectorStore, create_umi_context, create_umi_tool
+from umi_langchain import (
+    UmiCompressor,
+    UmiDecay,
+    UmiMMR,
+    UmiRetriever,
+    UmiVectorStore,
+    create_umi_context,
+    create_umi_tool,
+)
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 TEXTS = ["Ann met Bob in Paris", "Bob met Carl in Rome", "Carl met Dora in Oslo"]
@@ -392,3 +401,41 @@ def test_a_path_is_no_store():
 def test_a_wrong_setting_of_a_stage_says_what_was_meant():
     with pytest.raises(ConfigError, match=r"fusion\.methd: no such setting; did you mean method\?; got 'rrf'"):
         UmiRetriever.from_texts(TEXTS, fusion={"methd": "rrf"})
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda store: UmiRetriever(umi=store), r"expected a DualRetriever: DualRetriever\(store\)"),
+        (lambda store: UmiMMR(topn=1), "did you mean top_n"),
+        (lambda store: UmiDecay(), r"UmiDecay\.half_life_hours is missing"),
+        (lambda store: UmiCompressor(max_tokens=500), "expected one of budget"),
+        (create_umi_tool, r"retriever is HybridStore; .*UmiRetriever\.from_store\(store\)"),
+        (create_umi_context, r"retriever is HybridStore; .*UmiRetriever\.from_store\(store\)"),
+    ],
+)
+def test_a_wrong_field_says_what_was_meant(make, advice):
+    with HybridStore.open() as store, pytest.raises(ConfigError, match=advice):
+        make(store)
+
+
+LONG = "blah é " * 5_010 + "who met Dora?"
+
+
+async def test_a_long_message_of_a_chat_is_searched_by_its_end(retriever, store, caplog):
+    asked = [
+        retriever.invoke(LONG),
+        await retriever.ainvoke(LONG),
+        *retriever.batch([LONG]),
+        retriever.search(LONG).hits,
+        store.similarity_search(LONG),
+        store.max_marginal_relevance_search(LONG),
+        await store.asimilarity_search(LONG),
+    ]
+    assert all("Dora" in getattr(found[0], "page_content", str(found[0])) for found in asked)
+    assert "Dora" in create_umi_context(retriever).invoke(LONG)
+    (record,) = caplog.records
+    assert "of a message of 40,093 bytes the last 10,000 are searched" in record.getMessage()
+    assert "blah" not in record.getMessage()
+    with pytest.raises(InputError, match="query is int; expected str"):
+        retriever.invoke(3)

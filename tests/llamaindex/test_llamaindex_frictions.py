@@ -17,6 +17,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.postprocessor import LongContextReorder
 from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
@@ -26,9 +27,11 @@ from umi_common.errors import ConfigError, InvalidChunk, InvalidTimeRange, Inval
 from umi_llamaindex import (
     UmiContextBudget,
     UmiDecay,
+    UmiEmbedding,
     UmiMemoryBlock,
     UmiMMR,
     UmiNearDuplicates,
+    UmiPostprocessor,
     UmiQuery,
     UmiRetriever,
     UmiVectorStore,
@@ -85,6 +88,65 @@ def test_a_long_chat_message_is_searched_by_its_end():
     (first, *_) = retriever.retrieve("blah é " * 5_000 + "who met Dora?")
     assert first.node.node_id == "2"
     retriever.close()
+
+
+def test_a_cut_message_is_told_in_the_log(caplog):
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        retriever.retrieve("llama " * 3_001 + "who met Dora?")
+    (record,) = caplog.records
+    assert "of a message of 18,019 bytes the last 10,000 are searched" in record.getMessage()
+
+
+def test_documents_are_split_and_searched():
+    book = Document(text="Ann met Bob in Paris. " * 30 + "Carl met Dora in Oslo.", id_="book")
+    with UmiRetriever.from_documents([book], [TokenTextSplitter(chunk_size=80, chunk_overlap=0)]) as retriever:
+        (first, *others) = retriever.retrieve("who met Dora?")
+    assert "Dora" in first.text and len(first.text) < len(book.text) and others
+    assert first.node.ref_doc_id == "book"
+    with UmiRetriever.from_documents([book], similarity_top_k=3) as retriever:  # one node by the default splitter
+        assert [item.text for item in retriever.retrieve("who met Dora?")] == [book.text]
+
+
+def test_a_second_run_of_from_documents_replaces_the_first(tmp_path):
+    for text in ("Ann met Bob.", "Ann met Carl."):
+        with UmiRetriever.from_documents([Document(text=text, id_="note")], persist_dir=str(tmp_path)) as retriever:
+            assert [item.text for item in retriever.retrieve("who met Ann?")] == [text]
+
+
+@pytest.mark.parametrize("wrong", [None, "Ann met Bob", ["Ann met Bob"]])
+def test_what_is_no_list_of_documents_is_refused(wrong):
+    with pytest.raises(InvalidChunk, match=r"expected a list of LlamaIndex .*Documents"):
+        UmiRetriever.from_documents(wrong)
+
+
+def test_an_option_of_a_vector_store_index_says_what_it_is_called():
+    with pytest.raises(ConfigError, match="no option 'storage_context'; each store has its directory: persist_dir"):
+        UmiRetriever.from_documents([Document(text="Ann")], storage_context=None)
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda umi: UmiMemoryBlock(umi=umi.store, user="ann"), r"expected a DualRetriever: DualRetriever\(store\)"),
+        (lambda umi: UmiMemoryBlock(umi=umi, user_id="ann"), "did you mean user"),
+        (lambda umi: UmiMemoryBlock(umi=umi), r"UmiMemoryBlock\.user is missing; UmiMemoryBlock\(user=\.\.\.\)"),
+        (lambda umi: UmiMMR(topn=1), "did you mean top_n"),
+        (lambda umi: UmiMMR(top_n="many"), r"UmiMMR\.top_n: .*valid integer"),
+        (lambda umi: UmiDecay(half_life=3), "did you mean half_life_hours"),
+        (lambda umi: UmiContextBudget(max_tokens=4), "expected one of .*budget"),
+        (lambda umi: UmiPostprocessor(stages=[]), "did you mean steps"),
+        (lambda umi: UmiEmbedding(embed_batchsize=3), "did you mean embed_batch_size"),
+        (lambda umi: create_umi_tool(umi.store), r"retriever is HybridStore; .*UmiRetriever\.from_store\(store\)"),
+    ],
+)
+def test_a_wrong_field_says_what_was_meant(make, advice):
+    with HybridStore.open() as store, DualRetriever(store) as umi, pytest.raises(ConfigError, match=advice):
+        make(umi)
+
+
+def test_a_memory_takes_a_number_of_tokens():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        assert UmiMemoryBlock(umi=umi, user="ann", budget=500).budget.max_total == 500
 
 
 def test_millisecond_timestamps_are_times():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import UmiConfig
+from umi_common.embedders.documents import documents_embedded
 from umi_common.embedders.loop_thread import LoopThread
 from umi_common.embedders.named import EMBEDDER_NAMES, PACKAGED, library_model
 from umi_common.errors import ConfigError, EmbedderError
@@ -81,7 +82,7 @@ class CallableEmbedder:
     def dim(self) -> int:
         """The dimension; where it was not given, that of one embedded text."""
         if self._dim is None:
-            self._dim = int(self.embed_documents(["dimension"]).shape[1])
+            self._dim = int(documents_embedded(self, ["dimension"]).shape[1])
         return self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:

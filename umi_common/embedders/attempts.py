@@ -39,7 +39,7 @@ TEMPORARY_TYPES = re.compile(r"timeout|connect|unavailable|overload|internalserv
 """Searched in the name of an error's type, not in its message, which may hold the text that was embedded."""
 
 OnRetry = Callable[[Exception, float], None]
-"""Called with an attempt's error and the seconds since the first attempt began."""
+"""Called with an attempt's error and the seconds from the start of the first attempt to that of the next."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ def attempts(
             state.calling = isinstance(outcome.error, (DeadlineExceeded, TooManyCalls))
             raise outcome.error
         if on_retry is not None:
-            on_retry(outcome.error, clock() - arrival)
+            on_retry(outcome.error, clock() - arrival + seconds)
         if is_rate_limit(outcome.error):
             queue.refused(seconds)
         if seconds:

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextvars import copy_context
 from functools import partial
+from threading import Timer
 from typing import Any
 
 from umi_common.config import EmbedderConfig
@@ -17,6 +18,7 @@ from umi_common.protocols import Embedder
 from umi_common.runtime.call_queue import CallQueue
 from umi_common.runtime.calls import Call
 from umi_common.runtime.drivers import drive
+from umi_common.runtime.losses import warn_once
 from umi_common.runtime.workers import Workers
 
 PROCESSOR_SHARE_MAX = 0.5
@@ -27,6 +29,8 @@ calls."""
 
 REPORT_AFTER_SECONDS = 1.0
 """Seconds of retrying after which `embed_batches` reports a failure; most batches succeed before that."""
+SLOW_SECONDS = 5.0
+"""Duration of one call after which the log says that it still runs: a service replies within one second."""
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
@@ -87,7 +91,7 @@ def embed_batches(
             )
 
     def embed(batch: Sequence[int]) -> Any:
-        call = Call(lambda: embedder.embed_documents([texts[place] for place in batch]))
+        call = Call(lambda: documents_embedded(embedder, [texts[place] for place in batch]))
         deadline = time.monotonic() + config.retry_seconds
         try:
             return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), report), workers)
@@ -103,6 +107,27 @@ def embed_batches(
         is_service = seconds > SECONDS_MIN and processor_seconds < PROCESSOR_SHARE_MAX * seconds
         if config.document_calls > 1 and is_service:
             _in_threads(embed, left, config.document_calls, on_batch)  # takes all that is left, so the loop ends
+
+
+def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
+    """What the model returns for the texts. If the call takes longer than `SLOW_SECONDS`, a warning says so.
+
+    One warning for each name of a model in a process; none for a model that is `in_place`.
+    """
+    if getattr(embedder, "in_place", False):
+        return embedder.embed_documents(texts)
+    message = (
+        "embedder %r: a call for %d texts has taken %g s and still runs. umi sets it no time limit: a service ends it "
+        "by the timeout of its own client; a model on this machine may need long for many texts (embedder.batch_texts)"
+    )
+    values = message, embedder.name, len(texts), SLOW_SECONDS
+    timer = Timer(SLOW_SECONDS, warn_once, ("embedder", f"slow: {embedder.name}", *values))
+    timer.daemon = True
+    timer.start()
+    try:
+        return embedder.embed_documents(texts)
+    finally:
+        timer.cancel()
 
 
 class BatchFailed(Exception):

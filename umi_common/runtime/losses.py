@@ -32,17 +32,23 @@ def log_once(losses: Iterable[Degradation]) -> None:
     Losses of "when" are left out: a period in the query without a chunk is no failure.
     """
     for loss in losses:
-        own = object()
-        if loss.part == "when" or loss.reason.startswith(PAUSED) or len(_logged) >= WARNINGS_MAX:
-            continue
-        if _logged.setdefault((loss.part, loss.reason), own) is own:  # setdefault is atomic
-            log.warning(
+        if loss.part != "when" and not loss.reason.startswith(PAUSED):
+            warn_once(
+                loss.part,
+                loss.reason,
                 "search without %s (%s): %s. %s Logged once; each result's `degraded` says it.",
                 loss.part,
                 loss.reason,
                 loss.consequence,
                 ADVICE.get(loss.part, ADVISED),
             )
+
+
+def warn_once(part: str, reason: str, message: str, *values: object) -> None:
+    """Log a warning unless this process has logged one for this part and reason. Thread-safe."""
+    own = object()
+    if len(_logged) < WARNINGS_MAX and _logged.setdefault((part, reason), own) is own:  # setdefault is atomic
+        log.warning(message, *values)
 
 
 def with_losses(text: str, losses: Iterable[Degradation]) -> str:

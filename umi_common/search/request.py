@@ -22,6 +22,7 @@ from umi_common.errors import (
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
+from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc
 
 LIMIT_MAX = 100
@@ -125,14 +126,37 @@ def checked_limit(limit: object, name: str = "limit") -> int:
 
 def checked_query(query: object) -> str:
     """`query` with lone surrogates replaced; raises EmptyQuery, QueryTooLong, or InputError if it is no string."""
-    if not isinstance(query, str):
-        raise InputError(f"query is {type(query).__name__}; expected str")
+    query = _checked_text(query)
     if not query.strip():
         raise EmptyQuery("query is empty; expected text to search for")
     query = query.encode("utf-8", "replace").decode()
     size = len(query.encode())
     if size > QUERY_BYTES_MAX:
         raise QueryTooLong(f"query has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are searched: shorten it")
+    return query
+
+
+def end_of(message: object) -> str:
+    """The last QUERY_BYTES_MAX bytes of a message, which usually hold its question; a warning says that it is cut.
+
+    Raises:
+        InputError: If it is no string.
+    """
+    whole = _checked_text(message).encode(errors="replace")
+    if len(whole) > QUERY_BYTES_MAX:
+        warn_once(
+            "query",
+            f"{len(whole):,} bytes",
+            "of a message of %s bytes the last %s are searched; search with the question alone to leave nothing out",
+            f"{len(whole):,}",
+            f"{QUERY_BYTES_MAX:,}",
+        )
+    return whole[-QUERY_BYTES_MAX:].decode(errors="ignore")
+
+
+def _checked_text(query: object) -> str:
+    if not isinstance(query, str):
+        raise InputError(f"query is {type(query).__name__}; expected str")
     return query
 
 
