@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 
 import numpy as np
@@ -99,6 +100,17 @@ def test_a_text_holds_the_pair_whatever_punctuation_stands_around_it():
         assert asked.pairs & pairs_in_text(text, asked.numbers, terms_of), text
     for text in ("revision 77", "revision 7a", "revision of 7", "7 revision", "revision 7.5", "revision"):
         assert not asked.pairs & pairs_in_text(text, asked.numbers, terms_of), text
+
+
+@pytest.mark.parametrize(
+    "query", ["1" * 9_999 + "a", "1." * 4_999 + "a", "7 " * 4_999, " ".join(map(str, range(1_500)))]
+)
+def test_any_query_is_read_in_a_moment(query):
+    began = time.thread_time()
+    asked = query_pairs(query, terms_of)
+    if asked is not None:
+        pairs_in_text("revision 7 of 1,499 pages " * 400, asked.numbers, terms_of)
+    assert time.thread_time() - began < 1.0
 
 
 def test_the_scores_are_those_of_the_formula():

@@ -30,8 +30,8 @@ STAGE = "number_pairs"
 CANDIDATES = 50
 """Best candidates whose texts are read."""
 
-NUMBER = re.compile(r"(?<!\S)[^\sA-Za-z]*\d[^\sA-Za-z]*(?!\S)")
-"""Words with a digit and without an ASCII letter."""
+NUMBERS_MAX = 16
+"""Numbers of a query that are looked for, the first ones: the time grows with their count."""
 DIGITS = re.compile(r"\d+")
 WORD = re.compile(r"\w\S*")
 WORD_LENGTH = 100
@@ -90,9 +90,10 @@ def raised_by_pairs(
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The pairs of a query; None if it has none."""
-    words = [word for word in NUMBER.findall(query) if not any(map(str.isalpha, word))]
-    parts = {re.sub(r"^\W+|\W+$", "", part) for word in words for part in word.split("/")}
-    numbers = sorted(parts - {""}, key=len, reverse=True)
+    words = [word for word in query.split() if DIGITS.search(word) and not any(map(str.isalpha, word))]
+    parts = [re.sub(r"^\W+|\W+$", "", part) for word in words for part in word.split("/")]
+    first = list(dict.fromkeys(filter(None, parts)))[:NUMBERS_MAX]
+    numbers = sorted(first, key=len, reverse=True)
     if not numbers:
         return None
     either = "|".join(map(re.escape, numbers))
@@ -107,9 +108,10 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> fro
     for match in numbers.finditer(text):
         number = (match[0],)
         before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
-        after = WORD.findall(text, match.end(), match.end() + WORD_LENGTH)[:1]
+        after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
         pairs |= {(tuple(terms_of(word)), number) for word in before}
-        pairs |= {(number, tuple(terms_of(word))) for word in after}
+        if after is not None:
+            pairs.add((number, tuple(terms_of(after[0]))))
         if len(DIGITS.findall(match[0])) > 1:
             pairs.add((number, ()))
     return frozenset(pairs)
