@@ -33,6 +33,8 @@ CANDIDATES = 50
 NUMBERS_MAX = 16
 """Numbers of a query that are looked for, the first ones: the time grows with their count."""
 DIGITS = re.compile(r"\d+")
+PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
+"""What stands before digits that are the end of a longer word or number."""
 WORD = re.compile(r"\w\S*")
 WORD_LENGTH = 100
 """Characters that are read on each side of a number: the longest word, and white space."""
@@ -47,7 +49,7 @@ class QueryPairs(NamedTuple):
     """The number pairs of a query."""
 
     numbers: re.Pattern[str]
-    """Finds the query's numbers in a text."""
+    """Finds the query's numbers in a text, and digits at the end of a word."""
     pairs: frozenset[Pair]
 
 
@@ -97,7 +99,7 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     if not numbers:
         return None
     either = "|".join(map(re.escape, numbers))
-    found = re.compile(rf"(?<!\w)(?<!\d[.,:-])(?:{either})(?!\w|[.,:-]\d)")
+    found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)")
     pairs = pairs_in_text(query, found, terms_of)
     return QueryPairs(found, pairs) if pairs else None
 
@@ -106,6 +108,8 @@ def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> fro
     """The pairs of a text whose number is one of the query's. Numbers are compared by their characters."""
     pairs: set[Pair] = set()
     for match in numbers.finditer(text):
+        if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
+            continue
         number = (match[0],)
         before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
