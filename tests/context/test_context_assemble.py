@@ -194,6 +194,14 @@ class TestTheBestHit:
         assert context.ids[:4] == ["best", "s0", "s1", "s2"]
         assert context.parts[0].trimmed and len(context.parts[0].text.split()) == 30
 
+    def test_one_that_is_too_long_and_alone_has_the_whole_budget(self):
+        assert bare([self.best], 60).stats.tokens == 60
+        assert bare([self.best], 60, per_source_max=40).stats.tokens == 40
+
+    def test_one_that_is_too_long_has_what_the_others_leave_if_that_is_enough(self):
+        context = bare([self.best, *self.short[:2]], 60)
+        assert set(context.ids) == {"best", "s0", "s1"} and context.stats.tokens == 60
+
     def test_a_small_budget_is_all_for_it(self):
         assert bare([self.best, *self.short], 20).ids == ["best"]
 

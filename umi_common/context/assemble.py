@@ -1,8 +1,8 @@
 """Pack hits into a context within its budget: deterministic, no I/O, and never over a cap by the given counter.
 
 Greedy packing works with estimates. Then the finished text is counted, and pieces are taken back, the last ones first,
-until it is within every cap. If the best hit is too long, its beginning is shown. One more piece is cut to fit into the
-tokens that are left.
+until it is within every cap. One piece is cut to fit into the tokens that are left. If the best hit would not be shown,
+all is packed again after its beginning, unless the policy packs by density.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ def assemble(
     rendered = _packed(packing, renderer, candidates)
     if not rendered.pieces and pieces:
         rendered = _forced(packing, renderer, candidates)
+    elif policy.pack == "score" and pieces and pieces[0].chunk.id not in {it.chunk.id for it in rendered.pieces}:
+        packing = Packing(budget, policy, renderer.counter, renderer.format)
+        rendered = _packed(packing, renderer, candidates, best=pieces[0])
     stats = _stats_of(offered, rendered, packing.refused, renderer)
     return AssembledContext(rendered.text, rendered.parts, stats)
 
@@ -129,11 +132,16 @@ def _in_packing_order(pieces: Sequence[Piece], policy: AssemblyPolicy, counter: 
     return sorted(pieces, key=lambda piece: (-piece.value / max(1, counter.count(piece.chunk.text)), piece.place))
 
 
-def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered:
-    """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room."""
-    _lead_with_the_best(packing, renderer, candidates)
+def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece], best: Piece | None = None) -> _Rendered:
+    """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room.
+
+    Args:
+        best: Chosen before all others but those of reserved kinds, cut if need be; None: no piece is preferred.
+    """
     for kind, share in renderer.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
+    if best is not None and not packing.fill([best]):
+        packing.fill([_beginning(best, packing.room(best), renderer.counter)])
     packing.fill(candidates)
     rendered = _with_one_cut(packing, renderer, candidates) or renderer.longest_prefix(packing.chosen)
     cut = len(rendered.pieces) > len(packing.chosen)
@@ -144,14 +152,10 @@ def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) 
     return rendered if cut else _with_one_cut(packing, renderer, candidates) or rendered
 
 
-def _lead_with_the_best(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> None:
-    """If the best hit is too long for the budget, choose its beginning: half the room, or all if that is little."""
-    if renderer.budget.kinds or not candidates:
-        return
-    first, measure = candidates[0], renderer.counter.measure
-    room = packing.room(first)
-    if 0 < room < min(measure(first.chunk.text), renderer.budget.per_chunk_max):
-        packing.fill([first.cut(cut_to_fit(first.chunk.text, room // 2 if room >= 2 * TRIM_MIN else room, measure))])
+def _beginning(piece: Piece, room: int, counter: Counter) -> Piece:
+    """The piece cut to half of `room` tokens, or to all if half would be less than TRIM_MIN."""
+    tokens = room // 2 if room >= 2 * TRIM_MIN else room
+    return piece.cut(cut_to_fit(piece.chunk.text, tokens, counter.measure))
 
 
 def _settled(packing: Packing, rendered: _Rendered) -> bool:

@@ -9,6 +9,7 @@ is a generator (`runtime.calls.Body`).
     extra_arms         further ways to find chunks (`Arm` is public)
     rank               a pool to an order: fusion, score stages, MMR
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
+    number_pairs       the best candidates reordered by the query's numbers and the words beside them
     late_interaction   the best candidates reordered by how well their words match the query's
     rerank             the best candidates reordered by a cross-encoder
     trace              collects the stages of one search with their times and facts

@@ -56,8 +56,8 @@ def fetch(
             # Later rounds take the scored versions only: a newer version may come from a write after the first round,
             # and then the hits would mix two states of the store.
             (outcome,) = yield (_ask_versions(components.store, pool, rows, exact=bool(chunks)),)
-            ids = pool.ids_at(rows)
-            for row, id, stored in zip(rows.tolist(), ids, _stored(components.store, ids, outcome, trace), strict=True):
+            found = _stored(components.store, pool, rows, outcome, trace)
+            for row, id, stored in zip(rows.tolist(), pool.ids_at(rows), found, strict=True):
                 chunk = stored or recalled.chunks_not_in_store.get(id)
                 if chunk is None or not request.passes(chunk):
                     continue
@@ -92,15 +92,16 @@ def _ask_versions(store: Store, pool: Pool, rows: Ints, *, exact: bool) -> Call:
     )
 
 
-def _stored(store: Store, ids: Sequence[str], outcome: CallOutcome, trace: TraceBuilder) -> Sequence[Chunk | None]:
+def _stored(store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: TraceBuilder) -> Sequence[Chunk | None]:
     """The chunks that the store returned. If it failed and has `last_read`, the chunks of that, and a degradation."""
     last_read: Callable[[Sequence[str]], list[Chunk | None]] | None = getattr(store, "last_read", None)
     if last_read is None or not isinstance(outcome, CallFailure) or not isinstance(outcome.error, StoreUnavailable):
         chunks: Sequence[Chunk | None] = value_of(outcome)
         return chunks
-    if not any(loss.part == "chroma" for loss in trace.degraded):
-        trace.degrade("chroma", str(outcome.error), "shown as the texts were last read")
-    return last_read(ids)
+    part = str(pool.facts.get("dense_engine", "store"))
+    if not any(loss.part == part for loss in trace.degraded):
+        trace.degrade(part, str(outcome.error), "shown as the texts were last read")
+    return last_read(pool.ids_at(rows))
 
 
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:

@@ -51,24 +51,26 @@ class QueryPairs(NamedTuple):
     numbers: re.Pattern[str]
     """Finds the query's numbers in a text, and digits at the end of a word."""
     pairs: frozenset[Pair]
+    terms_of: TermsOf
+    """The store's function from a text to its terms."""
 
 
 def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs | None:
     """The query's pairs; None if it has none, the stage is off, one arm alone is asked, or the store has no
     `terms_of`.
     """
-    terms_of = _terms_of(components)
+    terms_of: TermsOf | None = getattr(components.store, "terms_of", None)
     if not components.config.fusion.number_pair_weight or request.strategy != "hybrid" or terms_of is None:
         return None
     return query_pairs(request.query, terms_of)
 
 
 def raised_by_pairs(
-    components: Components,
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
     asked: QueryPairs,
+    weight: float,
     trace: TraceBuilder,
 ) -> RankedPool:
     """The ranking with its first `CANDIDATES` rows sorted by the formula at the top of this file.
@@ -78,15 +80,13 @@ def raised_by_pairs(
         ranked: Their order so far.
         chunks: Chunk of each ranked row, by id.
         asked: From `pairs_in_query`.
+        weight: >= 0, `FusionConfig.number_pair_weight`.
         trace: Gets the stage.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(STAGE) as facts:
-        terms_of = _terms_of(components)
-        assert terms_of is not None, "the query's pairs were made with it"
-        held = [pairs_in_text(chunks[id].indexed_text, asked.numbers, terms_of) for id in pool.ids_at(rows)]
+        held = [pairs_in_text(chunks[id].indexed_text, asked.numbers, asked.terms_of) for id in pool.ids_at(rows)]
         facts.update(candidates=len(rows), pairs=len(asked.pairs), held=sum(bool(asked.pairs & own) for own in held))
-        weight = components.config.fusion.number_pair_weight
         return reordered(ranked, rows, with_number_pairs(ranked.scores[rows], asked.pairs, held, weight), STAGE)
 
 
@@ -101,7 +101,7 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     either = "|".join(map(re.escape, numbers))
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)")
     pairs = pairs_in_text(query, found, terms_of)
-    return QueryPairs(found, pairs) if pairs else None
+    return QueryPairs(found, pairs, terms_of) if pairs else None
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> frozenset[Pair]:
@@ -136,7 +136,3 @@ def with_number_pairs(scores: Floats, pairs: frozenset[Pair], held: Sequence[fro
         return np.array(scores)
     share = holds @ pair_weights / pair_weights.sum()
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
-
-
-def _terms_of(components: Components) -> TermsOf | None:
-    return getattr(components.store, "terms_of", None)

@@ -79,7 +79,7 @@ def _rank_and_fetch(
     wanted = _candidates_wanted(components, request, number_pairs=pairs is not None, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     if pairs is not None and chunks:
-        ranked = raised_by_pairs(components, pool, ranked, chunks, pairs, trace)
+        ranked = raised_by_pairs(pool, ranked, chunks, pairs, config.fusion.number_pair_weight, trace)
     if share > 0 and chunks:
         ranked = interacted(request, pool, ranked, chunks, config.late_interaction, share, trace)
     return chunks, ranked

@@ -160,8 +160,7 @@ def _has_more_words(text: str, tokens: int) -> bool:
     """Whether `text` has so many blanks that it must have more than `tokens` tokens.
 
     No token of tiktoken or of the embedded tokenizer holds letters from both sides of a blank, so there are at least
-    as many tokens as words. Counting blanks is ten times as fast as splitting. `count("  ")` finds pairs, so a run of
-    blanks
-    counts as 1 if its length is odd and as 0 if it is even: never as more than one gap between words.
+    as many tokens as words. Counting blanks is ten times as fast as splitting. `count("  ")` finds pairs, so a
+    run of blanks counts as 1 if its length is odd and as 0 if it is even: never as more than one gap between words.
     """
     return text.count(" ") - 2 * text.count("  ") - 1 > tokens
