@@ -32,9 +32,11 @@ TABLE = [
     ("asyncio.wait_for", "asyncio wait for waitfor asynciowaitfor"),
     ("snake_case __init__", "snake case snakecas init"),
     ("writeBoolean HTTPServer2", "write boolean writeboolean http server 2 httpserver2"),
-    ("HTTP-404 AC-12/b", "http 404 http404 ac 12 b ac12b"),
+    ("HTTP-404 AC-12/b", "http 404 http404 ac 12 b ac12b ac12"),
+    ("10.0.0.15/24", "10 0 0 15 24 10.0.0.15/24 10.0.0.15"),
+    ("at 2026-05-01T09:30", "at 2026 05 01 t 09 01t09 30 20260501t0930 2026-05-01 09:30"),
     ("C++ C# g++ .NET", "c c++ c c# g g++ net"),
-    ("ann@acme.com", "ann acm com annacmecom"),
+    ("ann@acme.com", "ann acm com annacmecom acmecom"),
     ("mp3 B12", "mp 3 mp3 b 12 b12"),
     ("#tag @me", "tag me"),
     # numbers keep their marks, but for thousands

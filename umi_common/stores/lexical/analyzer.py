@@ -25,7 +25,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import scripts
 
-ANALYZER_VERSION = 1
+ANALYZER_VERSION = 2
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -36,6 +36,8 @@ _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
 _ASCII_TOKEN = re.compile(rf"\w+(?:{_LINK}\w+|,\d{{3}}\b)*[+#]*", re.ASCII)
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
+_CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
+"""What joins codes to a longer one, whose parts are indexed as codes, too: 2026-05-01T09:30, 10.0.0.15/24."""
 _PROSE_LINKS = frozenset("-/&")
 """Words linked by these alone are separate ordinary words: long-term, and/or."""
 _AROUND = re.sub(r"[\w+#]", "", string.punctuation)
@@ -169,15 +171,18 @@ class Analyzer:
         if token.isalpha() and not token.isascii():
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
-        segments = [segment for segment in _SEGMENT_BREAK.split(token) if segment.strip("'")]
+        segments = _segments(token)
         terms = [term for segment in segments for term in self._segment_terms(segment)]
         if segments and token[-1] in "+#":
-            terms.append(self._lower(token))
-        elif len(segments) > 1 and _is_code(token, segments):
-            joined = "".join(segments)
-            # 3.14 is not 314, but AC-12/b may well be typed AC12b.
-            terms.append(self._lower(token if joined.isdigit() else joined.replace("_", "").replace("'", "")))
-        return terms
+            return [*terms, self._lower(token)]
+        if len(segments) < 2:
+            return terms
+        return terms + [self._joined(code) for code in _codes(token)]
+
+    def _joined(self, code: str) -> str:
+        """3.14 is not 314, but AC-12/b may well be typed AC12b."""
+        joined = "".join(_segments(code))
+        return self._lower(code if joined.isdigit() else joined.replace("_", "").replace("'", ""))
 
     def _segment_terms(self, segment: str) -> list[str]:
         """Terms of a token's part between links: its parts by case, digits and "_", and these joined."""
@@ -267,8 +272,25 @@ def _normalised(text: str) -> str:
     return text.replace("\u2019", "'").replace("\u00ad", "").replace("\u200b", "").replace("\u200d", "")
 
 
-def _is_code(token: str, segments: list[str]) -> bool:
+def _segments(token: str) -> list[str]:
+    """The parts of a token between links."""
+    return [segment for segment in _SEGMENT_BREAK.split(token) if segment.strip("'")]
+
+
+def _codes(token: str) -> list[str]:
+    """The token, and the parts that it joins, as far as they are codes."""
+    found, parts = [token], [token]
+    for link in _CODE_BREAKS:
+        parts = [part for joined in parts for part in link.split(joined)]
+        found += parts
+    return [code for code in dict.fromkeys(found) if _is_code(code)]
+
+
+def _is_code(token: str) -> bool:
     """AC-12 and os.path are; long-term and and/or are not; e-mail and wi-fi are: many write them as one word."""
+    segments = _segments(token)
+    if len(segments) < 2:
+        return False
     if not _PROSE_LINKS.issuperset(char for char in token if not char.isalnum()):
         return True
     if not all(segment.isalpha() for segment in segments):
