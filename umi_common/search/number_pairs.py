@@ -1,10 +1,13 @@
 """Number pairs: raise the candidates that hold a number of the query beside the same word as the query does.
 
 BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11", whatever the query says of revision 7. A pair
-is a number, which holds a digit and no letter, and the word beside it, compared by its terms. A number of several parts
-("10.0.0.15", "3.2.1") is a pair by itself, because BM25 does not see the order of its parts.
+is a number, which holds a digit and no letter, and the word or sign beside it, compared by its terms. A number or code
+of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. A text
+names first what it is about, and later what it refers to ("revision 7 ... replaces revision 5"), so an early pair
+counts more.
 
-    h(p, i) = 1 where candidate i holds pair p of the query, else 0
+    g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
+    h(p, i) = g(p, i) / max_i g(p, i)
     w(p) = 1 - mean_i h(p, i)                               a pair that all candidates hold counts nothing
     final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / sum_p w(p))     over the pairs that a candidate holds
 
@@ -33,9 +36,12 @@ CANDIDATES = 50
 NUMBERS_MAX = 16
 """Numbers of a query that are looked for, the first ones: the time grows with their count."""
 DIGITS = re.compile(r"\d+")
+SEVERAL = re.compile(r"\d[.,:-]\d")
+"""Two parts of a number or code."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """What stands before digits that are the end of a longer word or number."""
-WORD = re.compile(r"\w\S*")
+WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
+"""A word, or a sign that stands for one."""
 WORD_LENGTH = 100
 """Characters that are read on each side of a number: the longest word, and white space."""
 
@@ -86,51 +92,67 @@ def raised_by_pairs(
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(STAGE) as facts:
         held = [pairs_in_text(chunks[id].indexed_text, asked.numbers, asked.terms_of) for id in pool.ids_at(rows)]
-        facts.update(candidates=len(rows), pairs=len(asked.pairs), held=sum(bool(asked.pairs & own) for own in held))
+        holding = sum(not asked.pairs.isdisjoint(own) for own in held)
+        facts.update(candidates=len(rows), pairs=len(asked.pairs), held=holding)
         return reordered(ranked, rows, with_number_pairs(ranked.scores[rows], asked.pairs, held, weight), STAGE)
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The pairs of a query; None if it has none."""
-    words = [word for word in query.split() if DIGITS.search(word) and not any(map(str.isalpha, word))]
-    parts = [re.sub(r"^\W+|\W+$", "", part) for word in words for part in word.split("/")]
-    first = list(dict.fromkeys(filter(None, parts)))[:NUMBERS_MAX]
+    words = [word for word in query.split() if DIGITS.search(word)]
+    parts = [part for word in words for part in ([word] if any(map(str.isalpha, word)) else word.split("/"))]
+    stripped = [re.sub(r"^\W+|\W+$", "", part) for part in parts]
+    first = list(dict.fromkeys(filter(_is_number, stripped)))[:NUMBERS_MAX]
     numbers = sorted(first, key=len, reverse=True)
     if not numbers:
         return None
     either = "|".join(map(re.escape, numbers))
-    found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)")
-    pairs = pairs_in_text(query, found, terms_of)
+    found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
+    pairs = frozenset(pairs_in_text(query, found, terms_of))
     return QueryPairs(found, pairs, terms_of) if pairs else None
 
 
-def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> frozenset[Pair]:
-    """The pairs of a text whose number is one of the query's. Numbers are compared by their characters."""
-    pairs: set[Pair] = set()
+def _is_number(part: str) -> bool:
+    """Whether it has digits and no letters, or is a code of several parts."""
+    return SEVERAL.search(part) is not None or (bool(part) and not any(map(str.isalpha, part)))
+
+
+def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
+    """g of each pair of a text whose number is one of the query's. Numbers are compared by their lower-case form."""
+    pairs: dict[Pair, float] = {}
     for match in numbers.finditer(text):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
             continue
-        number = (match[0],)
+        number = (match[0].lower(),)
+        early = 1.0 - match.start() / len(text)
         before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
-        pairs |= {(tuple(terms_of(word)), number) for word in before}
-        if after is not None:
-            pairs.add((number, tuple(terms_of(after[0]))))
-        if len(DIGITS.findall(match[0])) > 1:
-            pairs.add((number, ()))
-    return frozenset(pairs)
+        own: list[Pair] = [(_terms(word, terms_of), number) for word in before]
+        own += [(number, _terms(after[0], terms_of))] if after is not None else []
+        own += [(number, ())] if SEVERAL.search(match[0]) else []
+        for pair in own:
+            pairs.setdefault(pair, early)
+    return pairs
 
 
-def with_number_pairs(scores: Floats, pairs: frozenset[Pair], held: Sequence[frozenset[Pair]], weight: float) -> Floats:
+def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
+    """The terms of a word, or the sign itself."""
+    return tuple(terms_of(word)) or (word,)
+
+
+def with_number_pairs(
+    scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
+) -> Floats:
     """(n,) scores by the formula at the top of this file; scores below 0 gain nothing.
 
     Args:
         scores: (n,) scores after the stages before.
         pairs: Of the query.
-        held: n sets, the pairs of each candidate.
+        held: n mappings, g of the pairs of each candidate.
         weight: >= 0.
     """
-    holds = np.array([[pair in own for pair in pairs] for own in held])
+    early = np.array([[own.get(pair, 0.0) for pair in sorted(pairs)] for own in held])
+    holds = early / np.where(early.any(axis=0), early.max(axis=0), 1.0)
     pair_weights = np.where(holds.any(axis=0), 1.0 - holds.mean(axis=0), 0.0)
     if pair_weights.sum() <= 0:
         return np.array(scores)
