@@ -26,6 +26,9 @@ from umi_common.types import microseconds
 
 FEW = 1_000
 """Allowed rows up to which all their vectors are read and compared, which is exact and faster than searching."""
+NEAREST_MIN = 100
+"""Of a hybrid search half of `depth`, but so many at least, are asked of Chroma, whose time grows with their count: the
+lexical arm finds others, and all of them are compared by their vectors."""
 WIDER = 4
 """Where filters leave an arm short, Chroma is asked again for so many times as many."""
 DECAYED_MAX = 2_000
@@ -182,8 +185,10 @@ def _nearest(
 ) -> list[Ints]:
     """For each query with a vector the rows that may be among its best by decayed cosine, exactly rescored.
 
-    Chroma is asked for more until `depth` allowed rows with a vector are found, or it has no more.
+    Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. Enough are `depth`,
+    in a hybrid search half of it: see NEAREST_MIN.
     """
+    depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
     asked = queries[queries.any(axis=1)]
     many = int(np.count_nonzero(allowed))
     if not len(asked) or not many:
@@ -195,13 +200,13 @@ def _nearest(
     if request.where is not None and not {leaf.key for leaf in comparisons(request.where)} & store.side.derived:
         clause = to_chroma(request.where)
         where = None if clause is None else clause.where
-    count, total = request.depth, len(store.side)
+    count, total = depth, len(store.side)
     while True:
         listed = store.collection.nearest(asked, min(count, total), where)
         rows = [_known(store, ids, allowed) for ids in listed]
-        best, least, lowest = _best(store, asked, rows, request.depth, weights)
+        best, least, lowest = _best(store, asked, rows, depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
-        full = all(len(each) >= request.depth for each in best)
+        full = all(len(each) >= depth for each in best)
         ordered = weights is None or count >= DECAYED_MAX or bool((least >= lowest).all())
         if exhausted or (full and ordered):
             return best
