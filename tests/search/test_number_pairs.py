@@ -128,10 +128,17 @@ def test_any_query_is_read_in_a_moment(query):
 def test_the_scores_are_those_of_the_formula():
     one, two = (("a",), ("1",)), (("b",), ("2",))
     held = [{one: 0.5}, {one: 1.0, two: 0.5}, {}, {one: 0.5}]
-    weights = {one: 1 / 2, two: 3 / 4}
+    weights = {one: 1 / 4, two: 3 / 4}
     scores = np.array([1.0, 0.8, 0.6, -0.5])
     raised = with_number_pairs(scores, frozenset({one, two, (("c",), ("3",))}), held, weight=0.4)
-    assert raised == pytest.approx([1.0 + 0.4 * 0.5 * weights[one] / 1.25, 0.8 * 1.4, 0.6, -0.5])
+    assert raised == pytest.approx([1.0 + 0.4 * 0.5 * weights[one], 0.8 * 1.4, 0.6, -0.5])
+
+
+def test_a_pair_that_nearly_all_candidates_hold_changes_next_to_nothing():
+    pair = (("revis",), ("7",))
+    held = [{pair: 1.0 - place / 100} for place in range(49)]
+    raised = with_number_pairs(np.ones(50), frozenset({pair}), [*held, {}], weight=0.2)
+    assert raised == pytest.approx(np.ones(50), abs=0.2 / 50)
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.booleans()), min_size=1, max_size=20), st.floats(0, 2))

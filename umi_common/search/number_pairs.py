@@ -8,8 +8,8 @@ counts more.
 
     g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
     h(p, i) = g(p, i) / max_i g(p, i)
-    w(p) = 1 - mean_i h(p, i)                               a pair that all candidates hold counts nothing
-    final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / sum_p w(p))     over the pairs that a candidate holds
+    w(p) = the share of candidates that do not hold p, 0 if none holds it
+    final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
 Then all scores are divided so that the largest is as large as before. Measured in docs/decisions.md.
 """
@@ -153,8 +153,6 @@ def with_number_pairs(
     """
     early = np.array([[own.get(pair, 0.0) for pair in sorted(pairs)] for own in held])
     holds = early / np.where(early.any(axis=0), early.max(axis=0), 1.0)
-    pair_weights = np.where(holds.any(axis=0), 1.0 - holds.mean(axis=0), 0.0)
-    if pair_weights.sum() <= 0:
-        return np.array(scores)
-    share = holds @ pair_weights / pair_weights.sum()
+    pair_weights = np.where(early.any(axis=0), (early == 0).mean(axis=0), 0.0)
+    share = holds @ pair_weights / max(1.0, pair_weights.sum())
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
