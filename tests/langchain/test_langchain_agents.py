@@ -171,6 +171,19 @@ def test_memory_spans_the_threads_of_one_user_but_never_users():
         assert "alpha" in system_text(model.given[-1]) and "charlie" not in system_text(model.given[-1])
 
 
+@pytest.mark.parametrize("times", [100, 400])
+def test_a_long_message_is_searched_whole_and_a_longer_one_by_its_end(times, caplog):
+    pasted = "The weather is fine today. " * times
+    question = f"Where is Zanzibar? {pasted}" if times == 100 else f"{pasted}Where is Zanzibar?"
+    with HybridStore.open() as store:
+        model = model_saying("Noted.", "Far away.")
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
+        say(agent, "ann", "t1", "Zanzibar is where Otto's sister lives.")
+        say(agent, "ann", "t2", question)
+    assert "Otto" in system_text(model.given[-1])
+    assert ["of a message of 10," in record.getMessage() for record in caplog.records] == [True] * (times == 400)
+
+
 def test_ids_that_look_alike_when_joined_are_kept_apart():
     with HybridStore.open() as store:
         agent = create_agent(model_saying(*["Noted."] * 4), middleware=[UmiMemoryMiddleware(store)])
