@@ -12,9 +12,14 @@ from ranking_toys import pool_of
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError
 from umi_common.pool import NOT_RANKED
+from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.fusion import convex, fuse_pool, merge_rrf, rrf, weighted_rrf
 
 LISTS = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=15), min_size=1, max_size=4)
+
+
+def fuse(pool, config):
+    return fuse_pool(pool, config, arm_evidence(pool, 1.0))
 
 
 def names(ranking):
@@ -122,7 +127,7 @@ def test_all_weights_0_are_refused():
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_one_arm_alone_is_scaled_to_0_and_1_and_keeps_its_order(mode, normalizer, adaptive):
     pool = pool_of(lexical=[[3.0, 0.0, 9.0]], dense=[[0.2, 0.5, 0.3]], bound=[12.0], mode=mode)
-    scores, _ = fuse_pool(pool, FusionConfig(normalizer=normalizer, adaptive=adaptive))
+    scores, _ = fuse(pool, FusionConfig(normalizer=normalizer, adaptive=adaptive))
     assert scores.min() >= 0
     assert scores.max() == approx(1.0)
     if mode != "hybrid":
@@ -135,12 +140,12 @@ def test_one_arm_alone_is_scaled_to_0_and_1_and_keeps_its_order(mode, normalizer
 def test_no_way_of_fusing_changes_the_pool(method, normalizer, adaptive):
     pool = pool_of(lexical=[[3.0, 0.0], [1.0, 1.0]], dense=[[0.2, 0.5], [0.1, 0.0]], bound=[12.0, 0.0])
     before = pool.lexical.copy(), pool.dense.copy()
-    scores, _ = fuse_pool(pool, FusionConfig(method=method, normalizer=normalizer, adaptive=adaptive))
+    scores, _ = fuse(pool, FusionConfig(method=method, normalizer=normalizer, adaptive=adaptive))
     assert scores.shape == (2,)
     assert np.isfinite(scores).all()
     assert (pool.lexical == before[0]).all() and (pool.dense == before[1]).all()
 
 
 def test_an_empty_pool_fuses_to_nothing():
-    scores, _ = fuse_pool(pool_of(lexical=[[]], dense=[[]], bound=[0.0]), FusionConfig())
+    scores, _ = fuse(pool_of(lexical=[[]], dense=[[]], bound=[0.0]), FusionConfig())
     assert scores.shape == (0,)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pytest import approx
 from ranking_toys import pool_of
 
+from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.relevance import COEFFICIENTS, relevance
 
 MANY = 10**9
@@ -24,6 +25,10 @@ def a_pool(*, cosines=(0.6, 0.2), bm25=(8.0, 2.0), mean=0.1, deviation=0.1, mode
     return replace(pool, dense_mean=np.array([mean]), dense_deviation=np.array([deviation]), dense_count=MANY)
 
 
+def relevance_of(pool, scores, unit=1.0):
+    return relevance(pool, scores, arm_evidence(pool, unit))
+
+
 def sigmoid(log_odds: float) -> float:
     return 1 / (1 + math.exp(-log_odds))
 
@@ -34,15 +39,15 @@ def test_the_formula_by_hand():
     known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([lift, spread, covered, 1]))
     answers = COEFFICIENTS["hybrid"].answers @ np.array([covered, evidence, 1])
     half = answers + COEFFICIENTS["hybrid"].fall * math.log(0.5)
-    found = relevance(a_pool(), np.array([1.0, 0.5]))
+    found = relevance_of(a_pool(), np.array([1.0, 0.5]))
     assert found.tolist() == approx([known * sigmoid(answers), known * sigmoid(half)])
 
 
 def test_the_fewer_chunks_a_store_holds_below_a_hundred_the_larger_the_odds_of_an_answer_by_hand():
     def odds(count):
         pool = replace(a_pool(), dense_count=count, dense_mean=np.zeros(1) + 0.2, dense_deviation=np.zeros(1) + 0.12)
-        found = relevance(pool, np.array([1.0, 0.5]))  # background as the prior: the same for every count
-        many = relevance(replace(pool, dense_count=MANY), np.array([1.0, 0.5]))
+        found = relevance_of(pool, np.array([1.0, 0.5]))  # background as the prior: the same for every count
+        many = relevance_of(replace(pool, dense_count=MANY), np.array([1.0, 0.5]))
         known = sigmoid(COEFFICIENTS["hybrid"].known @ np.array([0.4 / 0.8, 0.12 / 0.8, 0.5, 1]))
         return [np.log(each / (known - each)) for each in (found, many)]
 
@@ -55,15 +60,15 @@ def test_the_fewer_chunks_a_store_holds_below_a_hundred_the_larger_the_odds_of_a
 def test_relevance_lies_in_0_to_1_and_rises_with_the_score(scores, mode):
     values = np.array(scores)
     pool = a_pool(cosines=np.linspace(-1, 1, len(values)), bm25=np.linspace(0, 16, len(values)), mode=mode)
-    found = relevance(pool, values)[np.argsort(values)]
+    found = relevance_of(pool, values)[np.argsort(values)]
     assert ((found >= 0) & (found <= 1)).all()
     assert (np.diff(found) >= 0).all()
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "text", "vector"])
 def test_more_words_matched_and_a_better_cosine_are_more_relevant(mode):
-    weak = relevance(a_pool(mode=mode), np.array([1.0, 0.5]))[0]
-    strong = relevance(a_pool(cosines=(0.8, 0.2), bm25=(16.0, 2.0), mode=mode), np.array([1.0, 0.5]))[0]
+    weak = relevance_of(a_pool(mode=mode), np.array([1.0, 0.5]))[0]
+    strong = relevance_of(a_pool(cosines=(0.8, 0.2), bm25=(16.0, 2.0), mode=mode), np.array([1.0, 0.5]))[0]
     assert strong > weak
 
 
@@ -73,31 +78,31 @@ def test_an_embedder_whose_cosines_all_lie_between_07_and_1_gives_the_same_relev
 
     narrow = a_pool(cosines=(narrowed(0.6), narrowed(0.2)), mean=narrowed(0.1), deviation=0.03)
     scores = np.array([1.0, 0.5])
-    assert relevance(narrow, scores).tolist() == approx(relevance(a_pool(), scores).tolist())
+    assert relevance_of(narrow, scores).tolist() == approx(relevance_of(a_pool(), scores).tolist())
 
 
 def test_bm25_with_another_unit_gives_the_same_relevance():
     lucene, okapi = a_pool(), a_pool(bm25=(8.0 * 2.2, 2.0 * 2.2))
     okapi = replace(okapi, lexical_bound=lucene.lexical_bound * 2.2)
     scores = np.array([1.0, 0.5])
-    assert relevance(okapi, scores, unit=2.2).tolist() == approx(relevance(lucene, scores).tolist())
+    assert relevance_of(okapi, scores, unit=2.2).tolist() == approx(relevance_of(lucene, scores).tolist())
 
 
 def test_a_store_that_states_no_background_is_measured_by_its_own_candidates():
     stated = a_pool(mean=0.4, deviation=0.2)
     silent = replace(stated, dense_mean=np.zeros(0), dense_deviation=np.zeros(0), dense_count=0)
-    found = relevance(silent, np.array([1.0, 0.5]))
+    found = relevance_of(silent, np.array([1.0, 0.5]))
     assert 0 < found[0] < 1
 
 
 def test_words_without_a_bound_leave_the_dense_arm_to_judge_and_alone_nothing():
     scores = np.array([1.0, 0.5])
     unbound = replace(a_pool(), lexical_bound=np.zeros(1))
-    assert relevance(unbound, scores).tolist() == approx(relevance(a_pool(mode="vector"), scores).tolist())
-    assert relevance(replace(unbound, mode="text"), scores) is None
+    assert relevance_of(unbound, scores).tolist() == approx(relevance_of(a_pool(mode="vector"), scores).tolist())
+    assert relevance_of(replace(unbound, mode="text"), scores) is None
 
 
 def test_without_any_score_nothing_is_relevant():
-    assert relevance(a_pool(), np.zeros(2)).tolist() == [0.0, 0.0]
+    assert relevance_of(a_pool(), np.zeros(2)).tolist() == [0.0, 0.0]
     empty = a_pool().rows(np.zeros(0, dtype=np.int64))
-    assert relevance(empty, np.zeros(0)).tolist() == []
+    assert relevance_of(empty, np.zeros(0)).tolist() == []

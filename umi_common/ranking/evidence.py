@@ -38,6 +38,9 @@ PRIOR_MEAN = 0.2
 PRIOR_DEVIATION = 0.12
 """Standard deviation of the prior."""
 
+ArmEvidence = tuple[Floats, Floats]
+"""(V, n) evidence of the lexical and of the dense arm, for V query variations and n candidates."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Background:
@@ -100,8 +103,8 @@ def pool_background(pool: Pool) -> Background:
     return background_of(pool.dense)
 
 
-def arm_evidence(pool: Pool, unit: float) -> tuple[Floats, Floats]:
-    """(V, n) evidence of the lexical and of the dense arm; all 0 for an arm that did not answer.
+def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
+    """The evidence of both arms; all 0 for an arm that did not answer.
 
     Args:
         pool: n candidates, V query variations.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool
-from umi_common.ranking.evidence import arm_evidence, fuse_evidence
+from umi_common.ranking.evidence import ArmEvidence, fuse_evidence
 from umi_common.ranking.normalize import by_best, by_bound, logistic, min_max, none, z_score
 from umi_common.types import SearchResult
 
@@ -187,7 +187,7 @@ def arm_ranks(scores: Floats) -> Ints:
 
 
 def fuse_pool(
-    pool: Pool, config: FusionConfig, *, unit: float = 1.0, arm_weights: Mapping[str, float] | None = None
+    pool: Pool, config: FusionConfig, evidence: ArmEvidence, *, arm_weights: Mapping[str, float] | None = None
 ) -> tuple[Floats, dict[str, Any]]:
     """Fuse a pool: the store's two arms by the function in `FUSIONS` that the settings select, then the extra arms.
 
@@ -196,7 +196,7 @@ def fuse_pool(
     Args:
         pool: n candidates, V query variations.
         config: Method, normaliser and weights.
-        unit: The most that one term adds per unit of its idf: 1 for Lucene's BM25, k1 + 1 for the other variants.
+        evidence: From `arm_evidence`.
         arm_weights: A weight >= 0 for each name in `pool.extra`; None: the pool has no extra arms.
 
     Returns:
@@ -204,7 +204,7 @@ def fuse_pool(
         without extra arms the normalisers "zscore" and "none" leave them unbounded.
     """
     method = "evidence" if config.method == "convex" and config.adaptive else config.method
-    scores, facts = FUSIONS[method](pool, config, unit)
+    scores, facts = FUSIONS[method](pool, config, evidence)
     if pool.extra:
         scores = _with_extra_arms(scores, pool, arm_weights or {}, config)
     return scores, {"method": method, **facts}
@@ -215,19 +215,17 @@ def _store_arm_weights(pool: Pool, config: FusionConfig) -> tuple[float, float]:
     return config.lexical_weight * (pool.mode != "vector"), config.dense_weight * (pool.mode != "text")
 
 
-def _by_evidence(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
+def _by_evidence(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, dict[str, Any]]:
     """Add up both arms' evidence by the formulas of `ranking.evidence`; `config.normalizer` is not used."""
-    lexical, dense = arm_evidence(pool, unit)
     scores, shares = fuse_evidence(
-        lexical,
-        dense,
+        *evidence,
         lexical_share=float(_shares(_store_arm_weights(pool, config), 2)[0]),
         variation_weights=weights_of_variations(pool.variations, config.variation_weight),
     )
     return scores, {"lexical_share": [round(float(share), 3) for share in shares]}
 
 
-def _by_convex(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
+def _by_convex(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, dict[str, Any]]:
     """Weighted mean of both arms' normalised scores."""
     arms = [
         _normalized(pool.lexical, config.normalizer, pool.lexical_bound),
@@ -238,19 +236,19 @@ def _by_convex(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, d
     return (fused if config.normalizer in ("zscore", "none") else by_best(fused)), {}
 
 
-def _by_rrf(pool: Pool, config: FusionConfig, unit: float) -> tuple[Floats, dict[str, Any]]:
+def _by_rrf(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Floats, dict[str, Any]]:
     """Weighted reciprocal ranks of both arms' lists."""
     variations = weights_of_variations(pool.variations, config.variation_weight)
     weights = np.concatenate([arm * variations for arm in _store_arm_weights(pool, config)])
     return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), {}
 
 
-FUSIONS: Mapping[str, Callable[[Pool, FusionConfig, float], tuple[Floats, dict[str, Any]]]] = {
+FUSIONS: Mapping[str, Callable[[Pool, FusionConfig, ArmEvidence], tuple[Floats, dict[str, Any]]]] = {
     "evidence": _by_evidence,
     "convex": _by_convex,
     "rrf": _by_rrf,
 }
-"""(pool, config, BM25 unit) -> (n,) fused scores of the store's two arms, and facts for the trace."""
+"""(pool, config, evidence) -> (n,) fused scores of the store's two arms, and facts for the trace."""
 
 
 def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from umi_common.config import FusionConfig
 from umi_common.pool import Floats, Pool
-from umi_common.ranking.evidence import arm_evidence, background_moments, pool_background
+from umi_common.ranking.evidence import ArmEvidence, background_moments, pool_background
 from umi_common.ranking.fusion import weights_of_variations
 from umi_common.ranking.normalize import EPSILON
 
@@ -62,7 +62,7 @@ COEFFICIENTS = {
 """By `Pool.mode`: the arms that answered."""
 
 
-def relevance(pool: Pool, scores: Floats, *, unit: float = 1.0, variation_weight: float = 1.0) -> Floats | None:
+def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_weight: float = 1.0) -> Floats | None:
     """(n,) relevance of each row, 0..1: the larger the score, the larger the relevance.
 
     An extra arm adds no evidence. Its rows count by their score beside the best.
@@ -70,7 +70,7 @@ def relevance(pool: Pool, scores: Floats, *, unit: float = 1.0, variation_weight
     Args:
         pool: n candidates, V query variations.
         scores: (n,) final scores; at most 0 counts as no relevance.
-        unit: The most that one term adds per unit of its idf: 1 for Lucene's BM25, k1 + 1 for the other variants.
+        evidence: From `arm_evidence`.
         variation_weight: Weight of each LLM variation; the original query has 1.
 
     Returns:
@@ -82,12 +82,12 @@ def relevance(pool: Pool, scores: Floats, *, unit: float = 1.0, variation_weight
     if best <= EPSILON:
         return np.zeros_like(scores)
     weights = weights_of_variations(pool.variations, variation_weight)
-    lift, spread, covered, evidence = _features(pool, mode, unit) @ (weights / weights.sum())
+    lift, spread, covered, most_evidence = _features(pool, mode, evidence) @ (weights / weights.sum())
     fitted = COEFFICIENTS[mode]
     known = _sigmoid(fitted.known @ np.array([lift, spread, covered, 1.0]))
     shares = np.clip(scores / best, EPSILON, 1.0)
     few = FEW_WEIGHT * np.log(FEW_CHUNKS / np.clip(pool.dense_count or FEW_CHUNKS, 1, FEW_CHUNKS))
-    answers = fitted.answers @ np.array([covered, evidence, 1.0]) + fitted.fall * np.log(shares) + few
+    answers = fitted.answers @ np.array([covered, most_evidence, 1.0]) + fitted.fall * np.log(shares) + few
     return np.asarray(known * _sigmoid(answers))
 
 
@@ -98,9 +98,9 @@ def _mode_of(pool: Pool) -> str | None:
     return "vector" if pool.mode == "hybrid" else None
 
 
-def _features(pool: Pool, mode: str, unit: float) -> Floats:
+def _features(pool: Pool, mode: str, evidence: ArmEvidence) -> Floats:
     """(4, V) lift, spread, covered and evidence of each query variation; 0 for those of an arm that did not answer."""
-    lexical, dense = arm_evidence(pool, unit)
+    lexical, dense = evidence
     share = {"text": 1.0, "vector": 0.0}.get(mode, LEXICAL_SHARE)
     fused = share * lexical + (1.0 - share) * dense
     each, strongest = np.arange(pool.variations), fused.argmax(axis=1)

@@ -12,6 +12,7 @@ from umi_common import decay
 from umi_common.config import UmiConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
 from umi_common.ranking import neighbours, period, references
+from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.fusion import best_first, fuse_pool
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.normalize import min_max
@@ -69,14 +70,15 @@ def rank(
     """
     with trace.stage("fuse") as facts:
         unit = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
-        scores, told = fuse_pool(pool, config.fusion, unit=unit, arm_weights=arm_weights)
+        evidence = arm_evidence(pool, unit)
+        scores, told = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
         facts.update(told)
     stages = {"fused": scores}
     for name, traced_as, apply, settings in _score_stages(pool, config, boost):
         with trace.stage(traced_as) as facts:
             scores = stages[name] = apply(pool, scores, settings, facts)
     with trace.stage("relevance"):
-        relevant = relevance(pool, scores, unit=unit, variation_weight=config.fusion.variation_weight)
+        relevant = relevance(pool, scores, evidence, variation_weight=config.fusion.variation_weight)
     return RankedPool(best_first(scores), scores, stages, relevant)
 
 
