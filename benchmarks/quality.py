@@ -33,7 +33,7 @@ from quality_sets import (
 )
 
 from umi_common import UmiConfig
-from umi_common.evaluation import Comparison, UmiSystem, arm, compare, holm, paired_randomisation
+from umi_common.evaluation import SystemComparison, UmiSystem, arm, compare, holm, paired_randomisation
 from umi_common.evaluation.plots import plot_llm_calls, plot_reliability
 from umi_common.evaluation.systems import System
 
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.data.is_dir():
         print(f"quality: the evaluation data is not there ({options.data}); nothing measured")
         return 0
-    results: dict[str, Comparison] = {}
+    results: dict[str, SystemComparison] = {}
     for title, comparison in _runs(options):
         results[title] = comparison
         columns = [metric for metric in COLUMNS if metric in comparison.metrics]
@@ -101,7 +101,7 @@ def deep_systems(rewriter: Any) -> dict[str, System]:
     return {**modes, "deep: default gate": UmiSystem(UmiConfig(), rewriter), **curve}
 
 
-def _runs(options: argparse.Namespace) -> Iterator[tuple[str, Comparison]]:
+def _runs(options: argparse.Namespace) -> Iterator[tuple[str, SystemComparison]]:
     peers = importable_peers() if "frameworks" in options.systems else {}
     for name in () if "frameworks" not in options.systems else PACKAGES.keys() - peers.keys():
         print(f"quality: {name} is left out; it needs {', '.join(PACKAGES[name])}")
@@ -131,7 +131,7 @@ def _relevance(options: argparse.Namespace) -> bool:
     return not any(line.startswith("FAIL") for text in texts for line in text.splitlines())
 
 
-def _umi_alone(collection: Collection, options: argparse.Namespace) -> Iterator[tuple[str, Comparison]]:
+def _umi_alone(collection: Collection, options: argparse.Namespace) -> Iterator[tuple[str, SystemComparison]]:
     systems = umi_systems()
     if collection.name == "locomo":
         whole = collection.called("first 100")
@@ -153,8 +153,8 @@ def _umi_alone(collection: Collection, options: argparse.Namespace) -> Iterator[
 
 def _compare(
     collection: Collection, systems: dict[str, System], options: argparse.Namespace, ks: tuple[int, ...] = (5, 10)
-) -> Comparison:
-    def run(chosen: dict[str, System], keep: Path | None) -> Comparison:
+) -> SystemComparison:
+    def run(chosen: dict[str, System], keep: Path | None) -> SystemComparison:
         return compare(
             chosen,
             collection.datasets,
@@ -168,7 +168,7 @@ def _compare(
     own = {name: system for name, system in systems.items() if name not in PACKAGES}
     parts = [run(chosen, keep) for chosen, keep in ((own, None), (peers, options.keep)) if chosen]
     runs = [found for part in parts for found in part.runs]
-    return Comparison(runs, collection.datasets, ks=ks, depth=max(ks))
+    return SystemComparison(runs, collection.datasets, ks=ks, depth=max(ks))
 
 
 def _systems(name: str, kinds: list[str], peers: dict[str, Callable[..., Any]]) -> dict[str, System]:
@@ -186,7 +186,7 @@ def _encoders(name: str, choice: str) -> tuple[str, ...]:
     return (MINILM,) if choice == "bars" else (choice,)
 
 
-def _differences(comparison: Comparison) -> str:
+def _differences(comparison: SystemComparison) -> str:
     """umi minus each other system, with the p value of the paired test, corrected for their number."""
     ours = comparison.values(UMI, "ndcg@10")
     others = [other for other in comparison.systems if other != UMI]
@@ -196,7 +196,7 @@ def _differences(comparison: Comparison) -> str:
     return "umi minus, nDCG@10: " + "  ".join(parts)
 
 
-def _by_type(comparison: Comparison) -> str:
+def _by_type(comparison: SystemComparison) -> str:
     lines = ["nDCG@10 / R@10 by question type"]
     for system in (name for name in (UMI, NO_WHEN, NO_NEIGHBOURS) if name in comparison.systems):
         ndcg, recall = (comparison.by_category(system, metric) for metric in ("ndcg@10", "recall@10"))

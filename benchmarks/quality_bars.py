@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quality_peers import LANGCHAIN, LLAMAINDEX
 
-from umi_common.evaluation import Comparison
+from umi_common.evaluation import SystemComparison
 
 UMI, NO_NEIGHBOURS, NO_ADAPTIVE = "umi", "umi, neighbours off", "umi, adaptive fusion off"
 NO_WHEN, LEXICAL, DENSE = "umi, when off", "lexical arm", "dense arm"
@@ -39,7 +39,7 @@ RECORDED = {
 }
 """nDCG@10 and R@10 of the peers with the MiniLM vectors, from a run of this benchmark; used where they are not run."""
 
-Results = Mapping[str, Comparison]
+Results = Mapping[str, SystemComparison]
 """By "set/encoder"."""
 
 
@@ -128,7 +128,7 @@ def _deep(results: Results) -> Iterator[Bar]:
 
 
 def _against(
-    found: Comparison, name: str, metric: str, others: tuple[str, ...], *, margin: float = 0.0
+    found: SystemComparison, name: str, metric: str, others: tuple[str, ...], *, margin: float = 0.0
 ) -> Iterator[Bar]:
     """umi at least as good as the best of the others, by a margin; no bar where none was run or recorded."""
     values = {system: found.value(system, metric) for system in others if system in found.systems}
@@ -143,5 +143,5 @@ def _against(
         yield Bar(what, found.value(UMI, metric), values[who] + margin)
 
 
-def _pair(found: Comparison, ours: str, theirs: str, metric: str) -> tuple[float, float]:
+def _pair(found: SystemComparison, ours: str, theirs: str, metric: str) -> tuple[float, float]:
     return found.value(ours, metric), found.value(theirs, metric)

@@ -18,11 +18,6 @@ DELIBERATE = {
     # a command of the command line is named as the function that does its work
     *("ask", "index", "main", "migrate", "rebuild", "repair", "search", "status", "tune", "verify"),
 }
-LEFT = {
-    "Comparison",
-    "to_chunk",
-}
-"""Names that still mean two things. Only shrinks."""
 
 
 def test_a_name_is_defined_in_one_module():
@@ -32,4 +27,4 @@ def test_a_name_is_defined_in_one_module():
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name[0] != "_":
                 modules[node.name].add(path.relative_to(ROOT).as_posix())
     twice = {name: sorted(found) for name, found in modules.items() if len(found) > 1}
-    assert {name: found for name, found in twice.items() if name not in DELIBERATE | LEFT} == {}
+    assert {name: found for name, found in twice.items() if name not in DELIBERATE} == {}

@@ -157,7 +157,7 @@ class WhenConfig(Frozen):
     boost: float = Field(default=1.0, ge=0.0, le=5.0)
     """The score of a chunk in the period is multiplied by 1 + boost."""
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
-    """In place of `boost` where the phrase names a year, and so can mean one period only."""
+    """Used instead of `boost` if the phrase names a year, and so can mean one period only."""
 
 
 class FusionConfig(Frozen):
@@ -235,15 +235,15 @@ class DuplicatesConfig(Frozen):
 
     Two texts are duplicates if they are equal (case, white space, Unicode form and punctuation aside), or near: their
     cosine is at least `similarity`, and one text is the other with words added. Texts that differ in a number, a name,
-    a negation or the order of words are never near. Chunks with equal source, event_time and metadata are of one place.
-    Contexts show equal text once, whether this is enabled or not.
+    a negation or the order of words are never near. Chunks with equal source, event_time and metadata are in one
+    group. Contexts show equal text once, whether this is enabled or not.
     """
 
     enabled: bool = False
     similarity: float = Field(default=0.98, ge=0.5, le=1.0)
     """Smallest cosine of near texts."""
     across_sources: bool = False
-    """Whether equal texts of different places are duplicates. Near texts of different places never are."""
+    """Whether equal texts of different groups are duplicates. Near texts of different groups never are."""
 
 
 class MmrConfig(Frozen):
@@ -380,11 +380,11 @@ def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
         near = get_close_matches(name, known, n=1)
         advice = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
         fault["msg"] = f"no such setting; {advice}"
-    place = ".".join(str(part) for part in fault["loc"]) or "value"
+    path = ".".join(str(part) for part in fault["loc"]) or "value"
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # the stage's own message: "LexicalConfig.k1: ..."
-        return f"{model}.{place}.{str(inner).split('.', 1)[-1]}"
+        return f"{model}.{path}.{str(inner).split('.', 1)[-1]}"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if fault["type"] == "missing":
-        return f"{model}.{place} is missing; {model}({place}=...){more}"
-    return f"{model}.{place}: {fault['msg']}; got {fault.get('input')!r:.80}{more}"
+        return f"{model}.{path} is missing; {model}({path}=...){more}"
+    return f"{model}.{path}: {fault['msg']}; got {fault.get('input')!r:.80}{more}"

@@ -86,7 +86,7 @@ class DatasetError(InputError):
 
 
 class FileUnreadable(InputError):
-    """A file to be indexed cannot be read; names the file, the place in it and the fix."""
+    """A file to be indexed cannot be read; names the file, the line or page, and the fix."""
 
 
 class BudgetError(InputError):

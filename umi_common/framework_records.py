@@ -100,9 +100,9 @@ def to_chunk(
     plain = plain_metadata(metadata)
     stated = _source(plain.get(keys.source)) if keys.source is not None else None
     source = source if stated is None else stated
-    placed = plain.get(keys.position) if keys.position is not None else None
-    if isinstance(placed, int) and not isinstance(placed, bool):
-        position = placed
+    stated_position = plain.get(keys.position) if keys.position is not None else None
+    if isinstance(stated_position, int) and not isinstance(stated_position, bool):
+        position = stated_position
     if source is None or (position is not None and abs(position) >= POSITION_END):
         position = None
     return Chunk(
@@ -278,9 +278,9 @@ def collection_pages(collection: Any) -> Iterator[Page]:
         if vectors is None or len(vectors) != len(ids):
             raise InvalidVector(f"collection {collection.name!r} holds rows without vectors; add its texts instead")
         texts, metadatas = rows["documents"], [{} if found is None else found for found in rows["metadatas"]]
-        places = [place for place, text in enumerate(texts) if text is not None and text.strip()]
+        filled = [index for index, text in enumerate(texts) if text is not None and text.strip()]
         blank += [id for id, text in zip(ids, texts, strict=True) if text is None or not text.strip()]
-        yield Page(*([column[place] for place in places] for column in (ids, texts, metadatas, vectors)))
+        yield Page(*([column[index] for index in filled] for column in (ids, texts, metadatas, vectors)))
     if blank:
         log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
 

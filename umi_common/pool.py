@@ -242,9 +242,9 @@ class Pool:
         """(n,) whether a row is at most `around` positions from one of `which` in the same source."""
         width = int(self.position.max(initial=0)) + 2 * around + 1
         code = self.source * width + self.position  # sources are `width` apart, so no range reaches into the next one
-        placed = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
-        near = code[which & placed][:, np.newaxis] + np.arange(-around, around + 1)
-        beside: Bools = placed & np.isin(code, near)
+        positioned = (self.source != NO_SOURCE) & (self.position != NO_POSITION)
+        near = code[which & positioned][:, np.newaxis] + np.arange(-around, around + 1)
+        beside: Bools = positioned & np.isin(code, near)
         return beside
 
     def rows(self, which: Ints) -> Pool:

@@ -252,7 +252,7 @@ class Store(Protocol):
         """Aligned with ids; None where the store has no such chunk."""
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Filter | None = None) -> dict[str, list[Chunk]]:
-        """For each id, the chunks at most `reach` places from it in its source, in order, itself included.
+        """For each id, the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Only chunks that pass `where`, because a source may also hold chunks that the caller must not see.
         """

@@ -70,7 +70,7 @@ class Chunk:
         metadata: String keys; values str, int, float, bool, None, or a flat list of these. Other values are converted
             as `plain_value` says; a key whose value is NaN is left out.
         source: Name of the file, session or page that it was cut from.
-        position: Whole number of its place in `source`; adjacent chunks differ by 1.
+        position: Whole number, its order in `source`; adjacent chunks differ by 1.
         event_time: Time of the event that it describes; aware, kept as UTC.
 
     Raises:

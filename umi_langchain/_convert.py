@@ -58,10 +58,10 @@ def to_chunks(
     ids: list[str] = []
     chunks: list[Chunk] = []
     hashed: set[str] = set()
-    for place, document in enumerate(documents):
+    for index, document in enumerate(documents):
         if not isinstance(document, Document):
             raise InvalidChunk(
-                f"document {place} is {type(document).__name__}; expected a list of LangChain Documents; "
+                f"document {index} is {type(document).__name__}; expected a list of LangChain Documents; "
                 "from_texts takes strings"
             )
         source = str(document.metadata.get(keys.source)) if keys.source is not None else ""
@@ -80,9 +80,9 @@ def to_chunks(
             )
         except InvalidChunk as error:
             if skipped is None:
-                raise InvalidChunk(f"document {place}: {error}; {SKIP_ADVICE}") from error
+                raise InvalidChunk(f"document {index}: {error}; {SKIP_ADVICE}") from error
             stated = source if document.metadata.get(keys.source) is not None else None
-            skipped.append(SkippedChunk(place, document.id, stated, str(error)))
+            skipped.append(SkippedChunk(index, document.id, stated, str(error)))
             continue
         ids.append(chunk.id)
         if document.id is None and chunk.id in hashed:

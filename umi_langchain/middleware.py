@@ -144,12 +144,12 @@ class UmiMemoryMiddleware(AgentMiddleware):
     def _remember(self, messages: Sequence[AnyMessage], who: Who) -> None:
         now = self._clock()
         spoken = [
-            (place, message)
-            for place, message in enumerate(messages)
+            (index, message)
+            for index, message in enumerate(messages)
             if isinstance(message, (HumanMessage, AIMessage)) and message.id and message_text(message)
         ]
         try:
-            chunks = [_chunk(message, who, now, place) for place, message in spoken]
+            chunks = [_chunk(message, who, now, index) for index, message in spoken]
             known = self.umi.store.get([chunk.id for chunk in chunks])
             new = [chunk for chunk, found in zip(chunks, known, strict=True) if found is None]
             if new:
@@ -158,7 +158,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
             _warn("remembering", error)
 
 
-def _chunk(message: AnyMessage, who: Who, now: datetime, place: int) -> Chunk:
+def _chunk(message: AnyMessage, who: Who, now: datetime, index: int) -> Chunk:
     role = "user" if isinstance(message, HumanMessage) else "assistant"
     return Chunk(
         # A hash, so that different users, threads and messages never get the same id.
@@ -167,7 +167,7 @@ def _chunk(message: AnyMessage, who: Who, now: datetime, place: int) -> Chunk:
         metadata={"user": who.user, "session": who.thread, "role": role, MESSAGE_KEY: message.id},
         source=f"{quote(who.user, safe='')}/{quote(who.thread, safe='')}",
         # Rises over the whole conversation, even if a summary has replaced its beginning.
-        position=int(now.timestamp() * 1e6) + place,
+        position=int(now.timestamp() * 1e6) + index,
         event_time=now,
     )
 

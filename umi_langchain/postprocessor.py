@@ -108,13 +108,15 @@ class UmiNeighbours(_Stage):
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         sources = [document.metadata.get(self.source_key) for document in documents]
-        places = [document.metadata.get(self.position_key) for document in documents]
+        positions = [document.metadata.get(self.position_key) for document in documents]
         names = list(dict.fromkeys(sources))
         n = len(documents)
         gained = spread(
             scores,
             np.array([NO_SOURCE if name is None else names.index(name) for name in sources], dtype=np.int64),
-            np.array([place if isinstance(place, int) else NO_POSITION for place in places], dtype=np.int64),
+            np.array(
+                [position if isinstance(position, int) else NO_POSITION for position in positions], dtype=np.int64
+            ),
             np.array([len(document.page_content.split()) for document in documents], dtype=np.int64),
             np.zeros(n),
             previous=self.previous,

@@ -257,8 +257,8 @@ class UmiStore(Closing, BaseStore):
     def _locked(self, ids: Iterable[str]) -> ExitStack:
         """Hold the locks of these items; taken in one order, so that two threads never wait for each other."""
         with ExitStack() as held:
-            for place in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
-                held.enter_context(self._locks[place])
+            for index in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
+                held.enter_context(self._locks[index])
             return held.pop_all()
 
 

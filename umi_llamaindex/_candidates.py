@@ -55,7 +55,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
 
 
 def positions_of(items: Sequence[NodeWithScore], store: Store | None = None) -> Ints:
-    """(n,) places in reading order: adjacent nodes differ by exactly 1, all others by more.
+    """(n,) positions in reading order: adjacent nodes differ by exactly 1, all others by more.
 
     Args:
         items: Nodes whose relationships may name the previous and the next node.

@@ -71,8 +71,8 @@ def to_chunks(
         InvalidChunk: If a node cannot be stored; names it.
     """
     chunks = []
-    for place, node in enumerate(nodes):
-        checked_node(place, node)
+    for index, node in enumerate(nodes):
+        checked_node(index, node)
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         source = None if source is None else str(source)
         start = getattr(node, START, None)
@@ -91,9 +91,9 @@ def to_chunks(
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(
-                    f'node {place}: {error}; from_nodes(..., on_invalid="skip") leaves such nodes out'
+                    f'node {index}: {error}; from_nodes(..., on_invalid="skip") leaves such nodes out'
                 ) from error
-            skipped.append(SkippedChunk(place, node.node_id, source, str(error)))
+            skipped.append(SkippedChunk(index, node.node_id, source, str(error)))
             continue
         if seen is not None:
             seen[source] += 1
@@ -101,11 +101,11 @@ def to_chunks(
     return chunks
 
 
-def checked_node(place: int, node: object, holder: str = "TextNode(text=...)") -> None:
+def checked_node(index: int, node: object, holder: str = "TextNode(text=...)") -> None:
     """Raise InvalidChunk if an item of a list is no node; say that a string belongs into `holder`."""
     if not isinstance(node, BaseNode):
         raise InvalidChunk(
-            f"node {place} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
+            f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
             f"{holder} holds a string"
         )
 
@@ -238,5 +238,5 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
     # Without a document LlamaIndex writes the id "None", which all such nodes would share.
     keys = NODE_FIELDS if node.ref_doc_id is not None else NODE_FIELDS[:2]
     start = getattr(node, START, None)
-    place = {} if start is None else {START: start}
-    return {NODE_ID: node.node_id, **place, **{key: stored[key] for key in keys}}
+    offset = {} if start is None else {START: start}
+    return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys}}

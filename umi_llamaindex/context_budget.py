@@ -73,8 +73,8 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:
             return []
-        places = {item.node.node_id: place for place, item in enumerate(items)} if _edges_first(items) else None
-        if places is not None:
+        index_of = {item.node.node_id: index for index, item in enumerate(items)} if _edges_first(items) else None
+        if index_of is not None:
             items = sorted(items, key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
         policy = as_list(self.policy)
@@ -86,7 +86,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
                 context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
             except BudgetError:
                 break
-            fitting = [_node(part, by_id, around) for part in _at_places(context, places)]
+            fitting = [_node(part, by_id, around) for part in _in_order(context, index_of)]
             written = count.measure(policy.separator.join(item.get_content(MetadataMode.LLM) for item in fitting))
             if written <= allowed:
                 return fitting
@@ -95,7 +95,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
                 break
         budget = replace(self.budget, max_total=allowed, reserves={})
         context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
-        return [_bare(_node(part, by_id, around)) for part in _at_places(context, places)]
+        return [_bare(_node(part, by_id, around)) for part in _in_order(context, index_of)]
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
         scores = scores_of(items)
@@ -141,11 +141,11 @@ def _edges_first(items: Sequence[NodeWithScore]) -> bool:
     return len(scores) > 2 and scores == rising[::2][::-1] + rising[1::2] and scores != rising[::-1]
 
 
-def _at_places(parts: Iterable[ContextPart], places: Mapping[str, int] | None) -> list[ContextPart]:
-    """The parts sorted by the first place of one of their nodes; None: in their order."""
-    if places is None:
+def _in_order(parts: Iterable[ContextPart], index_of: Mapping[str, int] | None) -> list[ContextPart]:
+    """The parts sorted by the smallest index of their nodes; None: in their order."""
+    if index_of is None:
         return list(parts)
-    return sorted(parts, key=lambda part: min(places.get(id, len(places)) for id in part.ids))
+    return sorted(parts, key=lambda part: min(index_of.get(id, len(index_of)) for id in part.ids))
 
 
 def _node(part: ContextPart, items: Mapping[str, NodeWithScore], around: Mapping[str, list[Chunk]]) -> NodeWithScore:

@@ -64,7 +64,7 @@ class _Stage(CheckedFields, BaseNodePostprocessor):
     def _ranked(
         self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None
     ) -> tuple[Ints, Floats | None]:
-        """The places in `nodes` of the nodes to return, in order, and (n,) new scores; None: the given scores."""
+        """The indices in `nodes` of the nodes to return, in order, and (n,) new scores; None: the given scores."""
 
 
 class UmiNeighbours(_Stage):
@@ -153,12 +153,12 @@ class UmiNearDuplicates(_Stage):
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         best = _falling(scores).tolist()
         kept = [
-            row for row in best if not finder.add(str(row), node_text(nodes[row]), vectors[row], _place(nodes[row]))
+            row for row in best if not finder.add(str(row), node_text(nodes[row]), vectors[row], _group(nodes[row]))
         ]
         return np.sort(np.array(kept, dtype=np.int64)), None
 
 
-def _place(item: NodeWithScore) -> str:
+def _group(item: NodeWithScore) -> str:
     """Equal for nodes of one document with the same metadata."""
     return repr((item.node.source_node and item.node.source_node.node_id, sorted(item.node.metadata.items())))
 

@@ -209,8 +209,8 @@ class UmiRetriever(Closing, BaseRetriever):
         """
         if documents is None:
             raise InvalidChunk("documents is None; expected a list of LlamaIndex Documents")
-        for place, document in enumerate(documents):
-            checked_node(place, document, "Document(text=...)")
+        for index, document in enumerate(documents):
+            checked_node(index, document, "Document(text=...)")
         steps = Settings.transformations if transformations is None else transformations
         return cls.from_nodes(run_transformations(documents, steps, show_progress=show_progress), **options)
 
@@ -382,7 +382,7 @@ class UmiRetriever(Closing, BaseRetriever):
         return self.nodes(result)
 
     def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
-        """The queries without a vector of their own, in groups with equal options: (places, texts, options)."""
+        """The queries without a vector of their own, in groups with equal options: (indices, texts, options)."""
         options = [self._options(bundle) for bundle in bundles]
         left = [row for row, bundle in enumerate(bundles) if not _has_vector(bundle)]
         while left:

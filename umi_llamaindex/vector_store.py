@@ -262,13 +262,13 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
     """The nodes' embeddings, missing ones made by the embedder; None: no node has one, and the store makes all."""
     given: list[Any] = [node.embedding for node in nodes]
-    missing = [place for place, vector in enumerate(given) if vector is None]
+    missing = [index for index, vector in enumerate(given) if vector is None]
     if len(missing) == len(given):
         return None
     if missing:
-        made = embedder.embed_documents([texts[place] for place in missing])
-        for place, vector in zip(missing, made, strict=True):
-            given[place] = vector
+        made = embedder.embed_documents([texts[index] for index in missing])
+        for index, vector in zip(missing, made, strict=True):
+            given[index] = vector
     return given
 
 

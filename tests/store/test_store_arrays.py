@@ -47,14 +47,14 @@ def test_places_are_the_order_by_position_then_id_among_the_living(places, data)
             row for row, (of, place) in enumerate(places) if of == source and place is not None and row not in dead
         ]
         members.sort(key=lambda row: (places[row][1], rows.ids[row]))
-        assert [int(rows.place[row]) for row in members] == list(range(len(members)))
+        assert [int(rows.index_in_source[row]) for row in members] == list(range(len(members)))
         for at, row in enumerate(members):
             beside = rows.beside(np.array([row]), 2).tolist()
             assert sorted(beside) == sorted(members[max(0, at - 2) : at + 3])
     placed = sum(
         1 for row, (of, place) in enumerate(places) if of is not None and place is not None and row not in dead
     )
-    assert (rows.place >= 0).sum() == placed
+    assert (rows.index_in_source >= 0).sum() == placed
 
 
 def test_a_snapshot_does_not_change_with_what_follows():

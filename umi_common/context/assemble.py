@@ -20,7 +20,7 @@ from umi_common.context.budget import (
     SourceKey,
     TokenBudget,
 )
-from umi_common.context.format import Format, cited_places, format_of
+from umi_common.context.format import Format, cited_parts, format_of
 from umi_common.context.pack import SAME_TEXT, Packing
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours
 from umi_common.context.stitch import lay_out
@@ -129,7 +129,7 @@ class _Renderer:
 def _in_packing_order(pieces: Sequence[Piece], policy: AssemblyPolicy, counter: Counter) -> list[Piece]:
     if policy.pack == "score":
         return list(pieces)
-    return sorted(pieces, key=lambda piece: (-piece.value / max(1, counter.count(piece.chunk.text)), piece.place))
+    return sorted(pieces, key=lambda piece: (-piece.value / max(1, counter.count(piece.chunk.text)), piece.preference))
 
 
 def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece], best: Piece | None = None) -> _Rendered:
@@ -229,7 +229,7 @@ def _stats_of(
     return ContextStats(
         tokens=rendered.tokens,
         budget=renderer.budget.available,
-        sources=len({place.number for part in rendered.parts for place in cited_places(part)}),
+        sources=len({cited.number for part in rendered.parts for cited in cited_parts(part)}),
         duplication_ratio=min(1.0, (overlaps + left_out) / characters) if characters else 0.0,
         coverage=_coverage(offered, ids),
         dropped=dropped,

@@ -46,8 +46,8 @@ def source_label(part: ContextPart) -> str:
     return " ".join((part.ids[0] if part.source is None else part.source).split())
 
 
-def cited_places(part: ContextPart) -> list[ContextPart]:
-    """The part, and for each of its copies the same part at the copy's place."""
+def cited_parts(part: ContextPart) -> list[ContextPart]:
+    """The part, and for each of its copies the same part with the copy's id, source, number and date."""
     copies = (
         replace(part, ids=(copy.id,), source=copy.source, number=copy.number, date=copy.date) for copy in part.copies
     )
@@ -56,7 +56,7 @@ def cited_places(part: ContextPart) -> list[ContextPart]:
 
 def _other_sources(part: ContextPart) -> list[str]:
     """The labels of the other sources that hold the part's text."""
-    return list(dict.fromkeys(map(source_label, cited_places(part))))[1:]
+    return list(dict.fromkeys(map(source_label, cited_parts(part))))[1:]
 
 
 class Plain:
@@ -69,7 +69,7 @@ class Plain:
     def render(self, parts: Sequence[ContextPart]) -> str:
         if not parts:
             return ""
-        blocks = [_filled(self._template, part, cited_places(part)) for part in parts]
+        blocks = [_filled(self._template, part, cited_parts(part)) for part in parts]
         if self._policy.header:
             blocks.insert(0, self._policy.header)
         if self._policy.citation:
@@ -93,8 +93,8 @@ class Plain:
 
     def _citations(self, parts: Sequence[ContextPart]) -> list[str]:
         by_number: dict[int, list[ContextPart]] = {}
-        for place in (place for part in parts for place in cited_places(part)):
-            by_number.setdefault(place.number, []).append(place)
+        for cited in (cited for part in parts for cited in cited_parts(part)):
+            by_number.setdefault(cited.number, []).append(cited)
         return [_filled(self._policy.citation, group[0], group).rstrip() for group in by_number.values()]
 
 
@@ -166,7 +166,7 @@ def day_range(dates: Iterable[str]) -> str:
 def _filled(template: str, part: ContextPart, group: Sequence[ContextPart]) -> str:
     """The template with the part's values; numbers, sources, days and ids are those of the group."""
     values = {
-        "number": ", ".join(dict.fromkeys(str(place.number) for place in group)),
+        "number": ", ".join(dict.fromkeys(str(cited.number) for cited in group)),
         "text": part.text,
         "source": "; ".join(dict.fromkeys(map(source_label, group))),
         "date": day_range(part.date for part in group),

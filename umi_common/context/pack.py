@@ -172,12 +172,12 @@ class Costs:
             if found is None:
                 continue
             joined = True
-            shared = max(0, len(earlier.text) - found.at)
+            shared = max(0, len(earlier.text) - found.later_start)
             text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
         return Fresh(text, joined)
 
     def citation(self, piece: Piece, *, first: bool) -> int:
-        """Tokens that citing the piece's place adds to the part with its text; `first`: its source is new."""
+        """Tokens that citing the piece adds to the part with its text; `first`: its source is new."""
         return self.frame(piece, first=True) if first else self.counter.count(self.format.as_shown(piece.chunk.id))
 
     def frame(self, piece: Piece, *, first: bool) -> int:

@@ -26,15 +26,15 @@ class Piece:
     """The hit of this chunk, or the hit whose neighbour it is."""
     value: float
     """0..1: the score scaled so that the best hit has 1 and the last 0."""
-    place: int
-    """Position from 0 in the order of preference; unique in one assembly."""
+    preference: int
+    """Index in the order of preference: the piece to choose first has 0. Unique in one assembly."""
     kind: str
     offset: int | None
     """Index of the chunk's first character in its source; None: not known."""
     end: int = -1
     """One past the last character shown; -1: all of it."""
     copy_of: str | None = None
-    """The id of the chosen piece with the same text, which is shown in its place: only the source is cited."""
+    """The id of the chosen piece with the same text, which is shown instead: of this one only the source is cited."""
 
     @property
     def beside(self) -> str | None:
@@ -85,7 +85,7 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
     low, high = ranked[-1].score, ranked[0].score
     width = high - low
     values = [(hit.score - low) / width if 0 < width < math.inf else 1.0 for hit in ranked]
-    return [_piece(hit.chunk, hit, values[place], place, policy) for place, hit in enumerate(ranked)]
+    return [_piece(hit.chunk, hit, values[index], index, policy) for index, hit in enumerate(ranked)]
 
 
 def with_neighbours(
@@ -107,8 +107,8 @@ def with_neighbours(
             for i in (here - steps, here + steps):
                 if 0 <= i < len(beside):
                     _offer(best, beside[i], piece, steps, policy)
-    order = sorted(best.values(), key=lambda p: (-p.value, p.beside is not None, p.place, p.chunk.id))
-    return [replace(piece, place=place) for place, piece in enumerate(order)]
+    order = sorted(best.values(), key=lambda p: (-p.value, p.beside is not None, p.preference, p.chunk.id))
+    return [replace(piece, preference=index) for index, piece in enumerate(order)]
 
 
 def _offer(best: dict[str, Piece], chunk: Chunk, beside: Piece, steps: int, policy: AssemblyPolicy) -> None:
@@ -116,7 +116,7 @@ def _offer(best: dict[str, Piece], chunk: Chunk, beside: Piece, steps: int, poli
     value = beside.value * NEIGHBOUR_SHARE**steps
     known = best.get(chunk.id)
     if known is None or (known.beside is not None and known.value < value):
-        best[chunk.id] = _piece(chunk, beside.hit, value, beside.place, policy)
+        best[chunk.id] = _piece(chunk, beside.hit, value, beside.preference, policy)
 
 
 def _kind(chunk: Chunk, policy: AssemblyPolicy) -> str:
@@ -129,8 +129,8 @@ def _falling(hit: Hit) -> tuple[float, int, str, str]:
     return (-hit.score, hit.rank, hit.chunk.id, hit.chunk.text)
 
 
-def _piece(chunk: Chunk, hit: Hit, value: float, place: int, policy: AssemblyPolicy) -> Piece:
-    return Piece(chunk, hit, value, place, _kind(chunk, policy), _offset(chunk, policy.offset_keys))
+def _piece(chunk: Chunk, hit: Hit, value: float, preference: int, policy: AssemblyPolicy) -> Piece:
+    return Piece(chunk, hit, value, preference, _kind(chunk, policy), _offset(chunk, policy.offset_keys))
 
 
 def _offset(chunk: Chunk, keys: Sequence[str]) -> int | None:

@@ -42,8 +42,8 @@ class Stretch:
 class Seam:
     """How a piece is joined to an earlier one."""
 
-    at: int
-    """Index in the earlier piece's text, with `joiner` appended, at which the later piece's text begins."""
+    later_start: int
+    """Index of the later piece's first character in the earlier piece's text with `joiner` appended."""
     joiner: str = ""
     """Text between the two; "" where they overlap or touch."""
 
@@ -127,7 +127,7 @@ class _Run:
         if found is None:
             return False
         self.text += found.joiner
-        self._put(piece, self.tail_at + found.at)
+        self._put(piece, self.tail_at + found.later_start)
         return True
 
     def stretch(self) -> Stretch:
@@ -168,7 +168,7 @@ def lay_out(pieces: Iterable[Piece], policy: AssemblyPolicy, counter: Counter) -
     A piece with `copy_of` is not shown: it becomes a `Copy` in the part that shows the same text. Sources are numbered
     from 1 in the order in which the parts name them.
     """
-    ranked = sorted(pieces, key=lambda piece: piece.place)
+    ranked = sorted(pieces, key=lambda piece: piece.preference)
     copies: dict[str, list[Piece]] = {}
     for piece in ranked:
         if piece.copy_of is not None:
@@ -233,11 +233,11 @@ def _reason(piece: Piece, arms: dict[str, int]) -> str:
 
 def _best(stretch: Stretch) -> Piece:
     """The stretch's hit of the best rank; its best neighbour of a hit if it has no hit."""
-    return min(stretch.pieces, key=lambda piece: (piece.beside is not None, piece.place))
+    return min(stretch.pieces, key=lambda piece: (piece.beside is not None, piece.preference))
 
 
-def _place(stretch: Stretch) -> int:
-    return _best(stretch).place
+def _preference(stretch: Stretch) -> int:
+    return _best(stretch).preference
 
 
 def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
@@ -249,13 +249,13 @@ def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """
     if order == "chronological":
         return sorted(stretches, key=_time_and_source)
-    by_score = sorted(stretches, key=_place)
+    by_score = sorted(stretches, key=_preference)
     if order == "score":
         return by_score
     if order == "source":
         best: dict[SourceKey, int] = {}
         for stretch in by_score:
-            best.setdefault(stretch.pieces[0].source, _place(stretch))
+            best.setdefault(stretch.pieces[0].source, _preference(stretch))
         return sorted(stretches, key=lambda stretch: best[stretch.pieces[0].source])
     return [*by_score[0::2], *reversed(by_score[1::2])]  # ranks 1 3 5 ... 6 4 2: the best at both ends
 

@@ -37,19 +37,19 @@ OnBatch = Callable[[Sequence[int], Any], None]
 """Called in the caller's thread with a batch and what the model returned for it, after each call of the model."""
 
 
-def batches_of(texts: Sequence[str], places: Sequence[int], config: EmbedderConfig) -> list[list[int]]:
-    """Split `places`, which are indices into `texts`, into batches, in order.
+def batches_of(texts: Sequence[str], indices: Sequence[int], config: EmbedderConfig) -> list[list[int]]:
+    """Split `indices`, of texts, into batches, in order.
 
     A batch has at most `batch_texts` texts and `batch_bytes` bytes. A text that is longer is a batch of its own.
     """
     batches: list[list[int]] = []
     room = 0
-    for place in places:
-        size = len(texts[place].encode("utf-8", "surrogatepass"))
+    for index in indices:
+        size = len(texts[index].encode("utf-8", "surrogatepass"))
         if not batches or len(batches[-1]) >= config.batch_texts or size > room:
             batches.append([])
             room = config.batch_bytes
-        batches[-1].append(place)
+        batches[-1].append(index)
         room -= size
     return batches
 
@@ -62,7 +62,7 @@ def embed_batches(
     on_batch: OnBatch,
     on_trouble: Callable[[str], None],
 ) -> None:
-    """Call the model for each batch of places in `texts`, and `on_batch` with each result.
+    """Call the model for each batch, a list of indices of `texts`, and `on_batch` with each result.
 
     One call at a time, until a call shows that the model is a service; then up to `document_calls` at a time. After a
     failure no further call begins; the running ones are waited for, and `on_batch` gets their results.
@@ -91,7 +91,7 @@ def embed_batches(
             )
 
     def embed(batch: Sequence[int]) -> Any:
-        call = Call(lambda: documents_embedded(embedder, [texts[place] for place in batch]))
+        call = Call(lambda: documents_embedded(embedder, [texts[index] for index in batch]))
         deadline = time.monotonic() + config.retry_seconds
         try:
             return drive(attempts(lambda _: call, queue, deadline, time.monotonic, Attempts(), report), workers)
@@ -131,7 +131,7 @@ def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
 
 
 class BatchFailed(Exception):
-    """The model failed on a batch of places."""
+    """The model failed on a batch, a list of indices of the texts."""
 
     def __init__(self, batch: Sequence[int]) -> None:
         super().__init__(batch)

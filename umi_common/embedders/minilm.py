@@ -145,12 +145,12 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
     """
     batches: list[list[int]] = []
     room = 0
-    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-        if room < lengths[place]:
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if room < lengths[index]:
             batches.append([])
-            room = max(RUN_TOKENS, lengths[place])
-            width = lengths[place]
-        batches[-1].append(place)
+            room = max(RUN_TOKENS, lengths[index])
+            width = lengths[index]
+        batches[-1].append(index)
         room -= width
     return batches
 

@@ -22,7 +22,7 @@ Needs the extra `eval` (ir-measures; matplotlib for plots, pandas for frames).
 
 from umi_common.evaluation.beir import Keys, load_beir, load_conversations
 from umi_common.evaluation.compare import compare
-from umi_common.evaluation.comparison import Comparison, Failure, Row
+from umi_common.evaluation.comparison import Failure, Row, SystemComparison
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.haystacks import load_folder, load_haystacks
 from umi_common.evaluation.metrics import diversity, duplication, score_rankings
@@ -34,7 +34,6 @@ from umi_common.evaluation.tune import Between, Trial, Tuning, tune
 __all__ = [
     "Answer",
     "Between",
-    "Comparison",
     "Dataset",
     "Difference",
     "Estimate",
@@ -43,6 +42,7 @@ __all__ = [
     "PrecomputedEmbedder",
     "Query",
     "Row",
+    "SystemComparison",
     "Trial",
     "Tuning",
     "UmiSystem",

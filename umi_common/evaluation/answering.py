@@ -59,5 +59,5 @@ def reliability(relevance: npt.ArrayLike, relevant: npt.ArrayLike, *, bins: int 
     """
     stated, true = (np.asarray(values, dtype=np.float64) for values in (relevance, relevant))
     which = np.minimum((stated * bins).astype(np.int64), bins - 1)
-    inside = ((which == place) for place in range(bins))
+    inside = ((which == index) for index in range(bins))
     return [(float(stated[hits].mean()), float(true[hits].mean()), int(hits.sum())) for hits in inside if hits.any()]

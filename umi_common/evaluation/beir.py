@@ -74,7 +74,7 @@ def load_beir(
     documents = _read_chunks(home / CORPUS, keys, default_source)
     chunks = tuple(document for document in documents if isinstance(document, Chunk))
     blank = tuple(row for row, document in enumerate(documents) if not isinstance(document, Chunk))
-    asked = tuple(query_of(place, record, keys) for place, record in read_records(home / queries))
+    asked = tuple(query_of(file_line, record, keys) for file_line, record in read_records(home / queries))
     judgements = _read_judgements(home / qrels, asked, documents)
     group = home.resolve().name
     return Dataset(group if name is None else name, group, chunks, asked, judgements, blank)
@@ -98,40 +98,42 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
     return [load_beir(part, name=set_name, keys=keys, default_source=part.name) for part in parts]
 
 
-def chunk_from(place: FileLine, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
+def chunk_from(file_line: FileLine, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
     """A corpus record as a chunk; `order` is its position where the keys name none.
 
     Raises:
         DatasetError: If a field is missing or a value cannot be stored.
     """
-    title, text = text_field(place, record, "title", default=""), text_field(place, record, "text")
-    metadata = metadata_field(place, record)
+    title, text = text_field(file_line, record, "title", default=""), text_field(file_line, record, "text")
+    metadata = metadata_field(file_line, record)
     try:
         return Chunk(
-            text_field(place, record, "_id"),
+            text_field(file_line, record, "_id"),
             f"{title}. {text}" if title else text,
             metadata=metadata,
             source=source,
             position=None if source is None else order if keys.position is None else metadata.get(keys.position),
-            event_time=None if keys.event_time is None else moment(place, metadata.get(keys.event_time), "event time"),
+            event_time=None
+            if keys.event_time is None
+            else moment(file_line, metadata.get(keys.event_time), "event time"),
         )
     except DatasetError:
         raise
     except InputError as error:
-        raise place.error(str(error)) from error
+        raise file_line.error(str(error)) from error
 
 
-def query_of(place: FileLine, record: Mapping[str, Any], keys: Keys) -> Query:
+def query_of(file_line: FileLine, record: Mapping[str, Any], keys: Keys) -> Query:
     """A queries record as a query."""
-    metadata = metadata_field(place, record)
+    metadata = metadata_field(file_line, record)
     stated = next((metadata[key] for key in keys.now if metadata.get(key) is not None), None)
     turns = [] if keys.history is None else metadata.get(keys.history, [])
     if not isinstance(turns, list):
-        raise place.error(f"metadata[{keys.history!r}] is {type(turns).__name__}; expected a list of turns")
+        raise file_line.error(f"metadata[{keys.history!r}] is {type(turns).__name__}; expected a list of turns")
     return Query(
-        text_field(place, record, "_id"),
-        text_field(place, record, "text"),
-        moment(place, stated, "the time of the question"),
+        text_field(file_line, record, "_id"),
+        text_field(file_line, record, "text"),
+        moment(file_line, stated, "the time of the question"),
         tuple(_turn(turn) for turn in turns),
         MappingProxyType({key: value for key, value in metadata.items() if key != keys.history}),
     )
@@ -147,13 +149,13 @@ def _read_chunks(path: Path, keys: Keys, default_source: str | None) -> list[Chu
     """One chunk per line; only its id where there is no text."""
     documents: list[Chunk | str] = []
     orders: Counter[str] = Counter()
-    for place, record in read_records(path):
-        if not (text_field(place, record, "text") + text_field(place, record, "title", default="")).strip():
-            documents.append(text_field(place, record, "_id"))
+    for file_line, record in read_records(path):
+        if not (text_field(file_line, record, "text") + text_field(file_line, record, "title", default="")).strip():
+            documents.append(text_field(file_line, record, "_id"))
             continue
-        stated = None if keys.source is None else metadata_field(place, record).get(keys.source)
+        stated = None if keys.source is None else metadata_field(file_line, record).get(keys.source)
         source = default_source if stated is None else str(stated)
-        documents.append(chunk_from(place, record, keys, source, orders[source or ""]))
+        documents.append(chunk_from(file_line, record, keys, source, orders[source or ""]))
         orders[source or ""] += 1
     if not documents:
         raise DatasetError(f"{path} holds no document")
@@ -164,11 +166,11 @@ def _read_judgements(path: Path, asked: Sequence[Query], documents: Sequence[Chu
     judgements: dict[str, dict[str, int]] = {}
     queries = {query.id for query in asked}
     ids = {document.id if isinstance(document, Chunk) else document for document in documents}
-    for place, query, document, grade in read_qrels(path):
+    for file_line, query, document, grade in read_qrels(path):
         if query not in queries:
-            raise place.error(f"query {query!r} is not among the queries; drop the line or add the query")
+            raise file_line.error(f"query {query!r} is not among the queries; drop the line or add the query")
         if document not in ids:
-            raise place.error(f"document {document!r} is not in the corpus; drop the line or add the document")
+            raise file_line.error(f"document {document!r} is not in the corpus; drop the line or add the document")
         judgements.setdefault(query, {})[document] = grade
     return judgements
 
@@ -209,23 +211,23 @@ def read_records(path: Path) -> Iterator[tuple[FileLine, dict[str, Any]]]:
     for number, line in enumerate(read_text(path).split("\n"), FIRST_LINE):  # U+2028 inside a text ends no line
         if not line.strip():
             continue
-        place = FileLine(path, number)
+        file_line = FileLine(path, number)
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            raise place.error(
+            raise file_line.error(
                 f"not JSON ({error.msg} at column {error.colno}); expected one object per line"
             ) from error
         if not isinstance(record, dict):
-            raise place.error(f"{type(record).__name__}; expected a JSON object")
+            raise file_line.error(f"{type(record).__name__}; expected a JSON object")
         id = record.get("_id")
         if isinstance(id, str) and lines.setdefault(id, number) != number:
-            raise place.error(f"{id!r} stands in line {lines[id]} already; ids must be unique in a file")
-        yield place, record
+            raise file_line.error(f"{id!r} stands in line {lines[id]} already; ids must be unique in a file")
+        yield file_line, record
 
 
 def read_qrels(path: Path) -> Iterator[tuple[FileLine, str, str, int]]:
-    """(place, query id, document id, grade) of a tab-separated file with BEIR's header.
+    """(file_line, query id, document id, grade) of a tab-separated file with BEIR's header.
 
     Raises:
         DatasetError: At a wrong header, a line without three fields, or a grade that is no whole number.
@@ -237,43 +239,43 @@ def read_qrels(path: Path) -> Iterator[tuple[FileLine, str, str, int]]:
     for number, line in enumerate(lines[1:], FIRST_LINE + 1):
         if not line.strip():
             continue
-        place, fields = FileLine(path, number), line.split("\t")
+        file_line, fields = FileLine(path, number), line.split("\t")
         if len(fields) != len(QRELS_COLUMNS):
-            raise place.error(f"{len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
+            raise file_line.error(f"{len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
         try:
             grade = int(fields[2])
         except ValueError as error:
-            raise place.error(f"score {fields[2]!r}; expected a whole number") from error
-        yield place, fields[0], fields[1], grade
+            raise file_line.error(f"score {fields[2]!r}; expected a whole number") from error
+        yield file_line, fields[0], fields[1], grade
 
 
-def text_field(place: FileLine, record: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
+def text_field(file_line: FileLine, record: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
     """A string field of a record; `default` where it is absent or null."""
     value = record.get(name)
     if value is None and default is not None:
         return default
     if not isinstance(value, str):
         found = "absent" if name not in record else f"{value!r:.60}"
-        raise place.error(f"field {name!r} is {found}; expected a string")
+        raise file_line.error(f"field {name!r} is {found}; expected a string")
     return value
 
 
-def metadata_field(place: FileLine, record: Mapping[str, Any]) -> dict[str, Any]:
+def metadata_field(file_line: FileLine, record: Mapping[str, Any]) -> dict[str, Any]:
     """The record's metadata object; empty where there is none."""
     value = record.get("metadata")
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise place.error(f"metadata is {type(value).__name__}; expected an object")
+        raise file_line.error(f"metadata is {type(value).__name__}; expected an object")
     return value
 
 
-def moment(place: FileLine, value: Any, name: str) -> datetime | None:
+def moment(file_line: FileLine, value: Any, name: str) -> datetime | None:
     """An ISO-8601 string as an aware UTC datetime; one without a zone is taken as UTC; None stays None."""
     if value is None:
         return None
     try:
         when = datetime.fromisoformat(value.replace("Z", "+00:00") if isinstance(value, str) else value)
     except (TypeError, ValueError) as error:
-        raise place.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time") from error
+        raise file_line.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time") from error
     return when.replace(tzinfo=timezone.utc) if when.tzinfo is None else when.astimezone(timezone.utc)

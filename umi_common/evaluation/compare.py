@@ -13,7 +13,7 @@ from typing import Any
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
-from umi_common.evaluation.comparison import Comparison, Run
+from umi_common.evaluation.comparison import Run, SystemComparison
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.metrics import diversity, duplication
 from umi_common.evaluation.stores import EmbedderChoice, Stores, settings_text
@@ -36,7 +36,7 @@ def compare(
     seed: int = 0,
     resume: str | Path | None = None,
     show_progress: bool = True,
-) -> Comparison:
+) -> SystemComparison:
     """Run every judged query of every dataset on every system, and measure the results.
 
         compare({"umi": UmiConfig(), "mine": lambda dataset: mine_over(dataset.chunks)}, load_conversations("locomo"))
@@ -74,7 +74,7 @@ def compare(
                 else:
                     bar.update(len(dataset.judged))
                 runs.append(run)
-    return Comparison(runs, datasets, ks=ks, depth=depth, seed=seed)
+    return SystemComparison(runs, datasets, ks=ks, depth=depth, seed=seed)
 
 
 def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Sequence[int], depth: int | None) -> int:
@@ -82,8 +82,8 @@ def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Seq
         raise ConfigError("no system to compare; pass at least one, e.g. {'umi': UmiConfig()}")
     if not any(dataset.judged for dataset in datasets):
         raise ConfigError("no query of the datasets has a relevant document; check their qrels")
-    places = [(dataset.name, dataset.group) for dataset in datasets]
-    if len(set(places)) != len(places):
+    names = [(dataset.name, dataset.group) for dataset in datasets]
+    if len(set(names)) != len(names):
         raise ConfigError("two datasets have the same name and group; pass name= to tell them apart")
     if not ks or min(ks) < 1 or max(ks) > LIMIT_MAX:
         raise ConfigError(f"ks {tuple(ks)}; expected at least one cut-off, 1..{LIMIT_MAX}")

@@ -75,7 +75,7 @@ class Failure:
     """Rank in the lists of the other systems compared."""
 
 
-class Comparison:
+class SystemComparison:
     """The results of `compare`. Read values through `row`, `values`, `versus`, `by_category` and `failures`."""
 
     def __init__(
@@ -269,13 +269,13 @@ def _without_nan(value: Any) -> Any:
 Table = tuple[str, list[str], list[list[str]]]
 
 
-def _title(comparison: Comparison, row: Row) -> str:
+def _title(comparison: SystemComparison, row: Row) -> str:
     first = next(iter(row.metrics.values()))
     groups = sum(name == row.set for name, _ in comparison.datasets)
     return f"{row.set}: {first.queries} queries, {groups} group{'s' if groups > 1 else ''}"
 
 
-def _cells(comparison: Comparison, row: Row, metrics: Sequence[str]) -> list[str]:
+def _cells(comparison: SystemComparison, row: Row, metrics: Sequence[str]) -> list[str]:
     values = [f"{comparison.value(row.system, metric, row.set):.3f}" for metric in metrics]
     calls = ABSENT if row.llm_calls is None else f"{row.llm_calls:.2f}"
     return [row.system, *values, f"{row.latency['p50']:.1f}", calls]

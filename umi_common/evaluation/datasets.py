@@ -84,13 +84,13 @@ class Dataset:
             seed: Same seed, same order.
             across_sources: Shuffle over all sources, whose number and lengths stay; False: within each source.
         """
-        rng, placed = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
+        rng, positioned = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
         free: dict[str | None, list[SourcePosition]] = defaultdict(list)
-        for chunk in placed:
+        for chunk in positioned:
             free[None if across_sources else chunk.source].append((chunk.source, chunk.position))
-        for places in free.values():
-            rng.shuffle(places)
-        given = {chunk.id: free[None if across_sources else chunk.source].pop() for chunk in placed}
+        for positions in free.values():
+            rng.shuffle(positions)
+        given = {chunk.id: free[None if across_sources else chunk.source].pop() for chunk in positioned}
         return replace(self, chunks=tuple(_moved(chunk, given.get(chunk.id)) for chunk in self.chunks))
 
 
@@ -110,5 +110,5 @@ def _refuse_duplicates(ids: Iterable[str], what: str) -> None:
         )
 
 
-def _moved(chunk: Chunk, place: SourcePosition | None) -> Chunk:
-    return chunk if place is None else replace(chunk, source=place[0], position=place[1])
+def _moved(chunk: Chunk, moved: SourcePosition | None) -> Chunk:
+    return chunk if moved is None else replace(chunk, source=moved[0], position=moved[1])

@@ -61,19 +61,19 @@ def load_haystacks(
     """
     home, datasets = Path(folder), list[Dataset]()
     set_name = home.resolve().name if name is None else name
-    for place, record in read_records(home / QUERIES):
+    for file_line, record in read_records(home / QUERIES):
         if limit is not None and len(datasets) >= limit:
             break
-        if metadata_field(place, record).get("abstention") and not abstention:
+        if metadata_field(file_line, record).get("abstention") and not abstention:
             continue
-        dataset = _question(home, set_name, place, record, granularity)
+        dataset = _question(home, set_name, file_line, record, granularity)
         if dataset.judged:
             datasets.append(dataset)
     return datasets
 
 
-def _question(home: Path, set_name: str, place: FileLine, record: Record, granularity: Granularity) -> Dataset:
-    query = query_of(place, record, Keys())
+def _question(home: Path, set_name: str, file_line: FileLine, record: Record, granularity: Granularity) -> Dataset:
+    query = query_of(file_line, record, Keys())
     path = home / HAYSTACKS / f"{query.id}.json.gz"
     evidence = set(query.metadata.get("answer_session_ids", ()))
     documents = _documents(path, granularity, evidence)

@@ -117,7 +117,7 @@ def _measure(name: str) -> str:
 
 def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:
     # The tools behind ir-measures order equal scores differently, so every score differs.
-    scores = {id: float(len(ids) - place) for place, id in enumerate(ids)}
+    scores = {id: float(len(ids) - index) for index, id in enumerate(ids)}
     if len(scores) != len(ids):
         raise ConfigError(f"the list for query {query!r} holds an id twice; a system must return each id once")
     return scores

@@ -23,7 +23,7 @@ from umi_common.explain.texts import snippet
 from umi_common.types import Hit, SearchResult
 
 if TYPE_CHECKING:
-    from umi_common.evaluation.comparison import Comparison
+    from umi_common.evaluation.comparison import SystemComparison
     from umi_common.evaluation.tune import Tuning
 
 PathOption = str | Path | None
@@ -44,18 +44,18 @@ HALF_LIVES_SHOWN = 4
 HOURS_A_DAY = 24.0
 
 
-def plot_metric(comparison: Comparison, metric: str, path: PathOption = None) -> Any:
+def plot_metric(comparison: SystemComparison, metric: str, path: PathOption = None) -> Any:
     """One bar per system and set: the mean of one metric with its 95 % interval."""
     chart = new_chart(max(6.5, 2.7 + 0.45 * len(comparison.sets) * len(comparison.systems)), 4.0)
     axes = chart.add_subplot()
     width = BAR_SHARE / len(comparison.systems)
-    for place, system in enumerate(comparison.systems):
+    for index, system in enumerate(comparison.systems):
         comparison.value(system, metric, comparison.sets[0])  # raises ConfigError for an unknown metric
         found = [comparison.row(system, name).metrics[metric] for name in comparison.sets]
         spread = np.array([[e.mean - e.low for e in found], [e.high - e.mean for e in found]]).clip(min=0.0)
-        where = np.arange(len(found)) - BAR_SHARE / 2 + (place + 0.5) * width
+        where = np.arange(len(found)) - BAR_SHARE / 2 + (index + 0.5) * width
         means = [estimate.mean for estimate in found]
-        axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=colour(place))
+        axes.bar(where, means, width, yerr=spread, capsize=2, label=system, color=colour(index))
     axes.set_xticks(range(len(comparison.sets)), comparison.sets)
     axes.set_ylim(0.0, 1.0)
     label_axes(axes, f"{metric} by set, mean and 95 % interval", "", f"{metric} (0..1)", beside=True)
@@ -76,20 +76,20 @@ def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path
     axes = chart.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="stated = measured")
     axes.plot(stated, measured, marker=marker(0), color=colour(0), label="measured")
-    for place, count in enumerate(counts):
-        axes.annotate(f"{count:,}", (stated[place], measured[place]), (0, 6), textcoords="offset points", fontsize=7)
+    for index, count in enumerate(counts):
+        axes.annotate(f"{count:,}", (stated[index], measured[index]), (0, 6), textcoords="offset points", fontsize=7)
     label_axes(axes, "Calibration of the relevance", "stated relevance (0..1)", "share that is relevant (0..1)")
     return chart.saved(path)
 
 
-def plot_precision_recall(comparison: Comparison, set: str | None = None, path: PathOption = None) -> Any:
+def plot_precision_recall(comparison: SystemComparison, set: str | None = None, path: PathOption = None) -> Any:
     """Precision against recall at every cut-off from 1 to the depth, one line per system."""
     chart = new_chart(6.5, 4.0)
     axes = chart.add_subplot()
-    for place, system in enumerate(comparison.systems):
+    for index, system in enumerate(comparison.systems):
         comparison.row(system, set)  # raises ConfigError for an unknown set
         recall, precision = (_curve(comparison, system, set, name) for name in ("recall", "precision"))
-        axes.plot(recall, precision, marker=marker(place), ms=4, label=system, color=colour(place))
+        axes.plot(recall, precision, marker=marker(index), ms=4, label=system, color=colour(index))
     axes.set(xlim=(0.0, 1.03), ylim=(0.0, 1.03))
     name = comparison.sets[0] if set is None else set
     label_axes(
@@ -98,29 +98,29 @@ def plot_precision_recall(comparison: Comparison, set: str | None = None, path: 
     return chart.saved(path)
 
 
-def plot_latency(comparison: Comparison, path: PathOption = None) -> Any:
+def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
     """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
     chart = new_chart(6.5, 1.4 + 0.4 * len(comparison.systems))
     axes = chart.add_subplot()
-    for place, (name, percentile) in enumerate(LATENCY_SHARES.items()):
+    for index, (name, percentile) in enumerate(LATENCY_SHARES.items()):
         times = [_latency(comparison, system, percentile) for system in comparison.systems]
-        axes.scatter(times, comparison.systems, marker=marker(place), color=colour(place), label=name)
+        axes.scatter(times, comparison.systems, marker=marker(index), color=colour(index), label=name)
     axes.set_xscale("log")
     label_axes(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
     return chart.saved(path)
 
 
-def plot_llm_calls(comparison: Comparison, metric: str | None = None, path: PathOption = None) -> Any:
+def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path: PathOption = None) -> Any:
     """One metric against LLM calls per query, one point per system and set; None: recall at the largest k."""
     metric = f"recall@{max(comparison.ks)}" if metric is None else metric
     chart = new_chart(6.5, 4.0)
     axes = chart.add_subplot()
-    for place, system in enumerate(comparison.systems):
+    for index, system in enumerate(comparison.systems):
         rows = [row for row in comparison.rows if row.system == system and row.llm_calls is not None]
         calls = [row.llm_calls for row in rows]
         quality = [comparison.value(system, metric, row.set) for row in rows]
         if rows:
-            axes.scatter(calls, quality, marker=marker(place), color=colour(place), label=system)
+            axes.scatter(calls, quality, marker=marker(index), color=colour(index), label=system)
     label_axes(axes, f"{metric} against LLM calls", "LLM calls a query", f"{metric} (0..1)", beside=True)
     return chart.saved(path)
 
@@ -168,7 +168,7 @@ def _heat_map(chart: Any, tuning: Tuning, names: Sequence[str]) -> None:
     chart.colorbar(image, label=f"{tuning.metric} (0..1)")
 
 
-def _curve(comparison: Comparison, system: str, set: str | None, name: str) -> list[float]:
+def _curve(comparison: SystemComparison, system: str, set: str | None, name: str) -> list[float]:
     metrics = [f"{name}@{k}" for k in range(1, comparison.depth + 1)]
     values: dict[str, list[float]] = {metric: [] for metric in metrics}
     for run in comparison.runs:
@@ -180,7 +180,7 @@ def _curve(comparison: Comparison, system: str, set: str | None, name: str) -> l
     return [float(np.mean(values[metric])) for metric in metrics]
 
 
-def _latency(comparison: Comparison, system: str, percentile: int) -> float:
+def _latency(comparison: SystemComparison, system: str, percentile: int) -> float:
     times = [time for run in comparison.runs if run.system == system for time in run.milliseconds.values()]
     return float(np.percentile(times, percentile))
 
@@ -210,14 +210,14 @@ def new_chart(width: float, height: float) -> Any:
     return Chart(width, height)
 
 
-def colour(place: int) -> str:
-    """The colour of the system at this place, from 0."""
-    return PALETTE[place % len(PALETTE)]
+def colour(index: int) -> str:
+    """The colour of the system with this index."""
+    return PALETTE[index % len(PALETTE)]
 
 
-def marker(place: int) -> str:
-    """The marker of the system at this place, from 0."""
-    return MARKERS[place % len(MARKERS)]
+def marker(index: int) -> str:
+    """The marker of the system with this index."""
+    return MARKERS[index % len(MARKERS)]
 
 
 def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
@@ -256,11 +256,11 @@ def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: P
     chart = new_chart(6.0, 3.4)
     axes = chart.add_subplot()
     age = np.linspace(0.0, HALF_LIVES_SHOWN * max(half_lives_hours), 400)
-    for place, hours in enumerate(half_lives_hours):
+    for index, hours in enumerate(half_lives_hours):
         factors = decay_factors(age, rate=rate_of(hours), floor=floor)
-        style = ("-", "--", ":", "-.")[place % 4]
+        style = ("-", "--", ":", "-.")[index % 4]
         name = f"half-life {hours / HOURS_A_DAY:g} days"
-        axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=colour(place), label=name)
+        axes.plot(age / HOURS_A_DAY, factors, style, lw=2, color=colour(index), label=name)
     axes.axhline(floor, color="#555555", lw=0.8, linestyle=(0, (1, 3)), label=f"floor {floor:g}")
     axes.set_ylim(0.0, 1.05)
     label_axes(axes, "Decay factor by age", "age (days)", "factor (0..1)")
@@ -288,11 +288,11 @@ def _shares(scores: Sequence[float]) -> list[float]:
 
 def _apart(heights: Sequence[float]) -> list[float]:
     """The heights, changed so that two differ by at least `NAME_GAP`; their order stays, and none is below 0."""
-    placed, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
+    apart, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
     for above, below in pairwise(order):
-        placed[below] = min(placed[below], placed[above] - NAME_GAP)
+        apart[below] = min(apart[below], apart[above] - NAME_GAP)
     least = 0.0
     for at in reversed(order):
-        placed[at] = max(placed[at], least)
-        least = placed[at] + NAME_GAP
-    return placed
+        apart[at] = max(apart[at], least)
+        least = apart[at] + NAME_GAP
+    return apart

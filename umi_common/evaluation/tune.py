@@ -137,7 +137,7 @@ def tune(
         history, stopped = _search(
             start, candidates, lambda config: measure(config, split.train), patience, show_progress
         )
-        best = max(range(len(history)), key=lambda place: (history[place].score, -place))
+        best = max(range(len(history)), key=lambda index: (history[index].score, -index))
         chosen = base if best == 0 else candidates[best - 1][1]
         test, before = (_mean(measure(config, split.test)) for config in (chosen, base))
     return Tuning(chosen, history[best].settings, metric, tuple(history), test, before, stopped, space)
@@ -276,19 +276,19 @@ def split_by_group(datasets: Iterable[Dataset], *, test_share: float = 0.3, seed
         rng = random.Random(f"{seed}/{name}")  # a set's split does not depend on the sets beside it
         if len(parts) > 1:
             held = _sampled(range(len(parts)), test_share, rng)
-            train += [part for place, part in enumerate(parts) if place not in held]
-            test += [part for place, part in enumerate(parts) if place in held]
+            train += [part for index, part in enumerate(parts) if index not in held]
+            test += [part for index, part in enumerate(parts) if index in held]
             continue
         (whole,) = parts
         asked = whole.judged
         if len(asked) < 2:
             raise ConfigError(f"{name} has {len(asked)} judged queries in one group; splitting needs at least two")
         held = _sampled(range(len(asked)), test_share, rng)
-        train.append(whole.with_queries([query.id for place, query in enumerate(asked) if place not in held]))
-        test.append(whole.with_queries([query.id for place, query in enumerate(asked) if place in held]))
+        train.append(whole.with_queries([query.id for index, query in enumerate(asked) if index not in held]))
+        test.append(whole.with_queries([query.id for index, query in enumerate(asked) if index in held]))
     return Split(tuple(train), tuple(test))
 
 
-def _sampled(places: Sequence[int], share: float, rng: random.Random) -> set[int]:
-    count = min(max(1, round(share * len(places))), len(places) - 1)
-    return set(rng.sample(places, count))
+def _sampled(indices: Sequence[int], share: float, rng: random.Random) -> set[int]:
+    count = min(max(1, round(share * len(indices))), len(indices) - 1)
+    return set(rng.sample(indices, count))

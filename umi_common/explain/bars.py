@@ -59,6 +59,6 @@ def losses(result: SearchResult | AssembledContext) -> str:
 
 def left_out_item(suppressed: Suppressed) -> str:
     """One chunk that was left out, and why."""
-    by = f", in its place {escaped(suppressed.by)}" if suppressed.by is not None else ""
+    by = f", replaced by {escaped(suppressed.by)}" if suppressed.by is not None else ""
     score = f" ({suppressed.score:.3f})" if suppressed.score is not None else ""
     return f"<li><b>{escaped(suppressed.id)}</b>{score}: {escaped(suppressed.reason)}{by}</li>"

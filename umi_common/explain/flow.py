@@ -66,9 +66,9 @@ def flow_table(result: SearchResult) -> str:
 def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
     """The row, from 1, of each hit in one column."""
     deep = sorted({float("inf") if rank is None else rank for rank in ranks if rank is None or rank > shown})
-    places = {rank: shown + place for place, rank in enumerate(deep, 1)}
+    row_of = {rank: shown + number for number, rank in enumerate(deep, 1)}
     return [
-        rank if rank is not None and rank <= shown else places[float("inf") if rank is None else rank] for rank in ranks
+        rank if rank is not None and rank <= shown else row_of[float("inf") if rank is None else rank] for rank in ranks
     ]
 
 

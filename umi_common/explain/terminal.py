@@ -44,7 +44,7 @@ def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str
 
 
 def _left_out(gone: Suppressed) -> str:
-    by = "" if gone.by is None else f", in its place {one_line(gone.by)}"
+    by = "" if gone.by is None else f", replaced by {one_line(gone.by)}"
     return f"  left out: {one_line(gone.id)} ({gone.reason}{by})"
 
 

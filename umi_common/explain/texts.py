@@ -38,7 +38,7 @@ def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
 
 
 def place(chunk: Chunk) -> list[str]:
-    """Where a chunk is from: source, position, page, section and time, as far as known.
+    """The place of a chunk: source, position, page, section and time, as far as known.
 
     Source and position are left out if the id begins with the source.
     """

@@ -40,7 +40,7 @@ def files_below(
     Args:
         roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending.
         store: The store's own folder, which is not read.
-        follow_symlinks: False: links to a place outside of all roots are skipped, and links to folders are not walked.
+        follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
             True: all are followed; a folder is walked once, even if several links or a loop lead to it.
     """
     seen = {_identity(store)} if store is not None else set()
@@ -72,7 +72,7 @@ def files_below(
 
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
-    """Raises FileUnreadable if the path is a symbolic link to a place outside of all roots."""
+    """Raises FileUnreadable if the path is a symbolic link to a path outside of all roots."""
     if path.is_symlink():
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in roots):
@@ -83,7 +83,7 @@ def check_inside(path: Path, roots: Sequence[Path]) -> None:
 
 
 def is_outside(path: Path, roots: Sequence[Path]) -> bool:
-    """Whether a path below a root leads, through links in any of its folders, to a place outside of all roots."""
+    """Whether a path below a root leads, through links in any of its folders, to a path outside of all roots."""
     real = Path(os.path.realpath(path))
     return not any(real.is_relative_to(root) for root in roots)
 

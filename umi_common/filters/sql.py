@@ -76,14 +76,14 @@ def _joined(word: str, parts: Sequence[_Sql]) -> _Sql:
 
     SQLite refuses expressions deeper than 1,000 levels, and its parser stack holds 100 entries.
     """
-    heap = [(part.height, place, part) for place, part in enumerate(parts)]
+    heap = [(part.height, index, part) for index, part in enumerate(parts)]
     heapq.heapify(heap)
     while len(heap) > 1:
         _, _, flat = heapq.heappop(heap)
-        height, place, tall = heapq.heappop(heap)
+        height, index, tall = heapq.heappop(heap)
         sql = f"({tall.sql} {word} {flat.sql})"
         joined = _Sql(sql, tall.parameters + flat.parameters, height + 1)
-        heapq.heappush(heap, (joined.height, place, joined))
+        heapq.heappush(heap, (joined.height, index, joined))
     return heap[0][2]
 
 

@@ -60,7 +60,7 @@ class DuplicateFinder:
     """Compares each chunk with the better ones before it.
 
     Args:
-        settings: The smallest cosine of near texts, and whether equal texts of different places are duplicates.
+        settings: The smallest cosine of near texts, and whether equal texts of different groups are duplicates.
     """
 
     def __init__(self, settings: DuplicatesConfig) -> None:
@@ -68,21 +68,21 @@ class DuplicateFinder:
         self._ids: dict[Hashable, str] = {}
         self._kept: dict[Hashable, list[_Kept]] = {}
 
-    def add(self, id: str, text: str, vector: Vectors, place: Hashable = None) -> Repeat | None:
+    def add(self, id: str, text: str, vector: Vectors, group: Hashable = None) -> Repeat | None:
         """The better chunk that this one repeats. None: it repeats none, and chunks added later are compared with it.
 
         Args:
             id: Unique. Chunks are added best first.
             text: The chunk's text.
             vector: (dim,) L2-normalised; if it is all zero or has no dimension, only equal texts are found.
-            place: From `place_of`. Near texts of different places are never duplicates.
+            group: From `group_of`. Near texts of different groups are never duplicates.
         """
         words = words_as_written(text)
         caseless = tuple(word.casefold() for word in words)
-        same = self._ids.setdefault(caseless if self._settings.across_sources else (place, caseless), id)
+        same = self._ids.setdefault(caseless if self._settings.across_sources else (group, caseless), id)
         if same != id:
             return Repeat(same, SAME_TEXT)
-        kept = self._kept.setdefault(place, [])
+        kept = self._kept.setdefault(group, [])
         for other in self._alike(kept, vector):
             if is_near(words, other.words):
                 return Repeat(other.id, NEAR_DUPLICATE)
@@ -97,8 +97,8 @@ class DuplicateFinder:
         return [kept[row] for row in np.flatnonzero(cosines >= self._settings.similarity - COSINE_ROUNDING).tolist()]
 
 
-def place_of(chunk: Chunk) -> Hashable:
-    """A key made of a chunk's source, time and metadata; chunks with equal keys are of one place."""
+def group_of(chunk: Chunk) -> Hashable:
+    """A key made of a chunk's source, time and metadata; chunks with equal keys are in one group."""
     return (chunk.source, chunk.event_time, tuple(sorted(chunk.metadata.items())))
 
 

@@ -87,7 +87,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
 
 
 def shares_of(calibration: Mapping[str, float]) -> Shares:
-    """The shares for a corpus with these calibration numbers; the prior takes the place of a missing number.
+    """The shares for a corpus with these calibration numbers; the prior is used for a missing number.
 
     succession: how much more alike chunks one and two apart are than any two of their source (lag-1 plus lag-2
     autocorrelation of the vectors), from `succession_pairs` pairs. unity: the share of the vectors' variance that lies

@@ -104,8 +104,8 @@ def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence
     If a merged call raises, each of its calls is made alone, so that one failure does not affect the others.
     """
     groups: dict[Hashable, list[int]] = {}
-    for place, call in enumerate(calls):
-        groups.setdefault(("alone", place) if call.batch is None else ("batch", call.batch.kind), []).append(place)
+    for index, call in enumerate(calls):
+        groups.setdefault(("alone", index) if call.batch is None else ("batch", call.batch.kind), []).append(index)
 
     def parted(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
         outcomes: list[CallOutcome] = [None] * len(calls)
@@ -113,11 +113,11 @@ def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence
             each: Any = answer
             if len(group) == 1 or isinstance(answer, CallFailure):
                 each = [answer] * len(group)
-            for place, outcome in zip(group, each, strict=True):
-                outcomes[place] = outcome
+            for index, outcome in zip(group, each, strict=True):
+                outcomes[index] = outcome
         return outcomes
 
-    return tuple(_merged([calls[place] for place in group]) for group in groups.values()), parted
+    return tuple(_merged([calls[index] for index in group]) for group in groups.values()), parted
 
 
 def _merged(calls: Sequence[Call]) -> Call:
@@ -159,27 +159,27 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
     results: dict[int, T] = {}
     asked: dict[int, tuple[Call, ...]] = {}
 
-    def step(place: int, advance: Callable[[], tuple[Call, ...]]) -> None:
+    def step(index: int, advance: Callable[[], tuple[Call, ...]]) -> None:
         try:
-            asked[place] = advance()
+            asked[index] = advance()
         except StopIteration as stop:
-            results[place] = stop.value
+            results[index] = stop.value
 
     try:
-        for place, body in enumerate(bodies):
-            step(place, lambda body=body: next(body))  # type: ignore[misc]
+        for index, body in enumerate(bodies):
+            step(index, lambda body=body: next(body))  # type: ignore[misc]
         while asked:
-            places, calls = zip(*((place, call) for place, calls in asked.items() for call in calls), strict=True)
+            indices, calls = zip(*((index, call) for index, calls in asked.items() for call in calls), strict=True)
             merged, parted = batched(calls)
             outcomes = parted((yield merged))
-            answers: dict[int, list[CallOutcome]] = {place: [] for place in asked}
-            for place, outcome in zip(places, outcomes, strict=True):
-                answers[place].append(outcome)
+            answers: dict[int, list[CallOutcome]] = {index: [] for index in asked}
+            for index, outcome in zip(indices, outcomes, strict=True):
+                answers[index].append(outcome)
             asked.clear()
-            for place, answer in answers.items():
+            for index, answer in answers.items():
                 yield ()
-                step(place, lambda body=bodies[place], answer=answer: body.send(answer))  # type: ignore[misc]
+                step(index, lambda body=bodies[index], answer=answer: body.send(answer))  # type: ignore[misc]
     finally:
         for body in bodies:
             body.close()
-    return [results[place] for place in range(len(bodies))]
+    return [results[index] for index in range(len(bodies))]

@@ -13,7 +13,7 @@ import numpy as np
 from umi_common.errors import StoreUnavailable
 from umi_common.pool import Floats, Ints, Pool
 from umi_common.protocols import Store
-from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, place_of
+from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, group_of
 from umi_common.ranking.fusion import arm_ranks, falling_ranks
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.search.rank import RankedPool
@@ -37,7 +37,7 @@ def fetch(
     """The chunks of the best rows by id, and the order of these rows.
 
     A row is left out if its chunk was removed after it was scored, if the chunk now fails the filter, or if it
-    repeats a better one and duplicates are left out. The next best row takes its place.
+    repeats a better one and duplicates are left out. The next best row is taken instead.
 
     Args:
         wanted: Rows to fetch, if the pool has so many.
@@ -62,7 +62,7 @@ def fetch(
                 if chunk is None or not request.passes(chunk):
                     continue
                 row_of[id] = row
-                duplicate = finder and finder.add(id, chunk.text, pool.vectors[row], place_of(chunk))
+                duplicate = finder and finder.add(id, chunk.text, pool.vectors[row], group_of(chunk))
                 if duplicate:
                     suppressed.append((row, duplicate.reason, row_of[duplicate.id]))
                 else:

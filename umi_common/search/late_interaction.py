@@ -76,7 +76,7 @@ def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -
     """(Q, n) m: for each token of the query its largest cosine with a token of each candidate.
 
     BLAS is not used: its threads would compete with those of other searches, and the last digits of its results depend
-    on the place of a row in the matrix.
+    on the row number in the matrix.
 
     Args:
         query: (Q, dim) unit rows.

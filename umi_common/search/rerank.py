@@ -101,10 +101,10 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
         return ranked, f"returned scores of shape {given.shape}; expected {len(rows)} numbers"
     if not (kept | np.isneginf(given)).all():
         return ranked, "returned NaN or inf as a score; expected finite numbers, or -inf to drop a text"
-    places = best_first(given)[: np.count_nonzero(kept)]
-    best = np.asarray(rows, dtype=np.int64)[places]
+    best_kept = best_first(given)[: np.count_nonzero(kept)]
+    best = np.asarray(rows, dtype=np.int64)[best_kept]
     after = np.full(len(ranked.scores), given[kept].min(initial=0.0))  # rows that were not scored follow the others
-    after[best] = given[places]
+    after[best] = given[best_kept]
     unseen = ranked.order[~np.isin(ranked.order, rows)]
     dropped = tuple((row, "reranker", None) for row, stays in zip(rows, kept, strict=True) if not stays)
     order = best if dropped else np.concatenate([best, unseen])

@@ -39,9 +39,9 @@ def checked_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
         DuplicateId: If two chunks have the same id; names the first three such ids.
     """
     batch = list(chunks)
-    for place, chunk in enumerate(batch):
+    for index, chunk in enumerate(batch):
         if not isinstance(chunk, Chunk):
-            raise InvalidChunk(f"item {place} is {type(chunk).__name__}; expected umi_common.Chunk")
+            raise InvalidChunk(f"item {index} is {type(chunk).__name__}; expected umi_common.Chunk")
     repeated = [id for id, count in Counter(chunk.id for chunk in batch).items() if count > 1]
     if repeated:
         raise DuplicateId(
@@ -84,34 +84,34 @@ def embedded(
     known = {} if cache is None else cache.get(texts)
     known = {text: vector for text, vector in known.items() if dim in (None, len(vector))}
     first: dict[str, int] = {}
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if text not in known:
-            first.setdefault(text, place)
+            first.setdefault(text, index)
     missing = list(first.values())
     made: dict[int, Vectors] = {}
-    """Rows of each batch, by the place of its first text."""
+    """Rows of each batch, by the index of its first text."""
 
     with progress(len(texts), show_progress) as advance:
         advance(len(texts) - len(missing))
 
         def on_batch(batch: Sequence[int], vectors: object) -> None:
             nonlocal dim
-            rows = _checked_rows([ids[place] for place in batch], vectors, embedder, dim)
+            rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
             dim = rows.shape[1]
             made[batch[0]] = rows
             if cache is not None:
-                cache.put([texts[place] for place in batch], rows)
+                cache.put([texts[index] for index in batch], rows)
             advance(len(batch))
 
         try:
             embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
         except BatchFailed as failed:
             raise _failure(failed, ids, embedder) from failed.__cause__
-    parts = [made[place] for place in sorted(made)]
+    parts = [made[index] for index in sorted(made)]
     rows = np.concatenate(parts) if parts else np.zeros((0, dim or 0), dtype=np.float32)
     if len(missing) == len(texts):
         return rows
-    known.update(zip((texts[place] for place in missing), rows, strict=True))
+    known.update(zip((texts[index] for index in missing), rows, strict=True))
     return np.stack([known[text] for text in texts])
 
 

@@ -4,7 +4,7 @@ For a query, the background: mean and standard deviation of its cosines over a s
 
 For the corpus, how far positions and sources are informative:
 
-    succession   how much more similar chunks one and two places apart are than any two of their source: the lag-1
+    succession   how much more similar adjacent chunks, and those two apart, are than any two of their source: the lag-1
                  plus the lag-2 autocorrelation of the vectors around their source's mean, less the value expected by
                  chance. Lag 2 matters because speakers alternate. 0: positions carry no information.
     unity        the share of the vectors' variance that lies between sources (intra-class correlation).
@@ -34,7 +34,7 @@ SAMPLE_SIZE = 1_024
 WEIGHT_TERMS_MAX = 30
 """The weight of a chunk is its number of terms, at most this; very short chunks carry little about the order."""
 LAGS = (1, 2)
-"""Distances in places between the chunks that `succession` compares."""
+"""Distances between the chunks that `succession` compares."""
 SOURCE_CHUNKS_MAX = 1_024
 """Most chunks of one source from which the statistics are computed; more hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
@@ -230,9 +230,9 @@ class Calibration:
             return self._numbers
 
     def _measured(self, rows: Rows, vectors: Vectors, lengths: Lengths, sources: Sequence[str]) -> Mapping[str, float]:
-        placed = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
+        positioned = rows.source[rows.alive & (rows.source != NO_SOURCE) & (rows.position != MISSING)]
         # `sources` may have grown since the snapshot was taken.
-        sizes = np.bincount(placed, minlength=max(len(sources), len(self._order)))
+        sizes = np.bincount(positioned, minlength=max(len(sources), len(self._order)))
         in_company = int(sizes[sizes > 1].sum())
         if not in_company:
             return {}
@@ -240,7 +240,7 @@ class Calibration:
         return {
             **_succession(self._sums),
             **_unity(self._sums, self._totals),
-            "company": in_company / len(placed),
+            "company": in_company / len(positioned),
         }
 
     def _choose(self, sizes: Ints, sources: Sequence[str]) -> list[int]:
@@ -275,7 +275,7 @@ class Calibration:
         for at in stale:
             first = int(codes.searchsorted(chosen[at]))
             mine = ordered[first : first + min(int(sizes[chosen[at]]), SOURCE_CHUNKS_MAX)]
-            self._sums[at], self._totals[at] = _sums_of(mine, rows.place[mine], vectors, lengths)
+            self._sums[at], self._totals[at] = _sums_of(mine, rows.index_in_source[mine], vectors, lengths)
         self._chosen = chosen
 
 
@@ -300,11 +300,11 @@ def _touched(before: Rows | None, now: Rows) -> frozenset[int]:
     return frozenset(longer.source[changed].tolist()) | frozenset(longer.source[shared:].tolist())
 
 
-def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Lengths) -> tuple[Floats, Floats]:
+def _sums_of(mine: Ints, indices: Ints, vectors: Vectors, lengths: Lengths) -> tuple[Floats, Floats]:
     """(the columns of one source, the sum of its vectors)"""
     own = vectors[mine].astype(np.float64)
     present = own.any(axis=1)
-    own, places = own[present], places[present]
+    own, indices = own[present], indices[present]
     sums, chunks = np.zeros(COLUMNS), len(own)
     if chunks < 2:
         return sums, np.zeros(vectors.shape[1])
@@ -317,7 +317,7 @@ def _sums_of(mine: Ints, places: Ints, vectors: Vectors, lengths: Lengths) -> tu
     chance = -squares / max(total_weight**2 - weights_squared, DIVISOR_MIN)
     products, weight_products, pairs = np.zeros(len(LAGS)), np.zeros(len(LAGS)), 0
     for at, lag in enumerate(LAGS):
-        first = np.flatnonzero(places[lag:] - places[:-lag] == lag)
+        first = np.flatnonzero(indices[lag:] - indices[:-lag] == lag)
         weight_products[at] = (weights[first] * weights[first + lag]).sum()
         product = np.einsum("ij,ij->", deviations[first], deviations[first + lag])
         products[at] = product - chance * weight_products[at]

@@ -163,7 +163,7 @@ class QueryEmbedder:
         if self._one_by_one:
             return known, [_Job([text]) for text in missing]
         batches = batches_of(missing, range(len(missing)), self._config)
-        return known, [_Job([missing[place] for place in batch]) for batch in batches]
+        return known, [_Job([missing[index] for index in batch]) for batch in batches]
 
     def _rounds(self, jobs: Sequence[_Job]) -> int:
         """Rounds in which the jobs run, `_calls_max` at a time; each round may take the seconds of one search."""
@@ -287,8 +287,8 @@ def query_vectors(
     missing = _missing(requests)
     if missing:
         texts, seconds = _texts_and_seconds(requests, missing)
-        for (search, place), vector in zip(missing, _each(embedder, texts, seconds, dim), strict=True):
-            vectors[search][place] = vector
+        for (search, index), vector in zip(missing, _each(embedder, texts, seconds, dim), strict=True):
+            vectors[search][index] = vector
     milliseconds, load_ms = (time.perf_counter() - begun) * 1e3, embedder.load_ms - loaded_before
     found: list[Vectors | None] = []
     for request, trace, own in zip(requests, traces, vectors, strict=True):
@@ -317,8 +317,8 @@ async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedde
         replace(
             request,
             probes=[
-                replace(probe, vector=made.get((search, place), probe.vector))
-                for place, probe in enumerate(request.probes)
+                replace(probe, vector=made.get((search, index), probe.vector))
+                for index, probe in enumerate(request.probes)
             ],
         )
         for search, request in enumerate(requests)
@@ -328,10 +328,10 @@ async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedde
 def _missing(requests: Sequence[RecallRequest]) -> list[tuple[int, int]]:
     """(search, probe) of the probes that need a vector and have none."""
     return [
-        (search, place)
+        (search, index)
         for search, request in enumerate(requests)
         if request.strategy != "text"
-        for place, probe in enumerate(request.probes)
+        for index, probe in enumerate(request.probes)
         if probe.vector is None
     ]
 
@@ -339,7 +339,7 @@ def _missing(requests: Sequence[RecallRequest]) -> list[tuple[int, int]]:
 def _texts_and_seconds(
     requests: Sequence[RecallRequest], missing: Sequence[tuple[int, int]]
 ) -> tuple[list[str], float]:
-    texts = [requests[search].probes[place].text for search, place in missing]
+    texts = [requests[search].probes[index].text for search, index in missing]
     return texts, max(request.embedder_timeout_seconds for request in requests)
 
 

@@ -211,7 +211,7 @@ def _of_rows(
 def _by_name(
     index: LexicalIndex, names: Names, sources: Ints, terms: Sequence[Sequence[str]], config: LexicalConfig
 ) -> Floats:
-    """(4, E) place of the source, target row, name(source, target), 0."""
+    """(4, E) index in `sources`, target row, name(source, target), 0."""
     found: list[tuple[int, int, float, float]] = []
     for at, row in enumerate(sources.tolist()):
         for name, named in names.mentioned(terms[at], index.living).items():
@@ -242,7 +242,7 @@ def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list
 
 
 def _by_rare_term(index: LexicalIndex, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
-    """(4, E) place of the source, target row, 0, rare(source, target); a pair occurs once for each term it shares."""
+    """(4, E) index in `sources`, target row, 0, rare(source, target); a pair occurs once for each term it shares."""
     numbers = {term: number for number, term in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
     term, row = index.rows_of_rare(list(numbers), RARE_DOCUMENTS)
     counts = np.bincount(term, minlength=len(numbers))

@@ -23,7 +23,7 @@ class SkippedChunk:
     """An item of a batch that was not stored."""
 
     place: int
-    """Its place in the batch, from 0."""
+    """Its index in the batch, from 0."""
     id: str | None
     """None: it has no id that is a string."""
     source: str | None
@@ -41,7 +41,7 @@ class AddReport:
     unchanged: int = 0
     """Chunks that were stored already, the same in every field."""
     skipped: tuple[SkippedChunk, ...] = ()
-    """Invalid items, by rising place; only with on_invalid="skip"."""
+    """Invalid items, by rising index in the batch; only with on_invalid="skip"."""
 
 
 class ValidBatch(NamedTuple):
@@ -70,44 +70,44 @@ def valid_batch(
     """
     batch = list(items)
     if on_invalid == "raise":
-        chunks = checked_chunks(_as_chunk(place, item) for place, item in enumerate(batch))
+        chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))
         return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
     if on_invalid != "skip":
         raise InputError(f"on_invalid is {on_invalid!r:.40}; expected 'raise' or 'skip'")
     rows, finite = (None, []) if vectors is None else _finite_rows(vectors, batch, dim)
     valid: dict[str, Chunk] = {}
-    places, skipped = [], []
-    for place, item in enumerate(batch):
+    kept, skipped = [], []
+    for index, item in enumerate(batch):
         try:
-            chunk = _as_chunk(place, item)
+            chunk = _as_chunk(index, item)
             if chunk.id in valid:
                 raise DuplicateId(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
-            if rows is not None and not finite[place]:
+            if rows is not None and not finite[index]:
                 raise InvalidVector(f"the vector of chunk {chunk.id!r:.80} holds NaN, infinity or is beyond float32")
         except (InvalidChunk, DuplicateId, InvalidVector) as error:
-            skipped.append(SkippedChunk(place, _text(item, "id"), _text(item, "source"), str(error)))
+            skipped.append(SkippedChunk(index, _text(item, "id"), _text(item, "source"), str(error)))
         else:
             valid[chunk.id] = chunk
-            places.append(place)
+            kept.append(index)
     chunks = list(valid.values())
-    return ValidBatch(chunks, None if rows is None else rows[places], tuple(skipped))
+    return ValidBatch(chunks, None if rows is None else rows[kept], tuple(skipped))
 
 
-def _as_chunk(place: int, item: object) -> Chunk:
+def _as_chunk(index: int, item: object) -> Chunk:
     """The item if it is a chunk, else the chunk of a record.
 
     Raises:
-        InvalidChunk: If it is neither; names the item by its place.
+        InvalidChunk: If it is neither; names the item by its index.
     """
     if isinstance(item, Chunk):
         return item
     if not isinstance(item, Mapping):
-        raise InvalidChunk(f"item {place} is {type(item).__name__}; expected umi_common.Chunk or a dict of its fields")
+        raise InvalidChunk(f"item {index} is {type(item).__name__}; expected umi_common.Chunk or a dict of its fields")
     unknown = [key for key in item if key not in FIELDS]
     missing = [name for name in ("id", "text") if name not in item]
     if unknown or missing:
         wrong = f"with the unknown key {unknown[0]!r:.40}" if unknown else f"without {missing[0]!r}"
-        raise InvalidChunk(f"item {place} is {type(item).__name__} {wrong}; expected the fields {', '.join(FIELDS)}")
+        raise InvalidChunk(f"item {index} is {type(item).__name__} {wrong}; expected the fields {', '.join(FIELDS)}")
     record = dict(item)
     if record.get("metadata", {}) is None:
         del record["metadata"]

@@ -149,7 +149,7 @@ def _embedded(name: str) -> Counter:
 @lru_cache(maxsize=64)
 def _warn_once(name: str, reason: str) -> None:
     warnings.warn(
-        f"{name}: {reason}; the embedded tokenizer counts in its place. Pass a tokenizer as the counter, or call "
+        f"{name}: {reason}; the embedded tokenizer counts instead. Pass a tokenizer as the counter, or call "
         "counter_for(name, allow_download=True) once",
         UserWarning,
         stacklevel=3,

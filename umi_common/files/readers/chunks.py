@@ -40,7 +40,7 @@ class FileChunks:
     chunks: list[Chunk] = field(default_factory=list)
     """In order."""
     skipped: list[str] = field(default_factory=list)
-    """One line for each of the first SKIPPED_LISTED records or pages that were skipped: file, place, reason."""
+    """One line for each of the first SKIPPED_LISTED skipped records or pages: the file, which one, and why."""
     unlisted: int = 0
     """Number of further skipped records or pages."""
 

@@ -79,7 +79,7 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
         OSError: As opening raises it.
     """
     _check_regular(path, path.stat())
-    # Non-blocking: if a pipe has just taken the file's place, opening it would wait for a writer.
+    # Non-blocking: if a pipe has just replaced the file, opening it would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         _check_regular(path, os.fstat(file.fileno()))
@@ -133,7 +133,7 @@ def _check_regular(path: Path, found: os.stat_result) -> None:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """Changes when a file is written, or another takes its place, even one of the same size and modification time.
+    """Changes when a file is written, or replaced by another, even one of the same size and modification time.
 
     The time of the last change of the inode cannot be set by a program. On Windows it is the time of creation, and
     only size, modification time and file number are compared.

@@ -4,7 +4,7 @@ In: a collection, and searches as probes. Out: a `Pool`, and chunks read from th
 
     store           ChromaStore: the store over a collection
     recall          one search
-    side_index      terms, places and times, kept beside the collection
+    side_index      terms, sources, positions and times, kept beside the collection
     following       keeps them in step with the collection
     records         a chunk as a record and back
     collection      the calls to Chroma

@@ -136,7 +136,7 @@ class Follower:
         for page in self._collection.pages_of_ids():
             known = self._side.rows_of(page)
             unseen[known[known != UNKNOWN]] = False
-            others = [page[place] for place in np.flatnonzero(known == UNKNOWN).tolist()]
+            others = [page[index] for index in np.flatnonzero(known == UNKNOWN).tolist()]
             gone.difference_update(others)
             new += [id for id in others if id not in skipped]
         gone.update(rows.ids[row] for row in np.flatnonzero(unseen).tolist())
@@ -170,7 +170,7 @@ class Follower:
         changed = there if every else self._side.changed(there)
         if changed or missing or gone:
             self._side.update(changed, [*missing, *gone])
-        if missing and not every:  # others may have come in their place, so that the number is the same
+        if missing and not every:  # as many others may have come, so that the number is the same
             self.list_ids()
         return bool(changed or missing)
 

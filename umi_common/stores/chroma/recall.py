@@ -47,7 +47,7 @@ class CollectionVectors:
 
     def _clear(self) -> None:
         self._cached = (Growing(np.float32, self.dim), np.full(len(self._side.moment.rows) + 1, UNKNOWN, np.int64))
-        """Vectors, and by row its place among them."""
+        """Vectors, and for each row of the snapshot its slot, the row in these vectors."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -60,32 +60,32 @@ class CollectionVectors:
         Raises:
             StoreUnavailable: If Chroma fails.
         """
-        vectors, places = self._cached
-        own = places.take(rows, mode="clip")
-        if len(rows) and (own.min() == UNKNOWN or rows.max() >= len(places)):
+        vectors, slots = self._cached
+        own = slots.take(rows, mode="clip")
+        if len(rows) and (own.min() == UNKNOWN or rows.max() >= len(slots)):
             with self._lock:
-                vectors, places = self._with(distinct(rows))
-            own = places.take(rows)
+                vectors, slots = self._with(distinct(rows))
+            own = slots.take(rows)
         return vectors.view.take(own, axis=0)
 
     def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
         """The cache after reading those of the rows that are not in it."""
         if self._cached[0].view.nbytes > CACHE_BYTES:
             self._clear()
-        vectors, places = self._cached
-        if rows[-1] >= len(places):
-            more = np.full(int(rows[-1]) + 1 + len(places) // 8, UNKNOWN, np.int64)
-            more[: len(places)] = places
-            places = more
-        missing = rows[places[rows] == UNKNOWN]
+        vectors, slots = self._cached
+        if rows[-1] >= len(slots):
+            more = np.full(int(rows[-1]) + 1 + len(slots) // 8, UNKNOWN, np.int64)
+            more[: len(slots)] = slots
+            slots = more
+        missing = rows[slots[rows] == UNKNOWN]
         ids = [self._side.moment.rows.ids[row] for row in missing.tolist()]
         read = self._collection.vectors(ids)
         zeros = np.zeros(self.dim, dtype=np.float32)
         new = unit_vectors(np.array([read.get(id, zeros) for id in ids], dtype=np.float32).reshape(len(ids), self.dim))
         first = len(vectors.view)
         vectors.extend(new)
-        places[missing] = np.arange(first, first + len(missing))  # last: a reader finds what it looks up
-        self._cached = vectors, places
+        slots[missing] = np.arange(first, first + len(missing))  # last: a reader finds what it looks up
+        self._cached = vectors, slots
         return self._cached
 
 
@@ -146,7 +146,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
         [rows.ids[row] for row in pool_rows.tolist()],
         **arms,
         source=renumbered(rows.source[pool_rows]),
-        position=rows.place[pool_rows],
+        position=rows.index_in_source[pool_rows],
         age_hours=rows.age_hours(now, pool_rows),
         degraded=tuple(trace.degraded),
         facts=trace.facts,
@@ -231,13 +231,13 @@ def _best(
     present = np.asarray(vectors.any(axis=1))
     best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
     for v, own in enumerate(rows):
-        places = np.sort(by_row[together.searchsorted(own, sorter=by_row)])
-        places = places[present[places]]
-        decayed = weighted(scores[v, places], None if weights is None else weights[together[places]])
+        own = np.sort(by_row[together.searchsorted(own, sorter=by_row)])  # now rows of `scores`
+        own = own[present[own]]
+        decayed = weighted(scores[v, own], None if weights is None else weights[together[own]])
         order = np.argsort(-decayed, kind="stable")[:depth]
         if len(order):
-            least[v], lowest[v] = decayed[order[-1]], scores[v, places].min()
-        best.append(together[places[order]])
+            least[v], lowest[v] = decayed[order[-1]], scores[v, own].min()
+        best.append(together[own[order]])
     return best, least, lowest
 
 

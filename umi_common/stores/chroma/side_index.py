@@ -1,4 +1,4 @@
-"""Everything that umi keeps beside a Chroma collection: terms, places, times, and the records as last read.
+"""Everything that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records as last read.
 
 Rows are numbered in the order in which records were met. A changed record gets a new row. Readers take a `Moment`,
 which does not change; one writer at a time.

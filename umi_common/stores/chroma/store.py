@@ -224,7 +224,7 @@ class ChromaStore:
         return side.chunk(record) if record and is_text(record) and record.id not in side.skipped else None
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each known id the chunks at most `reach` places from it in its source, in order, itself included.
+        """For each known id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Only those that pass `where`.
         """
@@ -260,9 +260,9 @@ class ChromaStore:
         self._ready()
         stored = self._collection.vectors(list(dict.fromkeys(ids)))
         found = np.zeros((len(ids), self._embedder.dim), dtype=np.float32)
-        for place, id in enumerate(ids):
+        for index, id in enumerate(ids):
             if id in stored:
-                found[place] = stored[id]
+                found[index] = stored[id]
         return unit_vectors(found)
 
     def ids(self) -> list[str]:
@@ -300,8 +300,8 @@ class ChromaStore:
         if given is not None:
             own = self.vectors([chunk.id for chunk in batch])
             same = [equal and np.array_equal(*pair) for equal, *pair in zip(same, own, given, strict=True)]
-        todo = [place for place, equal in enumerate(same) if not equal]
-        new = [batch[place] for place in todo]
+        todo = [index for index, equal in enumerate(same) if not equal]
+        new = [batch[index] for index in todo]
         if given is None:
             ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
             settings, cache = self._config.embedder, self._embeddings

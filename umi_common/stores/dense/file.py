@@ -53,11 +53,11 @@ def append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors, 
     folder.mkdir(exist_ok=True)
     name, known = (secrets.token_hex(8), 0) if before is None else (before.name, before.rows)
     sums, parts = [], (vectors, codes)
-    for place, suffix in enumerate(SUFFIXES):
-        rows: npt.NDArray[Any] = parts[place]
+    for index, suffix in enumerate(SUFFIXES):
+        rows: npt.NDArray[Any] = parts[index]
         new, start = _bytes_of(rows[known:]), known * rows.strides[0]
         added = _sums(new, start)
-        sums.append(added if before is None else before.sums[place] + added)
+        sums.append(added if before is None else before.sums[index] + added)
         with (folder / f"{name}{suffix}").open("wb" if before is None else "r+b") as file:
             file.seek(start)
             file.write(new.data)

@@ -97,7 +97,7 @@ def search(
 
 
 def score(
-    matrix: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits], places: Sequence[Ints]
+    matrix: Vectors, queries: Vectors, rows: Ints, *, searched: Sequence[DenseHits], indices: Sequence[Ints]
 ) -> Floats:
     """(V, n) cosines of V unit queries with n of the matrix's rows.
 
@@ -106,17 +106,17 @@ def score(
         queries: (V, dim) unit rows.
         rows: n rows, in any order; all hits of `searched` are among them.
         searched: Results of `search` for the same queries, whose cosines are used again.
-        places: For each result, where its rows stand in `rows`.
+        indices: For each result, the indices of its rows in `rows`.
     """
     known = [hits.all_cosines for hits in searched if hits.all_cosines is not None]
     if len(known) == len(queries):
         return np.array([each.take(rows) for each in known], dtype=np.float64)
     times = np.zeros(len(rows), dtype=np.int64)
-    for each in places:
+    for each in indices:
         times[each] += 1
     scores, left = np.empty((len(queries), len(rows))), np.flatnonzero(times < len(queries))
     scores[:, left] = cosines_at(matrix, rows[left], queries)
-    for own, hits, each in zip(scores, searched, places, strict=True):
+    for own, hits, each in zip(scores, searched, indices, strict=True):
         own[each] = hits.cosines
     return scores
 
@@ -187,7 +187,7 @@ def _ranked(
     order = np.argsort(-ranking_scores)
     falling = ranking_scores[order]
     for first, last in _runs(falling, k):
-        order[first:last] = sorted(order[first:last].tolist(), key=lambda place: ids[int(rows[place])])
+        order[first:last] = sorted(order[first:last].tolist(), key=lambda index: ids[int(rows[index])])
     best = order[:k]
     return DenseHits(rows[best], falling[:k], scores[best], all_cosines)
 

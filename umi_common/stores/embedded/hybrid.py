@@ -200,7 +200,7 @@ class HybridStore:
     def neighbours(
         self, ids: Sequence[str], *, reach: int, where: Filter | Mapping[str, Any] | None = None
     ) -> dict[str, list[Chunk]]:
-        """For each stored id the chunks at most `reach` places before or after it in its source, in order, with itself.
+        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Chunks that do not pass `where` are left out.
         """

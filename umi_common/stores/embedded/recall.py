@@ -92,20 +92,20 @@ def _scans_and_backgrounds(
         scan = dense_index.scan_of(snapshot.vectors, joined, snapshot.row_data.quantised)
     known = None if scan is None or scan.bounds is not None else scan.scores
     background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
-    for place, own in slices.items():
-        scans[place] = scan and scan.of(own)
+    for index, own in slices.items():
+        scans[index] = scan and scan.of(own)
         mean, deviation = background.mean[own], background.deviation[own]
-        backgrounds[place] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": background.chunks}
+        backgrounds[index] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": background.chunks}
     return scans, backgrounds
 
 
 def _joined(queries: Sequence[Vectors | None]) -> tuple[Vectors, dict[int, slice]]:
-    """All query vectors as one array, and the slice of each search that has any, by its place in `queries`."""
+    """All query vectors as one array, and the slices of the searches that have any, by index in `queries`."""
     slices, stop = {}, 0
-    for place, vectors in enumerate(queries):
+    for index, vectors in enumerate(queries):
         if vectors is not None:
             start, stop = stop, stop + len(vectors)
-            slices[place] = slice(start, stop)
+            slices[index] = slice(start, stop)
     present = [vectors for vectors in queries if vectors is not None]
     return np.concatenate(present) if present else np.zeros((0, 0), dtype=np.float32), slices
 
@@ -265,7 +265,7 @@ def _pool(
             return _pool(snapshot, replace(found, lexical=None), request, allowed, trace, corpus_fields)
         lexical = {
             "lexical": scored.lexical,
-            "lexical_rank": _ranks(_places(found.lexical, rows, len(snapshot.rows)), shape),
+            "lexical_rank": _ranks(_indices(found.lexical, rows, len(snapshot.rows)), shape),
             "lexical_bound": scored.bound,
             "coverage": scored.coverage,
             "source_lexical": scored.source,
@@ -276,10 +276,10 @@ def _pool(
         lexical = {"length": snapshot.lexical.lengths(len(snapshot.rows))[rows].astype(np.int64)}
     dense: dict[str, Any] = {}
     if found.queries is not None and found.dense is not None:
-        places = _places(found.dense, rows, len(snapshot.rows))
+        indices = _indices(found.dense, rows, len(snapshot.rows))
         dense = {
-            "dense": dense_index.score(snapshot.vectors, found.queries, rows, searched=found.dense, places=places),
-            "dense_rank": _ranks(places, shape),
+            "dense": dense_index.score(snapshot.vectors, found.queries, rows, searched=found.dense, indices=indices),
+            "dense_rank": _ranks(indices, shape),
             "query_vectors": found.queries,
         }
     return Pool.of(
@@ -288,7 +288,7 @@ def _pool(
         **dense,
         vectors=snapshot.vectors.take(rows, axis=0),
         source=renumbered(snapshot.rows.source[rows]),
-        position=snapshot.rows.place[rows],
+        position=snapshot.rows.index_in_source[rows],
         age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
         version=snapshot.rows.seq[rows],
         links=None if found.links is None else found.links.of_rows(rows, len(snapshot.rows)),
@@ -313,17 +313,17 @@ def _pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest
     return snapshot.rows.by_id(np.flatnonzero(chosen))
 
 
-def _places(rankings: Sequence[LexicalHits] | Sequence[DenseHits], rows: Ints, count: int) -> list[Ints]:
-    """For each ranking, the places of its rows in `rows`; all row numbers are below `count`."""
-    place = np.empty(count, dtype=np.int64)  # not initialised: only entries written below are read
-    place[rows] = np.arange(len(rows))
-    return [place[ranking.rows] for ranking in rankings]
+def _indices(rankings: Sequence[LexicalHits] | Sequence[DenseHits], rows: Ints, count: int) -> list[Ints]:
+    """For each ranking, the indices of its rows in `rows`; all row numbers are below `count`."""
+    index_of = np.empty(count, dtype=np.int64)  # not initialised: only entries written below are read
+    index_of[rows] = np.arange(len(rows))
+    return [index_of[ranking.rows] for ranking in rankings]
 
 
-def _ranks(places: Sequence[Ints], shape: tuple[int, int]) -> Ints:
+def _ranks(indices: Sequence[Ints], shape: tuple[int, int]) -> Ints:
     """(V, n) rank of each pool row in each ranking, from FIRST_RANK; NOT_RANKED."""
     ranks = np.full(shape, NOT_RANKED, dtype=np.int64)
-    for variation, ranked in enumerate(places):
+    for variation, ranked in enumerate(indices):
         ranks[variation, ranked] = np.arange(FIRST_RANK, len(ranked) + FIRST_RANK)
     return ranks
 

@@ -174,7 +174,7 @@ class Ledger:
 
         Raises:
             StoreFull: If the disk has no room; nothing has changed then.
-            StoreMoved: If the file was moved or deleted; the change is lost, or is in the file's new place.
+            StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
         with self._lock, sqlite_errors(self.path, writing=True):
             self._check_writable()

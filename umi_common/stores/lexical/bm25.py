@@ -134,7 +134,7 @@ class Term:
     """A term that some live document holds. Arrays are filled on demand and never changed afterwards."""
 
     text: str
-    places: list[tuple[LiveSegment, int]] = field(default_factory=list)
+    ordinals: list[tuple[LiveSegment, int]] = field(default_factory=list)
     """The segments that hold the term, each with the term's index in it."""
     df: int = 0
     """Live documents with the term."""
@@ -231,10 +231,10 @@ class RowScorer:
         terms = [Term(text) for text in codes]
         wanted = list(codes.values())
         for part in self.corpus.parts:
-            for term, place in zip(terms, part.segment.places(wanted), strict=True):
-                if place >= 0 and (df := part.df(place)):
+            for term, ordinal in zip(terms, part.segment.ordinals(wanted), strict=True):
+                if ordinal >= 0 and (df := part.df(ordinal)):
                     term.df += df
-                    term.places.append((part, place))
+                    term.ordinals.append((part, ordinal))
         found = [term for term in terms if term.df]
         for term in found:
             term.idf = self.weighting.idf(term.df)
@@ -294,10 +294,10 @@ class RowScorer:
             term.upper = max(0.0, largest(living))
         for term in terms:
             if term.df > DIRECT:
-                term.upper = max(0.0, *[self._largest(term.idf, *place) for place in term.places])
+                term.upper = max(0.0, *[self._largest(term.idf, part, ordinal) for part, ordinal in term.ordinals])
 
-    def _largest(self, idf: float, part: LiveSegment, place: int) -> float:
-        tf, lengths = self.corpus.frontier(part, place)
+    def _largest(self, idf: float, part: LiveSegment, ordinal: int) -> float:
+        tf, lengths = self.corpus.frontier(part, ordinal)
         return float((idf * self.weighting.gains(tf, self.weighting.norms(lengths))).max())
 
     def score(self, query: QueryTerms, rows: Ints) -> Floats:
@@ -325,12 +325,12 @@ class RowScorer:
         }
         for term, counted in zip(terms, counts, strict=True):
             term.lookups += 1
-            for part, place in term.places:
+            for part, ordinal in term.ordinals:
                 if part in offsets:
-                    if term.lookups > 1 and place not in part.dense:
-                        self._cache_dense(part, place)
+                    if term.lookups > 1 and ordinal not in part.dense:
+                        self._cache_dense(part, ordinal)
                     start, stop = spans[part]
-                    counted[start:stop] = part.lookup(place, offsets[part])
+                    counted[start:stop] = part.lookup(ordinal, offsets[part])
         return self.weighting.gains(counts, self.norms(rows))
 
     def bounds(self, query: QueryTerms) -> npt.NDArray[np.float32]:
@@ -345,8 +345,8 @@ class RowScorer:
         for term, weight, is_common in zip(query.terms, query.weights, common, strict=True):
             if is_common:
                 step = np.float32(weight * term.idf * self.weighting.ceiling / 255)
-                for part, place in term.places:
-                    block, levels = part.segment.block, self._levels(part, place)
+                for part, ordinal in term.ordinals:
+                    block, levels = part.segment.block, self._levels(part, ordinal)
                     totals[block : block + len(levels)] += np.multiply(levels, step, dtype=np.float32)
             else:
                 rows, worth = next(impacts)
@@ -356,18 +356,18 @@ class RowScorer:
         totals *= ROUNDING
         return totals
 
-    def _levels(self, part: LiveSegment, place: int) -> npt.NDArray[np.uint8]:
+    def _levels(self, part: LiveSegment, ordinal: int) -> npt.NDArray[np.uint8]:
         """`Levels.by_offset` of a term; cached. A full cache is emptied."""
-        known, average = part.levels.get(place), self.weighting.average_length
+        known, average = part.levels.get(ordinal), self.weighting.average_length
         if known is None or known.config != self.config or known.average_length < average:
             if len(part.levels) >= LEVELS_KEPT:
                 part.levels.clear()
             bound = replace(self.weighting, average_length=average * LENGTH_DRIFT)
-            offsets, tf = part.segment.stored(place)
+            offsets, tf = part.segment.stored(ordinal)
             lengths = self.corpus.lengths[part.segment.block : part.segment.last + 1]
             levels = np.zeros(len(lengths), np.uint8)
             levels[offsets] = np.ceil(bound.gains(tf, bound.norms(lengths.take(offsets))) * (255 / bound.ceiling))
-            known = part.levels[place] = Levels(self.config, bound.average_length, levels)
+            known = part.levels[ordinal] = Levels(self.config, bound.average_length, levels)
         return known.by_offset
 
     @cached_property
@@ -377,26 +377,26 @@ class RowScorer:
         return np.array(spans, np.int64).reshape(-1)
 
     @staticmethod
-    def _cache_dense(part: LiveSegment, place: int) -> None:
+    def _cache_dense(part: LiveSegment, ordinal: int) -> None:
         """Cache the frequencies of a common term as an array by row; a full cache is emptied."""
-        offsets, tf = part.segment.stored(place)
+        offsets, tf = part.segment.stored(ordinal)
         width = part.segment.last + 1 - part.segment.block
         if len(offsets) * DENSE_SHARE > width:
             if (len(part.dense) + 1) * width * tf.itemsize > DENSE_BYTES_KEPT:
                 part.dense.clear()
             dense = np.zeros(width, tf.dtype)
             dense[offsets] = tf
-            part.dense[place] = dense
+            part.dense[ordinal] = dense
 
 
 def all_postings(terms: Sequence[Term]) -> tuple[Ints, Floats, list[int]]:
     """(rows, tf, ends) of terms, one after the other, dead rows included; those of the i-th end at ends[i]."""
-    stored = [part.segment.stored(place) for term in terms for part, place in term.places]
+    stored = [part.segment.stored(ordinal) for term in terms for part, ordinal in term.ordinals]
     rows = np.concatenate([offsets for offsets, _ in stored], dtype=np.int64)
     tf = np.concatenate([tf for _, tf in stored], dtype=np.float64)
     ends, start, lists = [], 0, iter(stored)
     for term in terms:
-        for part, _ in term.places:
+        for part, _ in term.ordinals:
             stop = start + len(next(lists)[0])
             if part.segment.block:
                 rows[start:stop] += part.segment.block

@@ -54,7 +54,7 @@ class Levels(NamedTuple):
 class LiveSegment:
     """A segment with the documents deleted since it was made, and caches for its terms.
 
-    `place`, here and in `Corpus`, is the index of a term in the segment.
+    `ordinal`, here and in `Corpus`, is the index of a term in the segment's `terms`.
     """
 
     segment: Segment
@@ -80,22 +80,22 @@ class LiveSegment:
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
         return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels)
 
-    def df(self, place: int) -> int:
+    def df(self, ordinal: int) -> int:
         """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""
         if not len(self.gone):
-            return self.segment.starts.item(place + 1) - self.segment.starts.item(place)
-        held, _ = self.segment.stored(place)
+            return self.segment.starts.item(ordinal + 1) - self.segment.starts.item(ordinal)
+        held, _ = self.segment.stored(ordinal)
         few, many = (self.gone, held) if len(self.gone) < len(held) else (held, self.gone)
         at = many.searchsorted(few)
         at[at == len(many)] = 0
         return len(held) - int(np.count_nonzero(many[at] == few))
 
-    def lookup(self, place: int, offsets: Offsets) -> TermCounts:
+    def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
-        known = self.dense.get(place)
+        known = self.dense.get(ordinal)
         if known is not None:
             return known.take(offsets)
-        held, tf = self.segment.stored(place)
+        held, tf = self.segment.stored(ordinal)
         at = held.searchsorted(offsets)
         found: TermCounts = tf.take(at, mode="clip")
         found *= held.take(at, mode="clip") == offsets
@@ -138,24 +138,24 @@ class Corpus:
         """One more than the largest row ever added."""
         return len(self.alive)
 
-    def live_postings(self, part: LiveSegment, place: int) -> tuple[Codes, TermCounts]:
+    def live_postings(self, part: LiveSegment, ordinal: int) -> tuple[Codes, TermCounts]:
         """(rows, tf) of the live documents."""
-        rows, tf = part.segment.postings(place)
+        rows, tf = part.segment.postings(ordinal)
         if not part.dead:
             return rows, tf
         keep = self.alive[rows]
         return rows[keep], tf[keep]
 
-    def frontier(self, part: LiveSegment, place: int) -> Frontier:
+    def frontier(self, part: LiveSegment, ordinal: int) -> Frontier:
         """The frontier of a term in one segment; cached."""
-        known = part.frontiers.get(place)
+        known = part.frontiers.get(ordinal)
         # Deletions only remove points, so the frontier stands while each point has a live document.
         if known is not None and (not part.dead or self.alive[known[1]].all()):
             return known[0]
-        rows, tf = self.live_postings(part, place)
+        rows, tf = self.live_postings(part, ordinal)
         frontier, examples = _frontier(tf, self.lengths[rows])
         if len(rows) > RARE:
-            part.frontiers[place] = frontier, rows[examples]
+            part.frontiers[ordinal] = frontier, rows[examples]
         return frontier
 
     def document_frequencies(self) -> Ints:
@@ -184,9 +184,9 @@ class Corpus:
         codes = [self.codes.get(term, NO_CODE) for term in terms]
         counts = [0] * len(codes)
         for part in self.parts:
-            for at, place in enumerate(part.segment.places(codes)):
-                if place >= 0:
-                    counts[at] += part.df(place)
+            for at, ordinal in enumerate(part.segment.ordinals(codes)):
+                if ordinal >= 0:
+                    counts[at] += part.df(ordinal)
         return counts
 
     def postings_of(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
@@ -196,14 +196,14 @@ class Corpus:
             (P,) indices into `terms`, rising, and the (P,) row of each posting.
         """
         codes = [self.codes.get(term, NO_CODE) for term in terms]
-        places = [np.array(part.segment.places(codes), np.int64) for part in self.parts]
-        sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, places, strict=True)])
+        ordinals = [np.array(part.segment.ordinals(codes), np.int64) for part in self.parts]
+        sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
         dead = sum(part.dead for part in self.parts)
         few = np.flatnonzero(sizes.sum(axis=0) <= most + dead) if self.parts else np.zeros(0, np.int64)
         held, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for part, place, size in zip(self.parts, places, sizes, strict=True):
+        for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
             there = few[size[few] > 0]
-            of_term, found = part.segment.all_postings(place[there])
+            of_term, found = part.segment.all_postings(ordinal[there])
             living = self.alive[found]
             held.append(there[of_term][living])
             rows.append(found[living])
@@ -222,9 +222,9 @@ class Corpus:
             if not wanted[segment.first : segment.last + 1].any():
                 continue
             of_postings = segment.offsets.astype(np.int64) + segment.block
-            places = np.flatnonzero(wanted[of_postings])
-            codes = segment.terms[np.searchsorted(segment.starts, places, side="right") - 1]
-            found = zip(of_postings[places].tolist(), codes.tolist(), segment.tf[places].tolist(), strict=True)
+            postings = np.flatnonzero(wanted[of_postings])
+            codes = segment.terms[np.searchsorted(segment.starts, postings, side="right") - 1]
+            found = zip(of_postings[postings].tolist(), codes.tolist(), segment.tf[postings].tolist(), strict=True)
             for row, code, count in found:
                 counts[row][code] = count
         return counts

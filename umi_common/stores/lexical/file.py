@@ -2,7 +2,7 @@
 
     prefix   64 bytes: magic, version, length of the header, length of the body, CRC-32 of the body, CRC-32 of these
     body     header (JSON: analyzer, mark of the ledger, names of sources, what the store keeps with the index, and each
-             array's name, type, count and place), terms (UTF-8, one a line), arrays
+             array's name, type, count and offset), terms (UTF-8, one a line), arrays
 
 A save writes the file whole under another name, renames it to the next number and then removes the older files. The
 mark holds the digest of the ledger's history, so a file of another store is not used. An unusable file costs time only:
@@ -182,11 +182,11 @@ def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
     codes = np.zeros(len(names), np.int64)
     codes[order] = np.arange(len(order))
     numbers = []
-    for place, segment in enumerate(segments):
+    for index, segment in enumerate(segments):
         living = segment.first + np.flatnonzero(corpus.alive[segment.first : segment.last + 1])
         numbers.append([int(living[0]), int(living[-1]), segment.documents])
         segment = recoded(segment, codes)
-        arrays.update({f"{name}.{place}": getattr(segment, name) for name in _SEGMENT_ARRAYS})
+        arrays.update({f"{name}.{index}": getattr(segment, name) for name in _SEGMENT_ARRAYS})
     return [names[code] for code in order], numbers, arrays
 
 
@@ -196,9 +196,9 @@ def _body(saved: Saved, fingerprint: str) -> list[bytes]:
     arrays = {**arrays, "seqs": saved.seqs, **{f"{OF_STORE}{name}": array for name, array in saved.arrays.items()}}
     text = "\n".join(terms).encode()
     blobs: list[bytes] = [text, *(array.tobytes() for array in arrays.values())]
-    places, end = [], 0
+    offsets, end = [], 0
     for blob in blobs:
-        places.append(end)
+        offsets.append(end)
         end += _padded(len(blob))
     header = {
         "analyzer": fingerprint,
@@ -208,8 +208,8 @@ def _body(saved: Saved, fingerprint: str) -> list[bytes]:
         "terms": [len(terms), len(text)],
         "segments": segments,
         "arrays": {
-            name: [array.dtype.str, len(array), place]
-            for (name, array), place in zip(arrays.items(), places[1:], strict=True)
+            name: [array.dtype.str, len(array), offset]
+            for (name, array), offset in zip(arrays.items(), offsets[1:], strict=True)
         },
     }
     first = json.dumps(header).encode()
@@ -267,8 +267,8 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
     names = bytes(body[:size]).decode().split("\n") if count else []
     rows: dict[str, Any] = {name: arrays[name] for name in _ROW_ARRAYS}
     parts = []
-    for place, numbers in enumerate(header["segments"]):
-        stored: dict[str, Any] = {name: arrays[f"{name}.{place}"] for name in _SEGMENT_ARRAYS}
+    for index, numbers in enumerate(header["segments"]):
+        stored: dict[str, Any] = {name: arrays[f"{name}.{index}"] for name in _SEGMENT_ARRAYS}
         parts.append(LiveSegment(Segment(**dict(zip(_SEGMENT_NUMBERS, numbers, strict=True)), **stored)))
     corpus = Corpus(
         codes=TermCodes(zip(names, range(count), strict=True)),

@@ -60,7 +60,7 @@ class Segment:
         """(T,) postings of each term."""
         return np.diff(self.starts).astype(np.int64)
 
-    def places(self, codes: Sequence[int]) -> list[int]:
+    def ordinals(self, codes: Sequence[int]) -> list[int]:
         """Index of each term in `terms`; -1 if the segment does not have it."""
         known = len(self.terms)
         if known and self.terms.item(-1) == known - 1:  # the terms are 0, 1, 2 ..., as first segments' often are
@@ -72,26 +72,29 @@ class Segment:
         found: list[int] = np.where(self.terms.take(at, mode="clip") == wanted, at, -1).tolist()
         return found
 
-    def postings(self, place: int) -> tuple[Codes, TermCounts]:
-        """(rows, tf) of terms[place]."""
-        held, tf = self.stored(place)
+    def postings(self, ordinal: int) -> tuple[Codes, TermCounts]:
+        """(rows, tf) of terms[ordinal]."""
+        held, tf = self.stored(ordinal)
         return np.add(held, self.block, dtype=np.int32), tf
 
-    def sizes(self, places: Ints) -> Ints:
-        """(n,) postings of the terms at n places; 0 at place -1."""
-        stops, starts = self.starts.take(places + 1), self.starts.take(places, mode="clip")  # -1: starts[0] both times
+    def sizes(self, ordinals: Ints) -> Ints:
+        """(n,) postings of n terms by ordinal; 0 for ordinal -1."""
+        stops, starts = (
+            self.starts.take(ordinals + 1),
+            self.starts.take(ordinals, mode="clip"),
+        )  # -1: starts[0] both times
         return (stops - starts).astype(np.int64)
 
-    def all_postings(self, places: Ints) -> tuple[Ints, Ints]:
-        """The postings of the terms at n places, one term after the other: (P,) index into `places`, and (P,) row."""
-        first, sizes = self.starts[places].astype(np.int64), self.sizes(places)
-        of_place = np.repeat(np.arange(len(places)), sizes)
-        at = np.arange(len(of_place)) + np.repeat(first - running(sizes)[:-1], sizes)
-        return of_place, self.offsets[at].astype(np.int64) + self.block
+    def all_postings(self, ordinals: Ints) -> tuple[Ints, Ints]:
+        """The postings of n terms, one term after the other: (P,) index into `ordinals`, and (P,) row."""
+        first, sizes = self.starts[ordinals].astype(np.int64), self.sizes(ordinals)
+        of_term = np.repeat(np.arange(len(ordinals)), sizes)
+        at = np.arange(len(of_term)) + np.repeat(first - running(sizes)[:-1], sizes)
+        return of_term, self.offsets[at].astype(np.int64) + self.block
 
-    def stored(self, place: int) -> tuple[Offsets, TermCounts]:
-        """(offsets, tf) of terms[place] as views."""
-        own = slice(self.starts.item(place), self.starts.item(place + 1))
+    def stored(self, ordinal: int) -> tuple[Offsets, TermCounts]:
+        """(offsets, tf) of terms[ordinal] as views."""
+        own = slice(self.starts.item(ordinal), self.starts.item(ordinal + 1))
         return self.offsets[own], self.tf[own]
 
     def offsets_of(self, rows: npt.NDArray[np.integer]) -> Offsets:
@@ -140,20 +143,20 @@ def merge(segments: Sequence[Segment], alive: Mask) -> Segment:
     """One segment from several of one block in rising row order, without dead rows; `alive` by row."""
     kept = [_without_dead(segment, alive) for segment in segments]
     terms = distinct(np.concatenate([segment.terms for segment in kept]))
-    places = [terms.searchsorted(segment.terms) for segment in kept]
+    merged_ordinals = [terms.searchsorted(segment.terms) for segment in kept]
     counts = np.zeros(len(terms), np.int64)
-    for segment, place in zip(kept, places, strict=True):
-        counts[place] += segment.frequencies
+    for segment, ordinals in zip(kept, merged_ordinals, strict=True):
+        counts[ordinals] += segment.frequencies
     starts = running(counts)
     offsets = np.empty(starts[-1], np.uint16)
     tf = np.empty(starts[-1], np.result_type(*[segment.tf for segment in kept]))
     free = starts[:-1].copy()
-    for segment, place in zip(kept, places, strict=True):
+    for segment, ordinals in zip(kept, merged_ordinals, strict=True):
         sizes = segment.frequencies
-        target = np.repeat(free[place] - segment.starts[:-1], sizes) + np.arange(len(segment.offsets))
+        target = np.repeat(free[ordinals] - segment.starts[:-1], sizes) + np.arange(len(segment.offsets))
         offsets[target] = segment.offsets
         tf[target] = segment.tf
-        free[place] += sizes
+        free[ordinals] += sizes
     first, last = kept[0].first, kept[-1].last
     documents = int(np.count_nonzero(alive[first : last + 1]))
     return Segment(first, last, documents, terms, _short(starts), offsets, tf)

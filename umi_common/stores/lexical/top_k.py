@@ -155,9 +155,9 @@ def bounded(scorer: RowScorer, query: QueryTerms, limits: SearchLimits) -> Lexic
 
 
 def _summed(lists: Sequence[Impacts], count: int) -> Impacts:
-    """The rows of all lists in their order, and each row's sum at its first place; at later ones 0.
+    """The rows of all lists in their order, and each row's sum where the row occurs first, 0 where it occurs again.
 
-    Only places of these rows are read or written in the array of `count` sums.
+    Only entries of these rows are read or written in the array of `count` sums.
     """
     totals = np.zeros(count, np.float64)
     for rows, worth in lists:
@@ -192,9 +192,9 @@ def kth(scores: npt.NDArray[np.floating], k: int) -> float:
     """The k-th largest; 0 if there are fewer."""
     if len(scores) < k:
         return 0.0
-    parted, place = scores.copy(), len(scores) - k
-    parted.partition(place)
-    return float(parted[place])
+    parted, index = scores.copy(), len(scores) - k
+    parted.partition(index)
+    return float(parted[index])
 
 
 def best(rows: Ints, scores: Floats, limits: SearchLimits) -> tuple[Ints, Floats]:

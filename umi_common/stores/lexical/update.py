@@ -106,10 +106,10 @@ def _check_new(corpus: Corpus, rows: Ints) -> None:
 def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> RowArrays:
     """The arrays by row with the new rows and the gaps between them; rows in gaps are dead."""
     by_row = _by_row(corpus)
-    places = rows - corpus.rows
-    by_row.alive.extend(_spread(places, True, False))
-    by_row.lengths.extend(_spread(places, lengths, 0))
-    by_row.sources.extend(_spread(places, sources, NO_SOURCE))
+    indices = rows - corpus.rows
+    by_row.alive.extend(_spread(indices, True, False))
+    by_row.lengths.extend(_spread(indices, lengths, 0))
+    by_row.sources.extend(_spread(indices, sources, NO_SOURCE))
     return by_row
 
 
@@ -123,10 +123,10 @@ def _by_row(corpus: Corpus) -> RowArrays:
     return RowArrays(alive.after(corpus.rows), lengths.after(corpus.rows), sources.after(corpus.rows))
 
 
-def _spread(places: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
-    """Array with the values at their places (rising) and `missing` elsewhere."""
-    spread = np.full(int(places[-1]) + 1, missing, np.int64)
-    spread[places] = values
+def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
+    """Array with the values at their indices (rising) and `missing` elsewhere."""
+    spread = np.full(int(indices[-1]) + 1, missing, np.int64)
+    spread[indices] = values
     return spread
 
 

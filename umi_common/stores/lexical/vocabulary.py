@@ -102,8 +102,8 @@ class Vocabulary:
         starts = self._starts.view
         sizes = starts[numbers + 1] - starts[numbers]
         before = np.concatenate([[0], np.cumsum(sizes)])
-        place = np.repeat(starts[numbers] - before[:-1], sizes) + np.arange(before[-1])
-        return Coded(np.diff(before[ends]).astype(np.int32), self._codes.view[place])
+        indices = np.repeat(starts[numbers] - before[:-1], sizes) + np.arange(before[-1])
+        return Coded(np.diff(before[ends]).astype(np.int32), self._codes.view[indices])
 
     def _learn(self, new: Sequence[str]) -> None:
         """Cache the codes of new pieces. Plain words are stemmed in one call, the few others one by one."""

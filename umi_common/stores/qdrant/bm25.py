@@ -147,9 +147,9 @@ class CandidateScorer:
         for v, ranked in enumerate(listed):
             rows = np.flatnonzero(ranked & (source != NO_SOURCE))
             if len(rows):
-                codes, place = np.unique(source[rows], return_inverse=True)
+                codes, column = np.unique(source[rows], return_inverse=True)
                 belongs = np.zeros((len(rows), len(codes)))
-                belongs[np.arange(len(rows)), place] = 1.0
+                belongs[np.arange(len(rows)), column] = 1.0
                 wholes, bounds[v] = self._wholes(v, tf[:, rows] @ belongs, lengths[rows] @ belongs)
                 at = np.minimum(codes.searchsorted(source), len(codes) - 1)
                 scores[v] = np.where(codes[at] == source, wholes[at], 0.0)
@@ -208,9 +208,9 @@ class CandidateScorer:
         if len(self.indices) and sum(sizes):
             held = np.concatenate([np.asarray(each.indices, dtype=np.int64) for each in found])
             stored = np.concatenate([np.asarray(each.values, dtype=np.float64) for each in found])
-            places = np.minimum(self.indices.searchsorted(held), len(self.indices) - 1)
-            mine = self.indices[places] == held
-            values[places[mine], np.repeat(np.arange(len(found)), sizes)[mine]] = stored[mine]
+            at = np.minimum(self.indices.searchsorted(held), len(self.indices) - 1)
+            mine = self.indices[at] == held
+            values[at[mine], np.repeat(np.arange(len(found)), sizes)[mine]] = stored[mine]
         return frequencies(values, lengths, self.saturation), lengths
 
     def _summed(self, v: int, worth: Floats, held: Bools, floors: Floats) -> Floats:

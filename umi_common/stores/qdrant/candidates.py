@@ -14,7 +14,7 @@ from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.corpus_stats import cosine_background
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.qdrant.bm25 import CandidateScorer, RowScores
-from umi_common.stores.qdrant.neighbours import places_of
+from umi_common.stores.qdrant.neighbours import indices_in_source
 from umi_common.stores.qdrant.points import Candidate
 from umi_common.stores.qdrant.statistics import Statistics
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
@@ -123,7 +123,7 @@ class CandidateRows:
             source_lexical=wholes.scores,
             source_bound=wholes.bound,
             source=source,
-            position=places_of(self.found, self.following),
+            position=indices_in_source(self.found, self.following),
             length=np.array([each.length for each in self.found], dtype=np.int64),
             age_hours=self.age_hours,
             mode="text" if self.queries is None else self.request.strategy,

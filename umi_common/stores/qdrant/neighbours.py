@@ -1,6 +1,6 @@
 """The chunks beside a chunk in its source, in one round trip.
 
-A source is ordered by (position, id), and its positions may have gaps. Two sorted requests for each place find the
+A source is ordered by (position, id), and its positions may have gaps. Two sorted requests for each position find the
 chunks before and after it. If successive positions mostly differ by 1, a search instead requests the missing positions
 by number, which reads no chunk twice.
 """
@@ -21,13 +21,13 @@ from umi_common.stores.qdrant.points import Candidate
 
 TIES = 2
 """Chunks requested in addition, in case several have the same position."""
-Place = tuple[str, int]
+SourcePosition = tuple[str, int]
 """Source and position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The chunks around some places."""
+    """The chunks around some positions."""
 
     points: Mapping[str, Any]
     """Chunk id -> point."""
@@ -37,7 +37,7 @@ class Beside:
     """Chunk id -> the id directly before it in its source, where that is known."""
 
     def around(self, ids: Iterable[str], reach: int) -> list[str]:
-        """The known ids at most `reach` places from any of these ids, themselves included."""
+        """The known ids at most `reach` positions from any of these ids, themselves included."""
         near: dict[str, None] = {}
         for id in ids:
             before, after = [id], [id]
@@ -50,14 +50,16 @@ class Beside:
         return [id for id in near if id in self.points]
 
 
-def beside(connection: Connection, places: Iterable[Place], reach: int, *, payload: Any, vectors: bool) -> Beside:
-    """The chunks at most `reach` places before and after these places: one round trip.
+def beside(
+    connection: Connection, positions: Iterable[SourcePosition], reach: int, *, payload: Any, vectors: bool
+) -> Beside:
+    """The chunks at most `reach` positions before and after these: one round trip.
 
     Raises:
         StoreUnavailable: If the server fails.
     """
-    directions = [(place, after) for place in sorted(set(places)) for after in (False, True)]
-    requests = [_request(place, after, reach, payload, vectors) for place, after in directions]
+    directions = [(start, after) for start in sorted(set(positions)) for after in (False, True)]
+    requests = [_request(start, after, reach, payload, vectors) for start, after in directions]
     answers = connection.query(requests) if requests else []
     points: dict[str, Any] = {}
     following: dict[str, str] = {}
@@ -68,9 +70,9 @@ def beside(connection: Connection, places: Iterable[Place], reach: int, *, paylo
     return Beside(points, following, {second: first for first, second in following.items()})
 
 
-def _request(place: Place, after: bool, reach: int, payload: Any, vectors: bool) -> Any:
+def _request(start: SourcePosition, after: bool, reach: int, payload: Any, vectors: bool) -> Any:
     m = models()
-    source, position = place
+    source, position = start
     direction = m.Direction.ASC if after else m.Direction.DESC
     order = m.OrderBy(key="position", direction=direction, start_from=position)
     same = m.Filter(must=[m.FieldCondition(key="source", match=m.MatchValue(value=source))])
@@ -117,10 +119,10 @@ def missing_positions(candidates: Mapping[str, Candidate], best: Collection[str]
     return {source: positions for source, positions in missing.items() if positions}
 
 
-def places_near(
+def positions_near(
     candidates: Mapping[str, Candidate], best: Collection[str], missing: Mapping[str, set[int]], reach: int
-) -> list[Place]:
-    """Places of the ids in `best` that have a missing position at most `reach` away."""
+) -> list[SourcePosition]:
+    """Source and position of the ids in `best` that have a missing position at most `reach` away."""
     near = []
     for id in best:
         source, position = candidates[id].source, candidates[id].position
@@ -131,23 +133,23 @@ def places_near(
     return near
 
 
-def places_of(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
-    """(n,) place of each candidate in its source, from 0: by 1 above the candidate before it if they are adjacent, else
+def indices_in_source(candidates: Sequence[Candidate], following: Mapping[str, str]) -> Ints:
+    """(n,) index of each candidate in its source, from 0: by 1 above the candidate before it if they are adjacent, else
     by 2; NO_POSITION.
     """
-    places = np.full(len(candidates), NO_POSITION, dtype=np.int64)
+    indices = np.full(len(candidates), NO_POSITION, dtype=np.int64)
     inside = [row for row, each in enumerate(candidates) if each.source is not None and each.position is not None]
     inside.sort(key=lambda row: (str(candidates[row].source), candidates[row].position, candidates[row].id))
     last: Candidate | None = None
-    place = 0
+    index = 0
     for row in inside:
         each = candidates[row]
         if last is None or last.source != each.source:
-            place = 0
+            index = 0
         else:
-            place += 1 if _adjacent(last, each, following) else 2
-        places[row], last = place, each
-    return places
+            index += 1 if _adjacent(last, each, following) else 2
+        indices[row], last = index, each
+    return indices
 
 
 def _adjacent(first: Candidate, second: Candidate, following: Mapping[str, str]) -> bool:

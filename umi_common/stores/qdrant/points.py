@@ -152,7 +152,7 @@ def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Sa
     return models().PointStruct(id=point_id(chunk.id), vector=vectors, payload=payload)
 
 
-def to_chunk(payload: dict[str, Any]) -> Chunk:
+def chunk_of_payload(payload: dict[str, Any]) -> Chunk:
     """The chunk of a payload.
 
     Raises:

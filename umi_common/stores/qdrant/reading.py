@@ -17,7 +17,7 @@ from umi_common.stores.qdrant.collection import OpenCollection
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import compiled, facts_of
 from umi_common.stores.qdrant.neighbours import beside
-from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, metadata_of, point_id, sparse, to_chunk
+from umi_common.stores.qdrant.points import DENSE, LEXICAL, SETTINGS, chunk_of_payload, metadata_of, point_id, sparse
 from umi_common.stores.values import Verification
 from umi_common.types import Chunk
 
@@ -68,7 +68,7 @@ def get(collection: OpenCollection, ids: Sequence[str]) -> list[Chunk | None]:
     """See `QdrantStore.get`."""
     points = [point_id(id) for id in ids]
     records = collection.connection.retrieve(list(dict.fromkeys(points)))
-    chunks = {id: to_chunk(record.payload) for id, record in records.items()}
+    chunks = {id: chunk_of_payload(record.payload) for id, record in records.items()}
     return [chunks.get(point) for point in points]
 
 
@@ -89,9 +89,10 @@ def neighbours(
 ) -> dict[str, list[Chunk]]:
     """See `QdrantStore.neighbours`."""
     known = [chunk for chunk in get(collection, ids) if chunk is not None]
-    places = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
-    seen = beside(collection.connection, places, reach, payload=True, vectors=False)
-    chunks = {id: to_chunk(point.payload) for id, point in seen.points.items()} | {chunk.id: chunk for chunk in known}
+    positions = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
+    seen = beside(collection.connection, positions, reach, payload=True, vectors=False)
+    chunks = {id: chunk_of_payload(point.payload) for id, point in seen.points.items()}
+    chunks |= {chunk.id: chunk for chunk in known}
     around = {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
     return {id: [chunk for chunk in near if matches(where, chunk.metadata)] for id, near in around.items()}
 
@@ -145,7 +146,7 @@ def verify(collection: OpenCollection) -> Verification:
 
 def _problems(record: Any, collection: OpenCollection) -> list[str]:
     try:
-        chunk = to_chunk(record.payload or {})
+        chunk = chunk_of_payload(record.payload or {})
     except LedgerDamaged as error:
         return [str(error)]
     found = []

@@ -31,7 +31,7 @@ from umi_common.stores.qdrant.candidates import CandidateRows
 from umi_common.stores.qdrant.collection import OpenCollection
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import Compiled, compiled
-from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, places_near
+from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, positions_near
 from umi_common.stores.qdrant.points import DENSE, HEAD, LEXICAL, Candidate, point_id, to_candidate
 from umi_common.stores.qdrant.statistics import CachedStatistics, Statistics, sample_requests, statistics_of
 from umi_common.stores.rows.rows import MICROSECONDS_PER_HOUR
@@ -78,20 +78,20 @@ def recall_many(
         SearchUnavailable: If the server fails; or if the embedder fails and only the dense arm is asked.
     """
     groups: dict[Hashable, list[int]] = {}
-    for place, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
+    for index, (vectors, request, trace) in enumerate(zip(queries, requests, traces, strict=True)):
         kind = (replace(request, probes=()), vectors is None, tuple(trace.degraded))
-        groups.setdefault(kind, []).append(place)
+        groups.setdefault(kind, []).append(index)
     pools: dict[int, Pool] = {}
-    for places in groups.values():
-        own = [vectors for place in places if (vectors := queries[place]) is not None]
-        request = replace(requests[places[0]], probes=[probe for place in places for probe in requests[place].probes])
-        pool = _recall(collection, cached, np.concatenate(own) if own else None, request, traces[places[0]])
+    for indices in groups.values():
+        own = [vectors for index in indices if (vectors := queries[index]) is not None]
+        request = replace(requests[indices[0]], probes=[probe for index in indices for probe in requests[index].probes])
+        pool = _recall(collection, cached, np.concatenate(own) if own else None, request, traces[indices[0]])
         start = 0
-        for place in places:
-            stop = start + len(requests[place].probes)
-            pools[place] = pool if len(places) == 1 else _asked_alone(pool, requests[place], slice(start, stop))
+        for index in indices:
+            stop = start + len(requests[index].probes)
+            pools[index] = pool if len(indices) == 1 else _asked_alone(pool, requests[index], slice(start, stop))
             start = stop
-    return [pools[place] for place in range(len(requests))]
+    return [pools[index] for index in range(len(requests))]
 
 
 def _asked_alone(pool: Pool, request: RecallRequest, which: slice) -> Pool:
@@ -261,8 +261,8 @@ def _with_neighbours(collection: OpenCollection, rows: CandidateRows, trace: Rec
     if rows.statistics.gapless:
         found = at_positions(collection.connection, missing, payload=HEAD)
     else:
-        places = places_near(known, best, missing, around)
-        seen = beside(collection.connection, places, around, payload=HEAD, vectors=True)
+        near_them = positions_near(known, best, missing, around)
+        seen = beside(collection.connection, near_them, around, payload=HEAD, vectors=True)
         found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
     near = {each.id: each for each in map(to_candidate, found) if _passes(each, rows.request)}
     return replace(rows, found=_sorted((near | known).values()), following=following)

@@ -120,10 +120,10 @@ def statistics_of(sample: Sequence[Any], sources: Sequence[Any], dim: int) -> St
 
 def _gapless(points: Sequence[Any]) -> bool:
     """Whether most sampled chunks are one position after the chunk before them in their source."""
-    placed: list[tuple[str, int]] = [
+    positions: list[tuple[str, int]] = [
         (p.payload["source"], p.payload["position"]) for p in points if p.payload.get("position") is not None
     ]
-    steps = [second[1] - first[1] for first, second in pairwise(sorted(placed)) if first[0] == second[0]]
+    steps = [second[1] - first[1] for first, second in pairwise(sorted(positions)) if first[0] == second[0]]
     return steps.count(1) >= GAPLESS_FROM * len(steps)
 
 

@@ -151,7 +151,7 @@ class QdrantStore:
         return self._pages.page(self._ready(), parse_filter(where), after, limit)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
-        """For each stored id the chunks at most `reach` places before or after it in its source, in order, with itself.
+        """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Chunks that do not pass `where` are left out.
         """

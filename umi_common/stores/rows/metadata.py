@@ -53,11 +53,11 @@ class MetadataColumns:
             ValueError: If rows do not rise or the lengths differ; nothing is added.
         """
         with self._writing:
-            places = self._checked(rows, len(metadatas))
-            if not places:
+            checked = self._checked(rows, len(metadatas))
+            if not checked:
                 return
-            coded = self._encode(places, metadatas)
-            stop = places[-1] + 1
+            coded = self._encode(checked, metadatas)
+            stop = checked[-1] + 1
             for column in self._columns.values():
                 column.reserve(stop)
             for key, (at, codes) in coded.items():
@@ -70,13 +70,13 @@ class MetadataColumns:
         numbers = np.asarray(rows, dtype=np.int64)
         if count and (numbers[0] < self._rows or (np.diff(numbers) <= 0).any()):
             raise ValueError(f"rows must rise, from {self._rows} on")
-        places: list[int] = numbers.tolist()
-        return places
+        checked: list[int] = numbers.tolist()
+        return checked
 
-    def _encode(self, places: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
+    def _encode(self, checked: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
         """Rows and codes by key. Changes nothing that a reader or a failed call could see."""
         found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
-        for row, metadata in zip(places, metadatas, strict=True):
+        for row, metadata in zip(checked, metadatas, strict=True):
             for key, value in metadata.items():
                 if value is None:
                     continue

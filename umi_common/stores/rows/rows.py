@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 MISSING = np.iinfo(np.int64).min
 """In `position` and `time`: the chunk has none."""
 UNKNOWN = -1
-"""In place of a row: there is no such chunk."""
+"""Stands for the row of a chunk that does not exist."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
 """New rows above which the whole succession is sorted again; fewer are inserted one by one."""
@@ -74,18 +74,18 @@ class Rows:
 
     def among(self, seqs: Sequence[int], rows: Mask) -> list[bool]:
         """Whether each ledger number has a row, and that row is set in the mask (n,)."""
-        places = self.seq.searchsorted(seqs)
-        inside = places < len(self.seq)
-        inside[inside] = (self.seq[places[inside]] == np.asarray(seqs)[inside]) & rows[places[inside]]
+        at = self.seq.searchsorted(seqs)
+        inside = at < len(self.seq)
+        inside[inside] = (self.seq[at[inside]] == np.asarray(seqs)[inside]) & rows[at[inside]]
         return list(map(bool, inside))
 
     @cached_property
     def succession(self) -> Ints:
         """Living rows with source and position, sorted by source, position and id, so neighbours are adjacent."""
         order, known = (np.zeros(0, dtype=np.int64), 0) if self._before is None else self._before
-        new = known + np.flatnonzero(self._placed(slice(known, None)))
+        new = known + np.flatnonzero(self._has_position(slice(known, None)))
         if len(new) > RESORTED_FROM:
-            return self._sorted(np.flatnonzero(self._placed(slice(None))))
+            return self._sorted(np.flatnonzero(self._has_position(slice(None))))
         if self.living < len(self):
             order = order[self.alive[order]]
         return self._with(order, new) if len(new) else order
@@ -94,9 +94,9 @@ class Rows:
         """A succession that the next snapshot can extend, and the number of its rows; None: there is none yet."""
         return (self.succession, len(self)) if "succession" in self.__dict__ else self._before
 
-    def _placed(self, which: slice) -> Mask:
-        has_place: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
-        return has_place & self.alive[which]
+    def _has_position(self, which: slice) -> Mask:
+        positioned: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
+        return positioned & self.alive[which]
 
     def _sorted(self, rows: Ints) -> Ints:
         order = rows[np.lexsort((self.position[rows], self.source[rows]))]
@@ -112,32 +112,32 @@ class Rows:
         """The succession with a few more rows inserted in order."""
         new = self._sorted(new)
         codes = self.source[order]
-        places = []
+        insert_at = []
         for row in new.tolist():
             first, last = codes.searchsorted((self.source[row], self.source[row] + 1)).tolist()
             positions = self.position[order[first:last]]
             left, right = (first + int(positions.searchsorted(self.position[row], side)) for side in ("left", "right"))
-            places.append(bisect_left(order, self.ids[row], left, right, key=self.ids.__getitem__))
-        return np.insert(order, places, new)
+            insert_at.append(bisect_left(order, self.ids[row], left, right, key=self.ids.__getitem__))
+        return np.insert(order, insert_at, new)
 
     @cached_property
     def slot(self) -> Ints:
-        """(n,) place of a row in `succession`; -1: it is not in there."""
+        """(n,) index of each row in `succession`; -1: it is not in there."""
         slot = np.full(len(self), -1, dtype=np.int64)
         slot[self.succession] = np.arange(len(self.succession))
         return slot
 
     @cached_property
-    def place(self) -> Ints:
-        """(n,) order of a row among the living of its source, from 0, without gaps; NO_POSITION."""
+    def index_in_source(self) -> Ints:
+        """(n,) index of each row among the living rows of its source, from 0, without gaps; NO_POSITION."""
         starts = np.flatnonzero(np.diff(self.source[self.succession], prepend=NO_SOURCE))
         sizes = np.diff(starts, append=len(self.succession))
-        place = np.full(len(self), NO_POSITION, dtype=np.int64)
-        place[self.succession] = np.arange(len(self.succession)) - np.repeat(starts, sizes)
-        return place
+        index = np.full(len(self), NO_POSITION, dtype=np.int64)
+        index[self.succession] = np.arange(len(self.succession)) - np.repeat(starts, sizes)
+        return index
 
     def beside(self, rows: Ints, reach: int) -> Ints:
-        """The given rows, and those at most `reach` places from them in their sources; unsorted, with repeats."""
+        """The given rows, and those at most `reach` positions from them in their sources; unsorted, with repeats."""
         slot = self.slot[rows]
         slots = slot[slot >= 0][:, None] + np.arange(-reach, reach + 1)
         inside = (slots >= 0) & (slots < len(self.succession))
