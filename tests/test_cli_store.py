@@ -93,7 +93,7 @@ def test_explain_writes_a_page_with_the_packed_context(store, tmp_path):
 
 def test_explain_without_a_page_shows_ranks_times_and_what_each_stage_decided(store):
     shown = run("explain", "boiler", "--store", store, "--limit", 1).output
-    for part in ("words #1 → meaning #1 → fused #1", "recall ", "dense engine: exact", "of 2000 tokens in 1 parts"):
+    for part in ("lexical #1 → dense #1 → fused #1", "recall ", "dense engine: exact", "of 2000 tokens in 1 parts"):
         assert part in shown
 
 
@@ -141,8 +141,8 @@ def test_status_is_read_by_people(store):
     assert shown.exit_code == 0
     lines = dict(line.split(None, 1) for line in shown.output.replace("on disk", "disk").splitlines())
     assert lines["chunks"] == "4 from 3 sources"
-    assert lines["words"] == "ready, 4 chunks"
-    assert lines["meaning"] == "exact; 256 dimensions, wordllama/l2_supercat_256"
+    assert lines["lexical"] == "ready, 4 chunks"
+    assert lines["dense"] == "exact; 256 dimensions, wordllama/l2_supercat_256"
     assert re.fullmatch(r"\d+\.\d [kM]B", lines["disk"])
 
 

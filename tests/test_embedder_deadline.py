@@ -84,7 +84,7 @@ def test_when_the_embedder_hangs_words_answer_in_time_and_the_result_says_so(sto
             assert result.mode == "text"
             (loss,) = result.degraded
             assert loss.part == "embedder"
-            assert loss.consequence == "searched by words alone"
+            assert loss.consequence == "searched with the lexical arm alone"
 
 
 def test_the_reason_names_the_setting(store):

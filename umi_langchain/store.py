@@ -68,7 +68,7 @@ such a read does not overwrite a newer value."""
 class UmiStore(Closing, BaseStore):
     """A LangGraph store over a `HybridStore`, for `create_agent(store=...)` and `graph.compile(store=...)`.
 
-    `search` without a query lists items, the last written first. With a query it finds items by words and meaning, best
+    `search` without a query lists items, the last written first. With a query it finds items with both arms, best
     first; limit and offset together are at most 100. An item's score is `hit.relevance`, 0..1, or None if the search
     had no vectors. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
 

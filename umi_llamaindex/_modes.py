@@ -61,7 +61,7 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
 
 def _strategy(alpha: float | None) -> str:
     if alpha is not None and not 0 <= alpha <= 1:
-        raise ConfigError(f"alpha {alpha!r}: expected 0 (words alone) to 1 (vectors alone)")
+        raise ConfigError(f"alpha {alpha!r}: expected 0 (the lexical arm alone) to 1 (the dense arm alone)")
     return {0.0: "text", 1.0: "vector"}.get(0.5 if alpha is None else alpha, "hybrid")
 
 

@@ -93,7 +93,7 @@ def flowing(*ways):
 
 def test_the_flow_of_scores_is_a_line_a_hit_through_arms_and_stages():
     axes = plot_score_flow(flowing((4.0, 0.2, 0.9), (8.0, 0.8, 0.45))).axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["words", "fused", "after"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["lexical", "fused", "after"]
     # of the best at each station: 4/8, 0.2/0.8, 0.9/0.9; and 8/8, 0.8/0.8, 0.45/0.9
     assert [list(line.get_ydata()) for line in axes.lines] == [[0.5, 0.25, 1.0], [1.0, 1.0, 0.5]]
     assert [name.get_text() for name in axes.texts] == ["1  c1", "2  c2"]

@@ -282,7 +282,7 @@ async def test_tool_and_middleware_tell_the_model_what_was_lost():
     store = HybridStore.open(embedder=KeyExpires())
     store.add([Chunk("1", "Bob met Carl in Rome.", metadata={"user": "ann", "session": "old"})])
     found = call(create_umi_tool(UmiRetriever.from_store(store)), query="who met Carl")
-    note = "Note: some texts may be missing (embedder failed, searched by words alone)."
+    note = "Note: some texts may be missing (embedder failed, searched with the lexical arm alone)."
     assert found.content.endswith(f"\n{note}")
     model = model_saying("Bob did.")
     agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])

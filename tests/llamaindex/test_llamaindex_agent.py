@@ -134,7 +134,7 @@ class KeyExpires(WordLlamaEmbedder):
 
 
 async def test_tool_and_memory_tell_the_model_what_was_lost():
-    note = "Note: some texts may be missing (embedder failed, searched by words alone)."
+    note = "Note: some texts may be missing (embedder failed, searched with the lexical arm alone)."
     with HybridStore.open(embedder=KeyExpires()) as store:
         block = UmiMemoryBlock(umi=DualRetriever(store), user="ann")
         await block.aput([ChatMessage("Bob lives in Rome")], session_id="old")

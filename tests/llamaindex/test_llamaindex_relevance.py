@@ -85,7 +85,7 @@ def test_a_misspelt_option_and_an_unknown_score_are_refused(strict):
 
 
 class WithoutBound:
-    """A store of one's own that answers by words alone and does not say how large a score could be."""
+    """A store of one's own that answers with the lexical arm alone and does not say how large a score could be."""
 
     def recall(self, probes, **options):
         return Pool.of(["barn"], lexical=np.array([[3.0]]), lexical_bound=np.zeros(1))

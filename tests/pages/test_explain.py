@@ -39,7 +39,7 @@ def hit(rank=1, *, signals=(), ranks=None, text="Priya works at Acme."):
 def test_reasons_name_the_strongest_arm_first_and_every_move():
     signals = [Signal("lexical", 0, 4, 2.0), Signal("lexical", 1, 2, 3.0), Signal("dense", 0, 1, 0.5)]
     found = reasons(hit(signals=signals, ranks={"fused": 3, "neighbours": 3, "decay": 1}))
-    assert found == ["meaning #1 (cosine 0.50)", "words #2 (BM25 3.00, variation 1)", "decay #3 → #1"]
+    assert found == ["dense #1 (cosine 0.50)", "lexical #2 (BM25 3.00, variation 1)", "decay #3 → #1"]
 
 
 def test_a_hit_that_no_arm_found_is_beside_a_strong_one():
@@ -52,8 +52,8 @@ def test_the_way_of_a_hit_has_the_same_stations_as_every_other():
         hit(2, signals=[Signal("dense", 0, 1, 1.0)], ranks={"fused": 2, "decay": 2}),
     ]
     first, second = steps(hits)
-    assert first == [Step("words", 2), Step("meaning", None), Step("fused", 1), Step("decay", None), Step("final", 1)]
-    assert second == [Step("words", None), Step("meaning", 1), Step("fused", 2), Step("decay", 2), Step("final", 2)]
+    assert first == [Step("lexical", 2), Step("dense", None), Step("fused", 1), Step("decay", None), Step("final", 1)]
+    assert second == [Step("lexical", None), Step("dense", 1), Step("fused", 2), Step("decay", 2), Step("final", 2)]
 
 
 def test_a_snippet_is_one_line_cut_at_a_word():
@@ -156,7 +156,7 @@ def test_hostile_texts_are_escaped_and_every_tag_is_closed(draw):
 def test_the_fragment_for_a_notebook_shows_arms_losses_and_what_was_left_out():
     html = to_html(hostile_result())
     assert "table-layout:auto!important" in html  # Jupyter's own style squeezes columns to equal widths
-    for part in ("words #1 (BM25 3.00)", "Without <b>dense</b>", "left out: 1", "<mark>Acme</mark>", "neighbours #4"):
+    for part in ("lexical #1 (BM25 3.00)", "Without <b>dense</b>", "left out: 1", "<mark>Acme</mark>", "neighbours #4"):
         assert part in html
     assert "<script" not in html
     assert len(html) < 20_000  # a line of 100 kB does not fill the notebook's file
@@ -173,7 +173,7 @@ def test_the_text_for_a_terminal_cannot_steer_it():
 def test_the_page_says_who_found_what_and_how_long_it_took(tmp_path):
     page = to_page(hostile_result(), tmp_path / "why.html")
     assert (tmp_path / "why.html").read_text(encoding="utf-8") == page
-    for part in ("3.00 ms", "mode: &lt;hybrid&gt;", "variation 1", "Left out, and why", "#3 → meaning #1 → fused #1"):
+    for part in ("3.00 ms", "mode: &lt;hybrid&gt;", "variation 1", "Left out, and why", "#3 → dense #1 → fused #1"):
         assert part in page
     assert "http://" not in page and "https://" not in page
 

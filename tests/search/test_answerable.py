@@ -79,7 +79,7 @@ def test_a_min_relevance_out_of_range_is_refused(store, wrong):
 
 
 class WithoutBound:
-    """A store of one's own that answers by words alone and does not say how large a score could be."""
+    """A store of one's own that answers with the lexical arm alone and does not say how large a score could be."""
 
     def recall(self, probes, **options):
         return Pool.of(["a", "b"], lexical=np.array([[3.0, 1.0]]), lexical_bound=np.zeros(1))

@@ -57,9 +57,9 @@ def failing(name):
     [
         (
             lambda: umi_with(type("ApiKeyExpired", (Exception,), {})("sk-12345")),
-            ["embedder", "ApiKeyExpired", "by words alone", "key"],
+            ["embedder", "ApiKeyExpired", "with the lexical arm alone", "key"],
         ),
-        (lambda: umi_with(77), ["embedder", "77", "256", "by words alone", "dimension"]),
+        (lambda: umi_with(77), ["embedder", "77", "256", "with the lexical arm alone", "dimension"]),
         (
             lambda: umi_by_words(
                 rewriter=failing("LlmDown")

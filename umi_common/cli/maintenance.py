@@ -11,7 +11,7 @@ import typer
 from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json
 
 FullOption = Annotated[
-    bool, typer.Option("--full", help="Compare the words of all chunks with the lexical index, not only of 1,000.")
+    bool, typer.Option("--full", help="Compare the terms of all chunks with the lexical index, not only of 1,000.")
 ]
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
 
 def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
     yield "chunks", f"{found.chunks:,} from {found.sources:,} sources"
-    yield "words", found.lexical
-    yield "meaning", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
+    yield "lexical", found.lexical
+    yield "dense", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
     if found.dead_rows:
         yield "removed", f"{found.dead_rows:,} chunks still take room; umi rebuild frees it"
     yield "on disk", human_bytes(found.bytes_on_disk)

@@ -18,7 +18,7 @@ from umi_common.decay import decay_factors, rate_of
 from umi_common.errors import ConfigError, InputError, MissingExtra
 from umi_common.evaluation.answering import reliability
 from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
-from umi_common.explain.reasons import arm_word, best_signals
+from umi_common.explain.reasons import best_signals
 from umi_common.explain.texts import snippet
 from umi_common.types import Hit, SearchResult
 
@@ -274,7 +274,7 @@ def _scores_by_name(hits: Sequence[Hit]) -> dict[str, list[float]]:
     """
     best = [best_signals(hit) for hit in hits]
     arms = dict.fromkeys(arm for signals in best for arm in signals)
-    by_arm = {arm_word(arm): [signals[arm].score if arm in signals else 0.0 for signals in best] for arm in arms}
+    by_arm = {arm: [signals[arm].score if arm in signals else 0.0 for signals in best] for arm in arms}
     stages = dict.fromkeys(stage for hit in hits for stage in hit.stages)
     by_stage = {stage: [hit.stages.get(stage, 0.0) for hit in hits] for stage in stages}
     return {**by_arm, **by_stage}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from umi_common.context.budget import AssembledContext
-from umi_common.explain.reasons import MEASURES, Step, arm_word, best_signals
+from umi_common.explain.reasons import MEASURES, Step, best_signals
 from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
@@ -38,13 +38,13 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
         share = signal.score / top if top > 0 else 0.0
         rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
         via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
-        said = f"{arm_word(arm)} {rank} ({MEASURES.get(arm, 'score')} {signal.score:.2f}{via})"
+        said = f"{arm} {rank} ({MEASURES.get(arm, 'score')} {signal.score:.2f}{via})"
         lines.append(f"<div class='umi-arm'>{bar(share, ARM_COLOURS.get(arm, OTHER_COLOUR))} {escaped(said)}</div>")
     return "".join(lines)
 
 
 def rank_path(steps: list[Step]) -> str:
-    """The ranks of a hit in one line: `words #3 → meaning – → fused #2 → final #1`."""
+    """The ranks of a hit in one line: `lexical #3 → dense – → fused #2 → final #1`."""
     return " → ".join(f"{escaped(step.name)} {'–' if step.rank is None else f'#{step.rank}'}" for step in steps)
 
 

@@ -17,7 +17,7 @@ from umi_common.context.budget import AssembledContext, ContextPart
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
 from umi_common.explain.marking import QueryWords, excerpt, marked
-from umi_common.explain.reasons import MEASURES, Step, arm_word, decided, steps
+from umi_common.explain.reasons import MEASURES, Step, decided, steps
 from umi_common.explain.texts import escaped, place
 from umi_common.types import Hit, SearchResult, Signal
 
@@ -137,10 +137,7 @@ def _signal(signal: Signal) -> str:
     asked = "the query" if signal.variation == 0 else f"variation {signal.variation}"
     rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
     measure = MEASURES.get(signal.arm, "score")
-    return (
-        f"<tr><th scope='row'>{escaped(arm_word(signal.arm))}, {asked}</th>"
-        f"<td>{measure} {signal.score:.4f}, {rank}</td></tr>"
-    )
+    return f"<tr><th scope='row'>{escaped(signal.arm)}, {asked}</th><td>{measure} {signal.score:.4f}, {rank}</td></tr>"
 
 
 def _table(caption: str, rows: str) -> str:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from umi_common.types import Hit, Signal, Stage
 
-ARM_WORDS = {"lexical": "words", "dense": "meaning"}
-"""Names of the arms for readers who do not know the terms of retrieval."""
 MEASURES = {"lexical": "BM25", "dense": "cosine"}
 FINAL = "final"
 
@@ -19,11 +17,6 @@ class Step(NamedTuple):
     name: str
     rank: int | None
     """From 1; None: not in that arm's list."""
-
-
-def arm_word(arm: str) -> str:
-    """The plain name of an arm: "words" for lexical, "meaning" for dense, else its own name."""
-    return ARM_WORDS.get(arm, arm)
 
 
 def best_signals(hit: Hit) -> dict[str, Signal]:
@@ -41,13 +34,13 @@ def _order(signal: Signal) -> tuple[float, float, int]:
 
 
 def reasons(hit: Hit) -> list[str]:
-    """Why a hit has its rank, the best arm first: `["words #1 (BM25 9.31)", "meaning #4 (cosine 0.52)"]`."""
+    """Why a hit has its rank, the best arm first: `["lexical #1 (BM25 9.31)", "dense #4 (cosine 0.52)"]`."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
     lines = []
     for signal in sorted(found, key=lambda s: (_order(s)[0], s.arm)):
         via = f", variation {signal.variation}" if signal.variation else ""
         measure = MEASURES.get(signal.arm, "score")
-        lines.append(f"{arm_word(signal.arm)} #{signal.rank} ({measure} {signal.score:.2f}{via})")
+        lines.append(f"{signal.arm} #{signal.rank} ({measure} {signal.score:.2f}{via})")
     lines.extend(_moves(hit))
     return lines or ["beside a strong hit"]
 
@@ -67,7 +60,7 @@ def steps(hits: Iterable[Hit]) -> list[list[Step]]:
     paths = []
     for hit in hits:
         best = best_signals(hit)
-        path = [Step(arm_word(arm), best[arm].rank if arm in best else None) for arm in arms]
+        path = [Step(arm, best[arm].rank if arm in best else None) for arm in arms]
         path += [Step(name, hit.ranks.get(name)) for name in stages]
         paths.append([*path, Step(FINAL, hit.rank)])
     return paths

@@ -195,6 +195,21 @@ def checked_page(after: str | None, limit: int) -> str:
     return after
 
 
+def check_deletion(ids: object, where: object, advice: str) -> None:
+    """Refuse a `delete` without ids and filter, or with one string as its ids.
+
+    Args:
+        advice: How to empty the store.
+
+    Raises:
+        InputError: As described.
+    """
+    if ids is None and where is None:
+        raise InputError(f"delete() needs ids= or where=; {advice}")
+    if isinstance(ids, str):
+        raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
+
+
 def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:
     """Raise if the store holds vectors of another dimension.
 

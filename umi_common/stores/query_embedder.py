@@ -37,8 +37,8 @@ FAILURES = 2
 PAUSE_SECONDS = 10.0
 """Seconds without calls after that; then one search tries the embedder again."""
 
-WITHOUT_ALL = "searched by words alone"
-WITHOUT_SOME = "some variations by words alone"
+WITHOUT_ALL = "searched with the lexical arm alone"
+WITHOUT_SOME = "searched with the lexical arm alone for some variations"
 """Consequences that a result's `degraded` states: no probe, or not every probe, has a vector."""
 
 QueryVector = Vectors | Exception

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from umi_common.errors import DuplicateId, InputError, InvalidChunk, InvalidVector
+from umi_common.config import EmbedderConfig
+from umi_common.embedders.cache import VectorCache
+from umi_common.errors import DuplicateId, InputError, InvalidChunk, InvalidVector, PartlyWritten, StoreUnavailable
 from umi_common.pool import Vectors
-from umi_common.stores.batch_checks import checked_chunks, checked_vectors
+from umi_common.protocols import Embedder
+from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embedded
 from umi_common.types import Chunk
 
 OnInvalid = Literal["raise", "skip"]
@@ -52,6 +55,23 @@ class ValidBatch(NamedTuple):
     """(n, dim) unit rows, one per chunk; None: the caller gave none."""
     skipped: tuple[SkippedChunk, ...]
 
+    def vectors_of(
+        self,
+        indices: Sequence[int],
+        embedder: Embedder,
+        *,
+        dim: int | None,
+        show_progress: bool,
+        config: EmbedderConfig,
+        cache: VectorCache | None,
+    ) -> Vectors:
+        """(len(indices), dim) unit rows of these chunks: the caller's, else from the embedder; see `embedded`."""
+        if self.vectors is not None:
+            return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
+        chunks = [self.chunks[index] for index in indices]
+        ids, texts = [chunk.id for chunk in chunks], [chunk.indexed_text for chunk in chunks]
+        return embedded(ids, texts, embedder, dim=dim, show_progress=show_progress, config=config, cache=cache)
+
 
 def valid_batch(
     items: Iterable[Chunk | Mapping[str, Any]], vectors: Any, dim: int | None, on_invalid: OnInvalid
@@ -91,6 +111,25 @@ def valid_batch(
             kept.append(index)
     chunks = list(valid.values())
     return ValidBatch(chunks, None if rows is None else rows[kept], tuple(skipped))
+
+
+def write_in_parts(count: int, size: int, write: Callable[[slice], None], server: str) -> None:
+    """Call `write` with slices of `size` of `count` chunks, one after the other.
+
+    Args:
+        server: Name of the server, for the message.
+
+    Raises:
+        PartlyWritten: If the server fails; says how many chunks are stored.
+    """
+    for start in range(0, count, size):
+        try:
+            write(slice(start, start + size))
+        except StoreUnavailable as error:
+            raise PartlyWritten(
+                f"{start} of {count} chunks are stored for sure, then {server} failed; call add() again with the same "
+                "batch: stored chunks are left alone"
+            ) from error
 
 
 def _as_chunk(index: int, item: object) -> Chunk:

@@ -117,7 +117,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
             pool_rows = _pool_rows(store, moment, found, request, allowed)
             vectors = store.vectors[pool_rows]
         except StoreUnavailable as error:
-            trace.lost("chroma", error, "searched by words alone")
+            trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
     if queries is None:
         if request.strategy == "vector":

@@ -17,7 +17,6 @@ from umi_common.embedders import as_embedder
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import (
     InputError,
-    PartlyWritten,
     ReindexRequired,
     SearchUnavailable,
     StoreClosed,
@@ -27,7 +26,7 @@ from umi_common.filters import Filter, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
-from umi_common.stores.batch_checks import checked_page, embedded
+from umi_common.stores.batch_checks import check_deletion, checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import CollectionVectors, IndexedCollection, recall_pool, statistics
@@ -36,7 +35,7 @@ from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
-from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
+from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
 from umi_common.stores.values import RecallTrace
 from umi_common.types import Chunk
 
@@ -202,7 +201,9 @@ class ChromaStore:
         pools = []
         for request, own, trace in zip(requests, queries, traces, strict=True):
             if failure is not None:
-                trace.lost("chroma", failure, "searched by words alone, in the texts as they were last read")
+                trace.lost(
+                    "chroma", failure, "searched with the lexical arm alone, in the texts as they were last read"
+                )
             try:
                 pools.append(recall_pool(self._indexed, None if failure else own, request, trace))
             except StoreUnavailable as error:
@@ -293,33 +294,20 @@ class ChromaStore:
             PartlyWritten: Chroma failed on the way. The same call again completes the batch.
         """
         self._follow()
-        dim = self._embedder.dim
-        batch, given, skipped = valid_batch(chunks, vectors, dim, on_invalid)
-        stored = self.get([chunk.id for chunk in batch])
-        same = [own == chunk for own, chunk in zip(stored, batch, strict=True)]
-        if given is not None:
-            own = self.vectors([chunk.id for chunk in batch])
-            same = [equal and np.array_equal(*pair) for equal, *pair in zip(same, own, given, strict=True)]
+        dim, settings = self._embedder.dim, self._config.embedder
+        batch = valid_batch(chunks, vectors, dim, on_invalid)
+        ids = [chunk.id for chunk in batch.chunks]
+        same = [stored == chunk for stored, chunk in zip(self.get(ids), batch.chunks, strict=True)]
+        if batch.vectors is not None:
+            pairs = zip(same, self.vectors(ids), batch.vectors, strict=True)
+            same = [equal and np.array_equal(stored, given) for equal, stored, given in pairs]
         todo = [index for index, equal in enumerate(same) if not equal]
-        new = [batch[index] for index in todo]
-        if given is None:
-            ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
-            settings, cache = self._config.embedder, self._embeddings
-            made = embedded(
-                ids, texts, self._embedder, dim=dim, show_progress=show_progress, config=settings, cache=cache
-            )
-        else:
-            made = given[todo]
-        for start in range(0, len(new), self._collection.batch):
-            some = slice(start, start + self._collection.batch)
-            try:
-                self._write(new[some], made[some])
-            except StoreUnavailable as error:
-                raise PartlyWritten(
-                    f"{start} of {len(new)} chunks are stored for sure, then Chroma failed; call add() again with the "
-                    "same batch: stored chunks are left alone"
-                ) from error
-        return AddReport(len(new), len(batch) - len(new), skipped)
+        new = [batch.chunks[index] for index in todo]
+        made = batch.vectors_of(
+            todo, self._embedder, dim=dim, show_progress=show_progress, config=settings, cache=self._embeddings
+        )
+        write_in_parts(len(new), self._collection.batch, lambda part: self._write(new[part], made[part]), "Chroma")
+        return AddReport(len(new), len(same) - len(new), batch.skipped)
 
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         ids = [chunk.id for chunk in chunks]
@@ -342,10 +330,7 @@ class ChromaStore:
             FilterError: If the filter has no meaning.
         """
         tree = parse_filter(where)
-        if ids is None and tree is None:
-            raise InputError("delete() needs ids= or where=; to empty a collection, delete it")
-        if isinstance(ids, str):
-            raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
+        check_deletion(ids, tree, "to empty a collection, delete it")
         searched = self._ready()
         with self._follower.lock:
             named = searched.side.ids() if ids is None else list(dict.fromkeys(ids))

@@ -14,13 +14,13 @@ import numpy as np
 from umi_common.config import UmiConfig
 from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import InputError, LedgerDamaged, StoreClosed, StoreForked, StoreReadOnly
+from umi_common.errors import LedgerDamaged, StoreClosed, StoreForked, StoreReadOnly
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.arrays import distinct
-from umi_common.stores.batch_checks import embedded, refuse_other_dimension
+from umi_common.stores.batch_checks import check_deletion, refuse_other_dimension
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.indexes import Indexes
 from umi_common.stores.embedded.row_data import Change
@@ -117,27 +117,22 @@ class Core:
     ) -> AddReport:
         """See `HybridStore.add`."""
         self.ready_to_write()
-        batch, given, skipped = valid_batch(chunks, vectors, self.dim, on_invalid)
-        entries = encode(batch)
+        batch = valid_batch(chunks, vectors, self.dim, on_invalid)
+        entries = encode(batch.chunks)
         while True:
-            same = self._unchanged(entries, given)
+            same = self._unchanged(entries, batch.vectors)
             todo = [at for at, entry in enumerate(entries) if entry.id not in same]
-            report = AddReport(len(todo), len(same), skipped)
+            report = AddReport(len(todo), len(same), batch.skipped)
             if not todo:
                 return report
-            if given is not None:
-                made = given[todo] if same else given
-            else:
-                ids, texts = [batch[at].id for at in todo], [batch[at].indexed_text for at in todo]
-                made = embedded(
-                    ids,
-                    texts,
-                    self.embedder,
-                    dim=self.dim,
-                    show_progress=show_progress,
-                    config=self.config.embedder,
-                    cache=self.vector_cache,
-                )
+            made = batch.vectors_of(
+                todo,
+                self.embedder,
+                dim=self.dim,
+                show_progress=show_progress,
+                config=self.config.embedder,
+                cache=self.vector_cache,
+            )
             with self.writing:
                 self.ready_to_write()
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
@@ -170,10 +165,7 @@ class Core:
         """See `HybridStore.delete`."""
         self.ready_to_write()
         tree = parse_filter(where)
-        if ids is None and tree is None:
-            raise InputError("delete() needs ids= or where=; to empty a store, delete its directory")
-        if isinstance(ids, str):
-            raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
+        check_deletion(ids, tree, "to empty a store, delete its directory")
         wanted = None if ids is None else list(ids)
         with self.writing:
             self.ready_to_write()

@@ -270,7 +270,7 @@ class HybridStore:
         where: Filter | Mapping[str, Any] | None = None,
         timeout: float = 0.25,
     ) -> list[tuple[str, float]]:
-        """(id, BM25) of the best chunks by words alone, best first; unlike `recall`, it raises if that arm fails.
+        """(id, BM25) of the best chunks of the lexical arm, best first; unlike `recall`, it raises if that arm fails.
 
         Args:
             k: Most results, >= 1; fewer come when fewer match.

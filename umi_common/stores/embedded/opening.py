@@ -163,7 +163,7 @@ def _refuse_other_dimension(core: Core) -> None:
     if not isinstance(embedder, CallableEmbedder):
         dim = getattr(embedder, "dim", None)
     elif not embedder.named:
-        with suppress(Exception):  # a search says that the model fails, and finds by words
+        with suppress(Exception):  # searches report that the model fails, and use the lexical arm
             dim = core.query_embedder.embed(["dimension"], core.config.recall.embedder_timeout_seconds).shape[1]
     if dim not in (None, core.dim):
         raise ReindexRequired(

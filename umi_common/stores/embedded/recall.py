@@ -139,7 +139,7 @@ def _lexical_arm(
     if request.strategy == "vector":
         return None
     if snapshot.lexical_fault is not None:
-        trace.lost("lexical", snapshot.lexical_fault, "searched by meaning alone; repair() brings it back")
+        trace.lost("lexical", snapshot.lexical_fault, "searched with the dense arm alone; repair() brings it back")
         return None
     try:
         return snapshot.lexical.search(
@@ -151,7 +151,7 @@ def _lexical_arm(
             id_of=snapshot.rows.ids.__getitem__,
         )
     except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
-        trace.lost("lexical", error, "searched by meaning alone")
+        trace.lost("lexical", error, "searched with the dense arm alone")
         return None
 
 
@@ -261,7 +261,7 @@ def _pool(
         except Exception as error:
             if found.dense is None:
                 raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
-            trace.lost("lexical", error, "searched by meaning alone")
+            trace.lost("lexical", error, "searched with the dense arm alone")
             return _pool(snapshot, replace(found, lexical=None), request, allowed, trace, corpus_fields)
         lexical = {
             "lexical": scored.lexical,

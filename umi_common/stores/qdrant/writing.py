@@ -10,16 +10,15 @@ import numpy as np
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.cache import VectorCache
-from umi_common.errors import InputError, PartlyWritten, StoreUnavailable
 from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
-from umi_common.stores.batch_checks import embedded
+from umi_common.stores.batch_checks import check_deletion
 from umi_common.stores.qdrant.collection import OpenCollection
 from umi_common.stores.qdrant.filters import compiled
 from umi_common.stores.qdrant.points import DENSE, HEAD, digest, metadata_of, point_id, to_point
 from umi_common.stores.qdrant.reading import chunks_alone
-from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
+from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
@@ -41,36 +40,27 @@ def add(
     """See `QdrantStore.add`.
 
     Args:
-        config, cache: As in `embedded`.
+        config, cache: As in `ValidBatch.vectors_of`.
         on_written: Called after each call to the server with the number of chunks that the server may have stored.
     """
-    batch, given, skipped = valid_batch(chunks, vectors, collection.dim, on_invalid)
-    same = _unchanged(collection, batch, given)
-    todo = [at for at in range(len(batch)) if at not in same]
-    new = [batch[at] for at in todo]
-    if given is not None:
-        made = given[todo]
-    else:
-        ids, texts = [chunk.id for chunk in new], [chunk.indexed_text for chunk in new]
-        made = embedded(
-            ids, texts, embedder, dim=collection.dim, show_progress=show_progress, config=config, cache=cache
-        )
+    batch = valid_batch(chunks, vectors, collection.dim, on_invalid)
+    same = _unchanged(collection, batch.chunks, batch.vectors)
+    todo = [index for index in range(len(batch.chunks)) if index not in same]
+    new = [batch.chunks[index] for index in todo]
+    made = batch.vectors_of(todo, embedder, dim=collection.dim, show_progress=show_progress, config=config, cache=cache)
     terms, saturation = collection.analyzer.terms, collection.saturation
     points = [
         to_point(chunk, vector, terms(chunk.indexed_text), saturation) for chunk, vector in zip(new, made, strict=True)
     ]
-    for start in range(0, len(points), WRITE_AT_ONCE):
-        part = points[start : start + WRITE_AT_ONCE]
+
+    def write(part: slice) -> None:
         try:
-            collection.connection.upsert(part)
-        except StoreUnavailable as error:
-            raise PartlyWritten(
-                f"{start} of {len(points)} chunks are stored for sure, then Qdrant failed; call add() again with the "
-                "same batch: what is stored is left alone"
-            ) from error
+            collection.connection.upsert(points[part])
         finally:
-            on_written(len(part))  # also after an error: the server may have stored them
-    return AddReport(len(todo), len(same), skipped)
+            on_written(len(points[part]))  # also after an error: the server may have stored them
+
+    write_in_parts(len(points), WRITE_AT_ONCE, write, "Qdrant")
+    return AddReport(len(todo), len(same), batch.skipped)
 
 
 def _unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
@@ -98,10 +88,7 @@ def delete(
     on_written: Callable[[int], None],
 ) -> int:
     """See `QdrantStore.delete`."""
-    if ids is None and where is None:
-        raise InputError("delete() needs ids= or where=; to empty a store, delete its collection")
-    if isinstance(ids, str):
-        raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
+    check_deletion(ids, where, "to empty a store, delete its collection")
     points = _by_filter(collection, where) if ids is None else _by_id(collection, list(ids), where)
     try:
         collection.connection.delete(points)
