@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,18 +40,6 @@ EPOCH_SECONDS = range(10**8, 10**11)
 """Numbers read as seconds since 1970, from 1973 on. Smaller ones may be offsets into a recording."""
 EPOCH_MILLISECONDS = range(10**11, 10**14)
 """Numbers read as milliseconds since 1970, from 1973 on."""
-NUMBERS = ("limit", "similarity_top_k", "k", "top_k")
-"""What the number of results is called, in a UmiQuery, a LlamaIndex retriever, in LangChain and elsewhere."""
-MEANT = {
-    "collection_name": "each store has its directory: {directory}",
-    "storage_context": "each store has its directory: {directory}",
-    "config": 'give the stages of a UmiConfig: fusion={{"method": "rrf"}}',
-    "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
-    "search_kwargs": "k and filter are options of their own",
-    "weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
-    "retriever_weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
-}
-"""Parameters of other retrievers, and what they are called here."""
 TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
 NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
 
@@ -283,23 +270,6 @@ def collection_pages(collection: Any) -> Iterator[Page]:
         yield Page(*([column[index] for index in filled] for column in (ids, texts, metadatas, vectors)))
     if blank:
         log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
-
-
-def unknown_options(given: Iterable[str], known: Iterable[str], directory: str = "") -> str:
-    """What is wrong with the first option that is not known, and what was meant; "" if all are known.
-
-    Args:
-        given: Names that a caller used.
-        known: Names that there are.
-        directory: The name of the option for the store's directory.
-    """
-    known = list(known)
-    for name in sorted(set(given) - set(known)):
-        same = [other for other in NUMBERS if name in NUMBERS and other in known]
-        near = [*same, *get_close_matches(name, known, n=1), *(other for other in known if name in other)]
-        meant = MEANT[name].format(directory=directory) if name in MEANT else f"did you mean {near[0]}?" if near else ""
-        return "; ".join(filter(None, (f"no option {name!r}", meant, f"expected one of {', '.join(known)}")))
-    return ""
 
 
 class CheckedFields:

@@ -21,7 +21,6 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, InputError, ReindexRequired
-from umi_common.framework_records import unknown_options
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
@@ -32,7 +31,7 @@ from umi_common.runtime.workers import Workers
 from umi_common.search.extra_arms import Arm, ExtraArms
 from umi_common.search.pipeline import context_body, search_body
 from umi_common.search.recall import Components
-from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where
+from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where, unknown_options
 from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.telemetry import SearchCounter, SearchMetrics, log
 from umi_common.types import SearchResult, TimeRange, utc_now

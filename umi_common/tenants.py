@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
@@ -26,7 +27,6 @@ from umi_common.errors import InputError, StoreClosed, StoreError, StoreForked, 
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger.file import FILE
-from umi_common.tenant_names import directory_name, tenant_of
 
 __all__ = ["StoreInUse", "Tenants"]
 
@@ -36,6 +36,13 @@ MAX_OPEN = 64
 """Stores that stay open while unused, by default. Each takes 7 file descriptors; processes often may have 1,024."""
 REMOVED = "removed-"
 """Prefix of a directory that is being deleted; never a tenant's."""
+PREFIX = "t-"
+"""Prefix of every tenant's directory: without it, a tenant "con" or "nul" would get a name that Windows reserves."""
+UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+"""Bytes that are written unchanged in a directory's name; every other byte as "=" and two hexadecimal digits. Upper
+case is not among them, because "A" and "a" are the same name on some file systems."""
+NAME_CHARACTERS_MAX = 200
+"""Longest name of a directory; file systems allow 255 bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -256,3 +263,35 @@ def _close(slot: _Slot) -> None:
             "closing an idle store failed with %s; acknowledged writes are stored, its next opening may take longer",
             type(error).__name__,
         )
+
+
+def directory_name(tenant: str) -> str:
+    """Name of a tenant's directory, in lower-case ASCII; different tenants have different names.
+
+    Raises:
+        InputError: If the tenant cannot have one.
+    """
+    if not isinstance(tenant, str) or not tenant:
+        raise InputError(f"tenant is {tenant!r:.80}; expected a non-empty string")
+    try:
+        data = tenant.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"tenant {tenant!r:.80} holds half of a surrogate pair; expected valid Unicode") from error
+    name = PREFIX + "".join(chr(byte) if byte in UNESCAPED else f"={byte:02x}" for byte in data)
+    if len(name) > NAME_CHARACTERS_MAX:
+        raise InputError(
+            f"tenant {tenant!r:.40}... needs a directory name of {len(name)} characters; expected at most "
+            f"{NAME_CHARACTERS_MAX}: use a shorter id, for example a hash of this one"
+        )
+    return name
+
+
+def tenant_of(name: str) -> str | None:
+    """The tenant whose directory has this name; None: it is not a name from `directory_name`."""
+    if not name.startswith(PREFIX):
+        return None
+    try:
+        tenant = unquote_to_bytes(name.removeprefix(PREFIX).replace("=", "%")).decode()
+        return tenant if directory_name(tenant) == name else None
+    except (UnicodeDecodeError, InputError):
+        return None

@@ -20,11 +20,11 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, Scope, parse_filter
-from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_mirrored, narrowed, unknown_options
+from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_mirrored, narrowed
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import checked_limit, checked_relevance, end_of
+from umi_common.search.request import checked_limit, checked_relevance, end_of, unknown_options
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk

@@ -15,10 +15,10 @@ from typing_extensions import Self
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
 from umi_common.filters import parse_filter
-from umi_common.framework_records import Closing, PlaceKeys, Window, narrowed, unknown_options
+from umi_common.framework_records import Closing, PlaceKeys, Window, narrowed
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
-from umi_common.search.request import LIMIT_MAX, SearchOptions, checked_limit, end_of
+from umi_common.search.request import LIMIT_MAX, SearchOptions, checked_limit, end_of, unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document

@@ -12,7 +12,7 @@ from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, No
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.protocols import Store
-from umi_llamaindex._settings import embed_model_of
+from umi_llamaindex._models import embed_model_of
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Any
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Self
 
-from umi_common.framework_records import Window, unknown_options
+from umi_common.framework_records import Window
 from umi_common.retriever import Strategy
-from umi_common.search.request import end_of
+from umi_common.search.request import end_of, unknown_options
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 """Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""

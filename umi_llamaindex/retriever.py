@@ -24,11 +24,11 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Scope, parse_filter
-from umi_common.framework_records import Closing, PlaceKeys, Window, add_mirrored, narrowed, unknown_options
+from umi_common.framework_records import Closing, PlaceKeys, Window, add_mirrored, narrowed
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import checked_relevance
+from umi_common.search.request import checked_relevance, unknown_options
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -44,8 +44,7 @@ from umi_llamaindex._convert import (
     to_chunks,
     to_scored_node,
 )
-from umi_llamaindex._rerank import reranker_of
-from umi_llamaindex._settings import embed_model_of, llm_of
+from umi_llamaindex._models import embed_model_of, llm_of, reranker_of
 from umi_llamaindex.events import send_events
 from umi_llamaindex.query import UmiQuery, query_text
 

@@ -23,16 +23,15 @@ from llama_index.core.vector_stores.types import (
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import Closing, PlaceKeys, unknown_options
+from umi_common.framework_records import Closing, PlaceKeys
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
-from umi_common.search.request import QUERY_BYTES_MAX
+from umi_common.search.request import QUERY_BYTES_MAX, unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
+from umi_llamaindex._models import embed_model_of, llm_of, reranker_of
 from umi_llamaindex._modes import search_of
-from umi_llamaindex._rerank import reranker_of
-from umi_llamaindex._settings import embed_model_of, llm_of
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
 

@@ -128,36 +128,43 @@ def _with_variations(
 
 
 def _join_arms(
-    components: Components,
-    request: SearchRequest,
-    recalled: Recalled,
-    trace: TraceBuilder,
+    components: Components, request: SearchRequest, recalled: Recalled, trace: TraceBuilder
 ) -> Body[Recalled]:
-    """The pool with the extra arms' hits and scores; `recalled` itself if they found none.
-
-    Hits that the store holds get its scores, too. Others are added without them, if they pass the filter.
-    """
-    pool, arm_hits, not_in_store = recalled.pool, recalled.arm_hits, dict[str, Chunk]()
+    """The candidates with the scores of the extra arms; `recalled` itself if they found none."""
+    arm_hits = recalled.arm_hits
     if not arm_hits:
         return recalled
-    missing = sorted({id for hits in arm_hits.values() for id in hits.scores}.difference(pool.ids))
+    missing = sorted({id for hits in arm_hits.values() for id in hits.scores}.difference(recalled.pool.ids))
     if missing:
-        with trace.stage("join arms") as facts:
-            probes = _probes_again(request, recalled, tuple(missing))
-            recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
-            outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
-            if not isinstance(outcome, CallFailure):
-                fuller = _pool_of(outcome, request)
-                pool = replace(fuller, degraded=(*pool.degraded, *fuller.degraded))
-            of_arms = {id: chunk for hits in arm_hits.values() for id, chunk in hits.chunks.items()}
-            known = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
-            unscored = {id: chunk or of_arms.get(id) for id, chunk in known.items() if id not in set(pool.ids)}
-            added = {id: chunk for id, chunk in unscored.items() if chunk is not None and request.passes(chunk)}
-            pool = pool.with_rows(tuple(added), [chunk_age_hours(chunk, request.now) for chunk in added.values()])
-            not_in_store = {id: chunk for id, chunk in added.items() if known[id] is None}
-            facts.update(missing=len(missing), joined=sum(id in set(pool.ids) for id in missing))
+        recalled = yield from _with_arm_hits(components, request, recalled, missing, trace)
+    pool = recalled.pool
     extra = {name: np.array([hits.scores.get(id, 0.0) for id in pool.ids]) for name, hits in arm_hits.items()}
-    pool = replace(pool, extra={name: scores for name, scores in extra.items() if scores.any()})
+    return replace(recalled, pool=replace(pool, extra={name: scores for name, scores in extra.items() if scores.any()}))
+
+
+def _with_arm_hits(
+    components: Components, request: SearchRequest, recalled: Recalled, missing: Sequence[str], trace: TraceBuilder
+) -> Body[Recalled]:
+    """The candidates with the hits of extra arms that the pool lacks.
+
+    The store scores those that it holds. The others are added without its scores, if they pass the filter.
+    """
+    pool = recalled.pool
+    with trace.stage("join arms") as facts:
+        probes = _probes_again(request, recalled, tuple(missing))
+        recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
+        outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
+        if not isinstance(outcome, CallFailure):
+            fuller = _pool_of(outcome, request)
+            pool = replace(fuller, degraded=(*pool.degraded, *fuller.degraded))
+        of_arms = {id: chunk for hits in recalled.arm_hits.values() for id, chunk in hits.chunks.items()}
+        known = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
+        in_pool = set(pool.ids)
+        unscored = {id: chunk or of_arms.get(id) for id, chunk in known.items() if id not in in_pool}
+        added = {id: chunk for id, chunk in unscored.items() if chunk is not None and request.passes(chunk)}
+        pool = pool.with_rows(tuple(added), [chunk_age_hours(chunk, request.now) for chunk in added.values()])
+        facts.update(missing=len(missing), joined=len(set(missing).intersection(pool.ids)))
+    not_in_store = {id: chunk for id, chunk in added.items() if known[id] is None}
     return replace(recalled, pool=pool, chunks_not_in_store=not_in_store)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any, get_args
 
 import numpy as np
@@ -29,6 +30,18 @@ LIMIT_MAX = 100
 """Most hits that a search returns."""
 QUERY_BYTES_MAX = 10_000
 """Longest query, in UTF-8 bytes."""
+LIMIT_NAMES = ("limit", "similarity_top_k", "k", "top_k")
+"""Names of the number of results: in a UmiQuery, a LlamaIndex retriever, in LangChain and elsewhere."""
+NAMES_ELSEWHERE = {
+    "collection_name": "each store has its directory: {directory}",
+    "storage_context": "each store has its directory: {directory}",
+    "config": 'give the stages of a UmiConfig: fusion={{"method": "rrf"}}',
+    "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
+    "search_kwargs": "k and filter are options of their own",
+    "weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
+    "retriever_weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
+}
+"""Parameter of other retrievers -> how to say the same here."""
 
 Where = Filter | Mapping[str, Any] | None
 """A metadata filter in any spelling that `parse_filter` reads."""
@@ -187,3 +200,22 @@ def _checked_vector(vector: object) -> Vectors | None:
     if row.ndim != 1 or not row.size or not np.isfinite(row).all():
         raise InvalidVector(f"query_vector has shape {row.shape}; expected (dim,) finite numbers")
     return row
+
+
+def unknown_options(given: Iterable[str], known: Iterable[str], directory: str = "") -> str:
+    """What is wrong with the first option that is not known, and what was meant; "" if all are known.
+
+    Args:
+        given: Names that a caller used.
+        known: Names that there are.
+        directory: The name of the option for the store's directory.
+    """
+    known = list(known)
+    for name in sorted(set(given) - set(known)):
+        same = [other for other in LIMIT_NAMES if name in LIMIT_NAMES and other in known]
+        near = [*same, *get_close_matches(name, known, n=1), *(other for other in known if name in other)]
+        advice = f"did you mean {near[0]}?" if near else ""
+        if name in NAMES_ELSEWHERE:
+            advice = NAMES_ELSEWHERE[name].format(directory=directory)
+        return "; ".join(filter(None, (f"no option {name!r}", advice, f"expected one of {', '.join(known)}")))
+    return ""

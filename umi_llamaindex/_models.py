@@ -1,14 +1,37 @@
-"""A LlamaIndex node postprocessor (SentenceTransformerRerank, LLMRerank, ...) as umi's reranker."""
+"""A caller's models: LlamaIndex's `Settings` in place of a model, and a node postprocessor as umi's reranker."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from llama_index.core import Settings
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from umi_common.framework_records import scores_of_kept
+
+
+class SettingsLLM:
+    """An LLM that calls the current `Settings.llm`. If that changes, umi's cached replies of the old one stay valid."""
+
+    def complete(self, prompt: str) -> Any:
+        """The completion of the current `Settings.llm`."""
+        return Settings.llm.complete(prompt)
+
+    async def acomplete(self, prompt: str) -> Any:
+        """`complete` on an event loop."""
+        return await Settings.llm.acomplete(prompt)
+
+
+def llm_of(llm: Any) -> Any:
+    """The LLM of an `llm` argument: for `Settings`, one that reads `Settings.llm` at each call."""
+    return SettingsLLM() if llm is Settings else llm
+
+
+def embed_model_of(embed_model: Any) -> Any:
+    """The embed model of an `embed_model` argument: for `Settings`, the present `Settings.embed_model`."""
+    return Settings.embed_model if embed_model is Settings else embed_model
 
 
 def reranker_of(model: Any) -> Any:
