@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from typing_extensions import Self
 
 from umi_common.config import first_fault
-from umi_common.errors import ConfigError, InputError, InvalidChunk, InvalidTimeRange, InvalidVector
+from umi_common.errors import ConfigError, InputError, InvalidChunk, InvalidVector
 from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
@@ -29,7 +29,6 @@ NESTED_KEY = "_umi_json"
 ID_CHARACTERS = 32
 POSITION_END = 2**62
 """A position from here on is dropped: it is too large for a chunk."""
-Window = TimeRange | tuple[datetime | None, datetime | None] | None
 log = logging.getLogger("umi")
 NAMED = 20
 """Ids in one warning, so that it stays readable."""
@@ -313,22 +312,6 @@ class Closing:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def narrowed(own: Window, asked: Window) -> TimeRange | None:
-    """The time that lies in both a retriever's own range and the one that a call asks for; None: any.
-
-    Raises:
-        InvalidTimeRange: If no time lies in both.
-    """
-    windows = [w if isinstance(w, TimeRange) else TimeRange(*w) for w in (own, asked) if w is not None]
-    if len(windows) < 2:
-        return windows[0] if windows else None
-    start = max((w.start for w in windows if w.start is not None), default=None)
-    end = min((w.end for w in windows if w.end is not None), default=None)
-    if start is not None and end is not None and end <= start:
-        raise InvalidTimeRange(f"time_range {asked} lies outside the retriever's own, {own}")
-    return TimeRange(start, end)
 
 
 def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:

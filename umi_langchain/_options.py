@@ -10,8 +10,8 @@ from langchain_core.messages import MessageLikeRepresentation
 from typing_extensions import TypedDict
 
 from umi_common.config import UmiConfig
-from umi_common.framework_records import Window
 from umi_common.retriever import Strategy, Where
+from umi_common.search.request import Window
 
 
 class CallOptions(TypedDict, total=False):

@@ -10,9 +10,8 @@ from typing import Any
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Self
 
-from umi_common.framework_records import Window
 from umi_common.retriever import Strategy
-from umi_common.search.request import end_of, unknown_options
+from umi_common.search.request import Window, end_of, refuse_unknown
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 """Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""
@@ -44,9 +43,7 @@ class UmiQuery(QueryBundle):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raises TypeError for an unknown option; says what was meant."""
-        fault = unknown_options(options, [field.name for field in fields(cls)])
-        if fault:
-            raise TypeError(fault)
+        refuse_unknown(options, [field.name for field in fields(cls)], TypeError)
         return super().__new__(cls)
 
 

@@ -151,7 +151,6 @@ def test_a_blank_document_is_refused_by_its_place():
         to_chunks([Document(page_content="fine"), Document(page_content="  ")], KEYS)
 
 
-KEYS_OF_INTEREST = ["a", "b", "source", "position", "timestamp", "page", "start_index", "_umi_json"]
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8),

@@ -17,16 +17,13 @@ LEFT_OUT = frozenset({"site-packages", "test", "tests", "idlelib", "lib2to3", "t
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def standard_library(root: Path | None = None) -> list[Chunk]:
-    """Chunks in the order of modules and, in a module, of definitions.
+def standard_library() -> list[Chunk]:
+    """The running interpreter's library as chunks, in the order of modules and, in a module, of definitions.
 
     A chunk's id is the qualified name ("asyncio.tasks.wait_for"), its source the module, its position the order in it,
     its text the signature and the docstring or, without one, the comment above the definition.
-
-    Args:
-        root: The folder of the library; None: that of the running interpreter.
     """
-    root = Path(sysconfig.get_paths()["stdlib"]) if root is None else root
+    root = Path(sysconfig.get_paths()["stdlib"])
     chunks: list[Chunk] = []
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts

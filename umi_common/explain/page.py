@@ -158,7 +158,7 @@ def _searched_section(result: SearchResult) -> str:
     """The query and its variations, and which hits each of them found."""
     texts = (result.query, *result.query_variations)
     found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
-    rows = "".join(_searched(texts[at], at, found, result) for at in range(len(texts)))
+    rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
     heads = ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
     table = _scroll("Searches", _columns(heads, rows))
     return _section("searched", "What was searched, and what it found", table)
@@ -171,7 +171,7 @@ def _finds(hit: Hit, variation: int) -> bool:
     )
 
 
-def _searched(text: str, at: int, found: list[set[int]], result: SearchResult) -> str:
+def _searched(text: str, at: int, found: list[set[int]]) -> str:
     others: set[int] = set().union(*found[:at], *found[at + 1 :])
     kind = "the query" if at == 0 else f"variation {at}"
     return (

@@ -45,6 +45,8 @@ NAMES_ELSEWHERE = {
 
 Where = Filter | Mapping[str, Any] | None
 """A metadata filter in any spelling that `parse_filter` reads."""
+Window = TimeRange | tuple[datetime | None, datetime | None] | None
+"""A time range, or its start and end."""
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
@@ -53,7 +55,7 @@ class SharedOptions(TypedDict, total=False):
 
     limit: int
     deep_search: bool
-    time_range: TimeRange | tuple[datetime | None, datetime | None] | None
+    time_range: Window
     where: Where
     now: datetime | None
     history: Sequence[str]
@@ -190,6 +192,22 @@ def _checked_range(time_range: object) -> TimeRange | None:
     raise InvalidTimeRange(f"time_range {time_range!r:.80}: expected TimeRange(start, end) or a (start, end) pair")
 
 
+def narrowed(own: Window, asked: Window) -> TimeRange | None:
+    """The time that lies in both a retriever's own range and the one that a call asks for; None: any.
+
+    Raises:
+        InvalidTimeRange: If no time lies in both.
+    """
+    windows = [w if isinstance(w, TimeRange) else TimeRange(*w) for w in (own, asked) if w is not None]
+    if len(windows) < 2:
+        return windows[0] if windows else None
+    start = max((w.start for w in windows if w.start is not None), default=None)
+    end = min((w.end for w in windows if w.end is not None), default=None)
+    if start is not None and end is not None and end <= start:
+        raise InvalidTimeRange(f"time_range {asked} lies outside the retriever's own, {own}")
+    return TimeRange(start, end)
+
+
 def _checked_vector(vector: object) -> Vectors | None:
     if vector is None:
         return None
@@ -202,12 +220,13 @@ def _checked_vector(vector: object) -> Vectors | None:
     return row
 
 
-def unknown_options(given: Iterable[str], known: Iterable[str], directory: str = "") -> str:
-    """What is wrong with the first option that is not known, and what was meant; "" if all are known.
+def refuse_unknown(given: Iterable[str], known: Iterable[str], error: type[Exception], directory: str = "") -> None:
+    """Raise an error if an option is not known; its message says what was meant.
 
     Args:
         given: Names that a caller used.
         known: Names that there are.
+        error: Type of the error.
         directory: The name of the option for the store's directory.
     """
     known = list(known)
@@ -217,5 +236,4 @@ def unknown_options(given: Iterable[str], known: Iterable[str], directory: str =
         advice = f"did you mean {near[0]}?" if near else ""
         if name in NAMES_ELSEWHERE:
             advice = NAMES_ELSEWHERE[name].format(directory=directory)
-        return "; ".join(filter(None, (f"no option {name!r}", advice, f"expected one of {', '.join(known)}")))
-    return ""
+        raise error("; ".join(filter(None, (f"no option {name!r}", advice, f"expected one of {', '.join(known)}"))))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
-from umi_common.files.readers.passages import PASSAGE_CHARACTERS, Passage, spans
+from umi_common.files.readers.passages import Passage, spans
 from umi_common.framework_records import read_time
 
 # A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
@@ -42,7 +42,7 @@ def message_pattern(text: str) -> re.Pattern[str] | None:
     return UNDATED if is_dialogue and has_enough else None
 
 
-def messages(text: str, pattern: re.Pattern[str], *, size: int = PASSAGE_CHARACTERS) -> Iterator[Passage]:
+def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
     """Yield one passage for each message ("Mira: ..."), several for a long one.
 
     Lines without a speaker, such as "Mira joined the group", are left out.
@@ -57,7 +57,7 @@ def messages(text: str, pattern: re.Pattern[str], *, size: int = PASSAGE_CHARACT
         message_start = match.start("who")
         message = text[message_start:end]
         when = _time_of(match, day_first) if pattern is DATED else None
-        for start, stop in spans(message, size=size):
+        for start, stop in spans(message):
             yield Passage(message[start:stop], message_start + start, {"speaker": speaker}, when)
 
 

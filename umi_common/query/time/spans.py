@@ -31,10 +31,10 @@ def midnight(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
-def days(first: datetime, count: int = 1, *, yearless: bool = False) -> CalendarPeriod:
+def days(first: datetime, count: int = 1) -> CalendarPeriod:
     """`count` days from the day of `first` on."""
     start = midnight(first)
-    return CalendarPeriod(start, start + timedelta(days=count), yearless)
+    return CalendarPeriod(start, start + timedelta(days=count))
 
 
 def day(now: datetime, year: int, month: int, number: int) -> CalendarPeriod:
@@ -88,13 +88,11 @@ def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
     return days(now - timedelta(days=((now.weekday() - number) % 7 or 7) + 7 * (-offset - 1)))
 
 
-def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod], back: int = 0) -> CalendarPeriod:
-    """The latest period that has begun by `now`, of those that `span_of_year` gives for each year; less `back`
-    years.
-    """
+def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> CalendarPeriod:
+    """The latest period that has begun by `now`, of those that `span_of_year` gives for each year."""
     found = span_of_year(now.year)
-    shift = 0 if known(found.start) <= now else 1
-    found = span_of_year(now.year - shift - back)
+    if known(found.start) > now:
+        found = span_of_year(now.year - 1)
     return CalendarPeriod(found.start, found.end, yearless=True)
 
 

@@ -109,11 +109,11 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     rows, now = moment.rows, microseconds(request.now)
     allowed = _allowed(store, moment, request)
     weights = rows.decay(now, request.decay)
-    lexical = _lexical(store, moment, request, allowed, weights) if request.strategy != "vector" else None
+    lexical = _lexical(moment, request, allowed, weights) if request.strategy != "vector" else None
     found = [hits.rows for hits in lexical or ()]
     if queries is not None:
         try:
-            found += _nearest(store, moment, queries, request, allowed, weights)
+            found += _nearest(store, queries, request, allowed, weights)
             pool_rows = _pool_rows(store, moment, found, request, allowed)
             vectors = store.vectors[pool_rows]
         except StoreUnavailable as error:
@@ -162,9 +162,7 @@ def _allowed(store: IndexedCollection, moment: Moment, request: RecallRequest) -
     return allowed
 
 
-def _lexical(
-    store: IndexedCollection, moment: Moment, request: RecallRequest, allowed: Mask, weights: Floats | None
-) -> list[LexicalHits]:
+def _lexical(moment: Moment, request: RecallRequest, allowed: Mask, weights: Floats | None) -> list[LexicalHits]:
     return moment.lexical.search(
         [probe.text for probe in request.probes],
         k=request.depth,
@@ -176,12 +174,7 @@ def _lexical(
 
 
 def _nearest(
-    store: IndexedCollection,
-    moment: Moment,
-    queries: Vectors,
-    request: RecallRequest,
-    allowed: Mask,
-    weights: Floats | None,
+    store: IndexedCollection, queries: Vectors, request: RecallRequest, allowed: Mask, weights: Floats | None
 ) -> list[Ints]:
     """For each query with a vector the rows that may be among its best by decayed cosine, exactly rescored.
 

@@ -192,12 +192,12 @@ class Ledger:
             self.check_location()
         failpoint("ledger.committed")
 
-    def all_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+    def all_rows(self, sql: str) -> list[Any]:
         """All rows of one SELECT."""
 
         def read() -> list[Any]:
             with self.reading() as connection:
-                return connection.execute(sql, parameters).fetchall()
+                return connection.execute(sql).fetchall()
 
         return self.retry_read(read)
 
