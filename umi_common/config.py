@@ -85,16 +85,16 @@ class EmbedderConfig(Frozen):
     """"minilm", "fastembed:MODEL" or "sentence-transformers:MODEL", read when a store is opened without an embedder.
     None: the model that made the store if that is "minilm", else the embedded model."""
     concurrency: int = Field(default=64, ge=1, le=1_000)
-    """Most calls for queries at the same time, for a model that embeds one query per call; half as many for a model
-    that embeds several per call."""
+    """Largest number of calls for queries at the same time, for a model that embeds one query per call; half as many
+    for a model that embeds several per call."""
     batch_texts: int = Field(default=256, ge=1, le=100_000)
-    """Most documents in one call."""
+    """Largest number of documents in one call."""
     batch_bytes: int = Field(default=300_000, ge=1)
-    """Most UTF-8 bytes of documents in one call: under 100,000 tokens of most tokenizers. A longer document is sent in
-    a call of its own."""
+    """Largest size in UTF-8 bytes of the documents in one call: under 100,000 tokens of most tokenizers. A longer
+    document is sent in a call of its own."""
     document_calls: int = Field(default=4, ge=1, le=100)
-    """Most calls for documents at the same time. Calls are made one at a time unless the model waits for a service
-    during most of a call."""
+    """Largest number of calls for documents at the same time. Calls are made one at a time unless the model waits for a
+    service during most of a call."""
     retry_seconds: float = Field(default=60.0, ge=0.0)
     """Seconds from the first call for a batch of documents to the last retry after rate limits, timeouts and failures
     of the service. Queries are retried within `recall.embedder_timeout_seconds`."""
@@ -122,7 +122,7 @@ class RewriteConfig(Frozen):
     template: str = REWRITE_TEMPLATE
     """The prompt. Must hold {query}; may hold {history}; other braces are literal."""
     variations_max: int = Field(default=3, ge=1, le=10)
-    """Most variations of a query that are used."""
+    """Largest number of variations of a query that are used."""
     variation_bytes_max: int = Field(default=1_000, ge=10, le=10_000)
     """UTF-8 bytes of the longest variation that is used."""
     timeout_seconds: Positive = 4.0
@@ -178,7 +178,7 @@ class FusionConfig(Frozen):
     variation_weight: float = Field(default=1.0, ge=0.0)
     """Weight of each variation that the LLM wrote; the original query has 1."""
     number_pair_weight: float = Field(default=0.2, ge=0.0)
-    """Most that a chunk gains, as a share of its score, which holds a number of the query beside the same word as the
+    """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as the
     query does; 0: off."""
 
 
@@ -201,7 +201,7 @@ class ReferencesConfig(Frozen):
 
     enabled: bool = True
     share: float = Field(default=0.7, ge=0.0, le=1.0)
-    """Most that a chunk's score gains, as a share of the best score."""
+    """Largest gain of a chunk, as a share of the best score."""
 
 
 class DecayConfig(Frozen):
@@ -288,11 +288,11 @@ class AssemblyConfig(Frozen):
     """Defaults of `TokenBudget` and `AssemblyPolicy`, for calls that give none; the two document the fields."""
 
     max_total: int = Field(default=4_096, ge=1)
-    """Most tokens of the whole text."""
+    """Largest number of tokens of the whole text."""
     per_source_max: int = Field(default=2_048, ge=1)
-    """Most tokens of one source."""
+    """Largest number of tokens of one source."""
     per_chunk_max: int = Field(default=1_024, ge=1)
-    """Most tokens of one chunk."""
+    """Largest number of tokens of one chunk."""
     order: Literal["score", "source", "chronological", "edges-first"] = "score"
     format: str = "plain"
     pack: Literal["score", "density"] = "score"

@@ -45,7 +45,7 @@ NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
 
 @dataclass(frozen=True, slots=True)
 class PlaceKeys:
-    """Which metadata keys hold a text's source, position and time; None: none does.
+    """The metadata keys of a text's source, position and time; None: the metadata does not hold it.
 
     The values also stay in the metadata. A value of the wrong type is metadata only.
     """

@@ -102,7 +102,8 @@ class Pool:
     extra: Mapping[str, Floats] = field(default_factory=dict)
     """Scores of each extra arm by its name, (n,) for the original query: > 0, or 0 for chunks that it did not find."""
     links: Links | None = None
-    """References of the best candidates for the original query; None: none, or the store does not look for them."""
+    """References of the best candidates for the original query; None: there are none, or the store does not look for
+    them."""
     calibration: Mapping[str, float] = field(default_factory=dict)
     """Numbers about the corpus, taken at indexing time without labels; empty: none yet."""
     degraded: tuple[Degradation, ...] = ()

@@ -162,7 +162,7 @@ class DualRetriever:
 
         Args:
             query: 1..10,000 UTF-8 bytes; "" where `query_vector` is given and the strategy is "vector".
-            limit: Most hits in the result, 1..100.
+            limit: Largest number of hits in the result, 1..100.
             deep_search: Whether the LLM may be asked; `config.routing` decides when it is.
             time_range: Only chunks whose event_time lies in [start, end); aware datetimes.
             where: Metadata filter, applied before ranking; scores still use the whole store's counts (docs/tenants.md).
@@ -212,7 +212,7 @@ class DualRetriever:
 
         Args:
             queries: Any number. All are checked before the first search; LLM calls run at the same time.
-            on_stages: `on_stage` for each query; None: none.
+            on_stages: `on_stage` for each query; None: nothing is called.
             **options: As in `search`, the same for all queries; `query_vector` is not allowed.
 
         Raises:

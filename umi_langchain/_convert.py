@@ -1,4 +1,4 @@
-"""LangChain documents to chunks and back. Nothing a caller passes in is changed."""
+"""LangChain documents to chunks and back. Arguments are never changed."""
 
 from __future__ import annotations
 

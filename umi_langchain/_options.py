@@ -18,7 +18,7 @@ class CallOptions(TypedDict, total=False):
     """The options of one call; None: the retriever's own value."""
 
     k: int | None
-    """Most documents in the result, 1..100."""
+    """Largest number of documents in the result, 1..100."""
     filter: Where
     """Metadata filter; documents must pass the retriever's own filter as well."""
     time_range: Window

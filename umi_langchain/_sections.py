@@ -15,7 +15,7 @@ from umi_common.types import Chunk, Hit, SearchResult, TimeRange
 IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
-"""Most chunks before a hit, and most after it, that its section takes in."""
+"""Largest number of chunks before a hit, and after it, in its section."""
 POLICY = AssemblyPolicy()
 """Defaults by which adjacent chunks are joined; text in which two of them overlap appears once."""
 

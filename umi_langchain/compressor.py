@@ -30,17 +30,17 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Most tokens in all, per source and per document; a number: in all."""
+    """Largest number of tokens in all, per source and per document; a number: in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, and what counts as a repeat; its format, header and citations are not used."""
     counter: Any = None
     """Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of `counter_for`."""
     source_key: str | None = "source"
-    """Metadata key of the source, such as a file, that a text is a part of; None: none."""
+    """Metadata key of the source, such as a file, that a text is a part of; None: texts have no source."""
     position_key: str | None = "position"
-    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: none."""
+    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: no key."""
     time_key: str | None = "timestamp"
-    """Metadata key of the time; None: none."""
+    """Metadata key of the time; None: texts have no time."""
 
     def __init__(self, budget: TokenBudget | int | None = None, **fields: Any) -> None:
         if budget is not None:

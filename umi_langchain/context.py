@@ -12,7 +12,7 @@ from umi_common.search.request import end_of
 from umi_langchain.retriever import UmiRetriever
 
 HITS = 50
-"""Hits from which the context is packed."""
+"""Number of hits that are candidates for the context."""
 
 
 def create_umi_context(
@@ -24,7 +24,7 @@ def create_umi_context(
     k: int = HITS,
     min_relevance: float | None = None,
 ) -> Runnable[str, str]:
-    """A runnable from a question to a context that never exceeds its budget, sources included.
+    """A runnable from a question to a context, which with its sources never exceeds the budget.
 
         chain = {"context": create_umi_context(retriever), "question": RunnablePassthrough()} | prompt | model
 
@@ -34,9 +34,9 @@ def create_umi_context(
             None: the settings `assembly`.
         policy: Order, format, neighbours; None: the settings `assembly`.
         counter: A model or encoding name, a tokenizer, a function; None: the default of `counter_for`.
-        k: Hits from which the context is packed, 1..100.
-        min_relevance: 0..1; hits of a lower relevance are left out; None: the retriever's own. Without hits the context
-            is "".
+        k: Number of hits that are candidates for the context, 1..100.
+        min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own. The context is "" if
+            no hit is left.
     """
     checked_retriever(retriever)
     packing = {"budget": budget, "policy": policy, "counter": counter}

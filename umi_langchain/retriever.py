@@ -79,7 +79,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     umi: DualRetriever
     """umi's own retriever; its `search(query)` returns a `SearchResult`, with signals and trace."""
     k: int = 10
-    """Most documents in a result, 1..100."""
+    """Largest number of documents in a result, 1..100."""
     filter: Any = None
     """Metadata filter of every call; a call may add its own. Scores still use the counts of all documents
     (docs/tenants.md)."""
@@ -98,11 +98,11 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
-    """Metadata key of the source, such as a file, that a text is a part of; None: none."""
+    """Metadata key of the source, such as a file, that a text is a part of; None: texts have no source."""
     position_key: str | None = "position"
-    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: none."""
+    """Metadata key of the position in the source; LangChain's splitters' "start_index" is read too. None: no key."""
     time_key: str | None = "timestamp"
-    """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None: none."""
+    """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None: no key."""
     _owns_store: bool = PrivateAttr(default=False)
     _skipped: tuple[SkippedChunk, ...] = PrivateAttr(default=())
     _search_text: SearchText = PrivateAttr(default=None)
@@ -144,7 +144,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
             persist_directory: Directory of the store; texts that it holds already are not embedded again. None: in
                 memory.
-            k: Most documents in a result, 1..100.
+            k: Largest number of documents in a result, 1..100.
             docs: Another name of `documents`.
             search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
                 "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
@@ -171,7 +171,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
-        retriever = cls._filled(fill, embedding, persist_directory, llm=llm, k=k, **options)
+        retriever = cls._with_own_store(fill, embedding, persist_directory, llm=llm, k=k, **options)
         retriever._skipped = tuple(skipped)
         retriever._search_text = search_text
         return retriever
@@ -239,7 +239,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             for chunks, vectors in chunk_pages(vectorstore, keys):
                 store.add(chunks, vectors=vectors)
 
-        return cls._filled(fill, embedding, persist_directory, llm=llm, k=k, **options)
+        return cls._with_own_store(fill, embedding, persist_directory, llm=llm, k=k, **options)
 
     @classmethod
     def from_store(
@@ -261,7 +261,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         return cls(umi=umi, k=k, **fields)
 
     @classmethod
-    def _filled(
+    def _with_own_store(
         cls,
         fill: Callable[[HybridStore, PlaceKeys], None],
         embedding: Embeddings | str | None,

@@ -38,7 +38,7 @@ def create_umi_tool(
         retriever: Searches; its `k` is the default.
         name: The tool's name for the model.
         description: Tells the model when to call the tool.
-        k_max: Most documents that the model may ask for, 1..100.
+        k_max: Largest number of documents that the model may ask for, 1..100.
         budget: Tokens of the content; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """

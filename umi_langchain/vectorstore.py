@@ -47,7 +47,7 @@ class UmiVectorStore(Closing, VectorStore):
         reranker: As in `DualRetriever`.
         read_only: Search a directory that another process writes; it must exist.
         search_text: As in `UmiRetriever.from_documents`, for all documents that are added.
-        source_key: Metadata key of the source, such as a file, that a text is a part of; None: none.
+        source_key: Metadata key of the source, such as a file, that a text is a part of; None: texts have no source.
         position_key: Metadata key of the position in the source; LangChain's splitters' "start_index" is read too.
         time_key: Metadata key of the time: a datetime, an ISO string or seconds since 1970.
         **stages: Stages of `UmiConfig`: `fusion={"method": "rrf"}`.
@@ -236,7 +236,7 @@ class UmiVectorStore(Closing, VectorStore):
 
         Args:
             query: As in `similarity_search`.
-            k: Most documents, 1..100.
+            k: Largest number of documents, 1..100.
             filter: Metadata filter.
             score_threshold: 0..1; documents of a lower relevance are left out; another name of `min_relevance`.
             **options: As in `similarity_search`.

@@ -24,7 +24,7 @@ from umi_llamaindex._convert import SOURCE_KEY, START, to_node
 IDS_KEY = "umi_ids"
 """Metadata key for the ids of all nodes that were joined into one."""
 ROUNDS = 8
-"""Most attempts to make room for metadata by shorter texts; after them, metadata is hidden from the LLM."""
+"""Largest number of attempts to fit texts and metadata by shorter texts; then metadata is hidden from the LLM."""
 
 
 class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
@@ -43,7 +43,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Most tokens in total, per document and per node; a number: in total."""
+    """Largest number of tokens in total, per document and per node; a number: in total."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, neighbours, and which texts are repeats; its format, header and citations are not used."""
     counter: Any = Field(default=None, exclude=True)

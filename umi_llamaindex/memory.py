@@ -52,7 +52,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     across_sessions: bool = False
     """Whether the user's other sessions are searched, too."""
     budget: TokenBudget = TokenBudget(max_total=1_000, per_source_max=1_000, per_chunk_max=500)
-    """Most tokens of the memories in a prompt; a number: in total."""
+    """Largest number of tokens of the memories in a prompt; a number: in total."""
     policy: AssemblyPolicy = AssemblyPolicy(format="({date}) {text}", citation="", separator="\n", neighbours=1)
     """How memories are chosen and written: best first, so that truncation removes the worst."""
     tokenizer_fn: Callable[[str], Sequence[Any]] | None = Field(default=None, exclude=True)

@@ -143,7 +143,7 @@ class UmiNearDuplicates(_Stage):
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: none is."""
+    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: no store."""
 
     def _check(self) -> None:
         DuplicatesConfig(similarity=self.similarity)
@@ -170,7 +170,7 @@ class UmiMMR(_Stage):
     """
 
     top_n: int | None = None
-    """Most nodes to return; None: all."""
+    """Largest number of nodes to return; None: all."""
     trade_off: float = MmrConfig().trade_off
     """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: int = MmrConfig().pool
@@ -178,7 +178,7 @@ class UmiMMR(_Stage):
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)
-    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: none is."""
+    """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: no store."""
 
     def _check(self) -> None:
         MmrConfig(trade_off=self.trade_off, pool=self.pool)

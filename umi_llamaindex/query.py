@@ -25,7 +25,7 @@ class UmiQuery(QueryBundle):
     """
 
     limit: int | None = None
-    """Most nodes to return, 1..100."""
+    """Largest number of nodes to return, 1..100."""
     filters: Any = None
     """`MetadataFilters`, or a filter as a dict; chunks must pass it and the retriever's filters."""
     time_range: Window = None

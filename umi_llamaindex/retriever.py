@@ -66,11 +66,11 @@ class UmiRetriever(Closing, BaseRetriever):
     found. Of a query over 10,000 bytes the end is searched, and a warning of the logger `umi` says so. The query's
     vector is the bundle's `embedding`, else the mean of the embeddings of its `custom_embedding_strs`, else that of
     its text.
-    The prompt "rewrite" is the LLM's.
+    Its prompt "rewrite" is that of deep search: the LLM gets it for variations of a query.
 
     Args:
         umi: The retriever of the core.
-        similarity_top_k: Most nodes of a result, 1..100.
+        similarity_top_k: Largest number of nodes of a result, 1..100.
         filters: `MetadataFilters`, or a filter as a dict, for every query; the filters of a query are added to it.
         time_range: (start, end) aware datetimes: only chunks with an event time in [start, end).
         deep_search: Whether the LLM, if there is one, may be asked for variations of the query.
@@ -78,7 +78,7 @@ class UmiRetriever(Closing, BaseRetriever):
         min_relevance: 0..1: nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
         score: The score of a node: "score", which is 1 or more for the best node of every query, or "relevance", 0..1,
             which compares between queries, for example for a `SimilarityPostprocessor`.
-        callback_manager: None: the present `Settings.callback_manager` at each query.
+        callback_manager: None: the current `Settings.callback_manager` at each query.
         object_map, objects, verbose: As in `BaseRetriever`.
     """
 
@@ -108,7 +108,7 @@ class UmiRetriever(Closing, BaseRetriever):
         if not isinstance(umi, DualRetriever):
             raise ConfigError(f"umi is {type(umi).__name__}; expected a DualRetriever; from_store takes a store")
         super().__init__(callback_manager, object_map, objects, verbose)
-        self._stand_in = self.callback_manager if callback_manager is None else None
+        self._default_callbacks = self.callback_manager if callback_manager is None else None
         self.umi = umi
         self.similarity_top_k = similarity_top_k
         self._scope = Scope(parse_filter(filters or None))
@@ -147,9 +147,9 @@ class UmiRetriever(Closing, BaseRetriever):
                 are resolved to their objects.
             embed_model: None: umi's embedded model, not `Settings.embed_model`; for that, give `Settings`.
             llm: An LLM or a function from prompt to reply, for deep search; None: no LLM is asked. `Settings`: the
-                present `Settings.llm` at each call.
+                current `Settings.llm` at each call.
             persist_dir: Directory of the store; nodes that it holds already are not embedded again. None: in memory.
-            similarity_top_k: Most nodes of a result, 1..100.
+            similarity_top_k: Largest number of nodes of a result, 1..100.
             mirror: Also remove from the directory all nodes that are not given.
             on_invalid: "skip": nodes that cannot be stored, for example blank ones, are left out; `skipped` lists them.
             source_key: Metadata key of a node's source; None: its source node, else metadata["source"].
@@ -179,9 +179,11 @@ class UmiRetriever(Closing, BaseRetriever):
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
         options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
-        made = cls._filled(fill, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
-        made.skipped = tuple(skipped)
-        return made
+        retriever = cls._with_own_store(
+            fill, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options
+        )
+        retriever.skipped = tuple(skipped)
+        return retriever
 
     @classmethod
     def from_documents(
@@ -258,7 +260,7 @@ class UmiRetriever(Closing, BaseRetriever):
             for chunks, vectors in index_pages(index, keys):
                 store.add(chunks, vectors=vectors)
 
-        return cls._filled(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+        return cls._with_own_store(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
 
     @classmethod
     def from_store(
@@ -285,7 +287,7 @@ class UmiRetriever(Closing, BaseRetriever):
         return cls(umi, similarity_top_k, **options)
 
     @classmethod
-    def _filled(
+    def _with_own_store(
         cls,
         fill: Callable[[HybridStore], None],
         embed_model: Any,
@@ -351,15 +353,15 @@ class UmiRetriever(Closing, BaseRetriever):
             **packing: `budget`, `policy`, `counter`, as in `DualRetriever.get_context`.
         """
         bundle = QueryBundle(query) if isinstance(query, str) else query
-        how = {**self._context_options(bundle), **packing}
-        return self.umi.get_context(query_text(bundle), query_vector=self._query_vector(bundle), **how)
+        options = {**self._context_options(bundle), **packing}
+        return self.umi.get_context(query_text(bundle), query_vector=self._query_vector(bundle), **options)
 
     async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """`get_context` for an event loop."""
         bundle = QueryBundle(query) if isinstance(query, str) else query
         vector = await asyncio.to_thread(self._query_vector, bundle)
-        how = {**self._context_options(bundle), **packing}
-        return await self.umi.aget_context(query_text(bundle), query_vector=vector, **how)
+        options = {**self._context_options(bundle), **packing}
+        return await self.umi.aget_context(query_text(bundle), query_vector=vector, **options)
 
     def nodes(self, result: SearchResult) -> list[NodeWithScore]:
         """The nodes of a result of `search`, as `retrieve` returns them."""
@@ -379,11 +381,11 @@ class UmiRetriever(Closing, BaseRetriever):
     def _groups(self, bundles: Sequence[QueryBundle]) -> Iterator[tuple[list[int], list[str], dict[str, Any]]]:
         """The queries without a vector of their own, in groups with equal options: (indices, texts, options)."""
         options = [self._options(bundle) for bundle in bundles]
-        left = [row for row, bundle in enumerate(bundles) if not _has_vector(bundle)]
-        while left:
-            group = [row for row in left if options[row] == options[left[0]]]
+        remaining = [row for row, bundle in enumerate(bundles) if not _has_vector(bundle)]
+        while remaining:
+            group = [row for row in remaining if options[row] == options[remaining[0]]]
             yield group, [query_text(bundles[row]) for row in group], options[group[0]]
-            left = [row for row in left if row not in group]
+            remaining = [row for row in remaining if row not in group]
 
     def _context_options(self, bundle: QueryBundle) -> dict[str, Any]:
         limit = bundle.limit if isinstance(bundle, UmiQuery) else None
@@ -418,19 +420,19 @@ class UmiRetriever(Closing, BaseRetriever):
             return None
 
     def _check_callback_manager(self) -> None:
-        if self.callback_manager is self._stand_in:
-            self.callback_manager = self._stand_in = Settings.callback_manager
+        if self.callback_manager is self._default_callbacks:
+            self.callback_manager = self._default_callbacks = Settings.callback_manager
 
     def _get_prompts(self) -> PromptDictType:
         return {REWRITE_PROMPT: PromptTemplate(self.umi.config.rewrite.template)}
 
     def _update_prompts(self, prompts: PromptDictType) -> None:
         prompt: BasePromptTemplate | None = prompts.get(REWRITE_PROMPT)
-        if prompt is not None:  # formatted with its own placeholders, a template of any kind becomes a string with them
+        if prompt is not None:  # with its own placeholders as values, a template of any kind becomes a string
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
 
 
 def _has_vector(bundle: QueryBundle) -> bool:
-    """Whether the query's vector is not that of its text."""
+    """Whether the bundle gives the query's vector, or other texts to make it from."""
     return bundle.embedding is not None or bool(bundle.custom_embedding_strs)

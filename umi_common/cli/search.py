@@ -39,7 +39,7 @@ Question: {question}"""
 
 QueryArgument = Annotated[str, typer.Argument(help="What you want to know.")]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page with all details to this file.")]
-TokensOption = Annotated[int, typer.Option("--tokens", "-t", min=1, help="Most tokens of the context.")]
+TokensOption = Annotated[int, typer.Option("--tokens", "-t", min=1, help="Largest number of tokens of the context.")]
 ContextOption = Annotated[bool, typer.Option("--context", help="Print the context alone, without a prompt.")]
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
 HITS_MAX = 50
-"""Most hits of one call, since a model reads them all."""
+"""Largest number of hits of one call, since a model reads them all."""
 TOKENS_MAX = 20_000
-"""Most tokens of one context."""
+"""Largest number of tokens of one context."""
 
 Tokens = Annotated[int, Field(ge=50, le=TOKENS_MAX, description="Largest number of tokens of the answer.")]
 Query = Annotated[str, Field(description="What to look for, in plain words.")]

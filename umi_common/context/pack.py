@@ -43,7 +43,7 @@ class Packing:
 
         Args:
             candidates: A neighbour is skipped while its hit is not chosen.
-            share: Most tokens that they may add; None: as many as the budget allows.
+            share: Largest number of tokens that they may add; None: as many as the budget allows.
         """
         before = len(self.chosen)
         limit = self._budget.available if share is None else min(self._budget.available, self._spent + share)

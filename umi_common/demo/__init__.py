@@ -1,1 +1,1 @@
-"""What `umi demo` shows: the standard library's own docs, and a short dated conversation."""
+"""The material of `umi demo`: the docs of the standard library, and a short dated conversation."""

@@ -28,7 +28,7 @@ KEYS_AT_ONCE = 500
 WAIT_SECONDS = 1.0
 """Longest wait for another thread's write, in seconds; after it the vectors are not cached."""
 MEMORY_MAX = 20_000
-"""Most vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
+"""Largest number of vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
 
 
 class VectorCache(Protocol):
@@ -48,7 +48,7 @@ class MemoryCache:
     """An LRU cache in memory.
 
     Args:
-        size: Most vectors; 0: nothing is cached.
+        size: Largest number of vectors; 0: nothing is cached.
     """
 
     _lock: Lock
@@ -91,7 +91,7 @@ class FileCache:
     Args:
         directory: An existing directory, in which the file is.
         model: Name of the model; part of each key.
-        size: Most vectors, of all models together; 0: nothing is cached.
+        size: Largest number of vectors, of all models together; 0: nothing is cached.
     """
 
     def __init__(self, directory: Path, model: str, size: int) -> None:
@@ -176,7 +176,7 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
     Args:
         directory: The store's; None: the store is in memory.
         model: From `adapters.identity_of`; None: the model has no name that identifies it.
-        size: Most vectors; in memory at most MEMORY_MAX.
+        size: Largest number of vectors; in memory at most MEMORY_MAX.
     """
     if directory is None or model is None:
         return MemoryCache(min(size, MEMORY_MAX))

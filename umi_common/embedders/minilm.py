@@ -29,7 +29,7 @@ MINILM_DIM = 384
 TOKENS_MAX = 256
 """Number of the first tokens of a text that are read; the limit of the model's authors."""
 RUN_TOKENS = 256
-"""Most tokens of a batch, padding included. With four times as many, a token takes a tenth longer."""
+"""Largest number of tokens of a batch, padding included. With four times as many, a token takes a tenth longer."""
 CORES = os.cpu_count() or 1
 """Calls of the model at a time, and threads of one call."""
 

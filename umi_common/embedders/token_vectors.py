@@ -17,14 +17,13 @@ from umi_common.embedders.default import default_embedder, embedded_tokenizer
 from umi_common.pool import Ints, Vectors
 
 COMPARED_CHARACTERS_MAX = 1_000
-"""Number of the first characters of a text that are read: some 150 words. More make late interaction slower, not
-better."""
+"""Only this many first characters of a text are read, some 150 words: more make late interaction slower, not better."""
 WORDS_KEPT = 50_000
 """Words whose tokens are cached; at most 40 letters each."""
 TEXTS_KEPT = 4_096
 """Texts whose tokens are cached; at most 6 KB each."""
 LENGTH_MIN = 1e-12
-"""Smallest divisor of a vector; a vector of zeros stays one."""
+"""Smallest divisor of a vector, so that a vector of zeros does not become NaN."""
 _WORD = re.compile(r"[^\W_]{1,40}")
 
 
@@ -52,7 +51,9 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 
 @lru_cache(TEXTS_KEPT)
 def _tokens(text: str) -> Ints:
-    words = dict.fromkeys(_WORD.findall(text.lower()))  # no set: its order differs between processes, and so do sums
+    words = dict.fromkeys(
+        _WORD.findall(text.lower())
+    )  # not a set, whose order differs between processes and changes the rounding of sums
     return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
 
 

@@ -54,7 +54,7 @@ def load_haystacks(
         granularity: A document is a turn, a round (a user's message and the reply to it), or a session.
         name: The collection's name; None: the folder's.
         abstention: Whether to include questions that the haystack does not answer; the official metrics leave them out.
-        limit: Most questions; None: all.
+        limit: Largest number of questions; None: all.
 
     Raises:
         DatasetError: If a file is missing or malformed; names file and line.

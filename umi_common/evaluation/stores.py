@@ -34,7 +34,7 @@ class Stores:
 
     Args:
         embedder: See `EmbedderChoice`.
-        keep: Most datasets cached; the least recently used is closed.
+        keep: Largest number of datasets cached; the least recently used is closed.
     """
 
     def __init__(self, embedder: EmbedderChoice = None, *, keep: int = 8) -> None:

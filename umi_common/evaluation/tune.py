@@ -24,11 +24,12 @@ from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
 
 TRIALS = 30
+"""Draws of random search, if the caller names no number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A range from which random search draws uniformly."""
+    """A range of numbers; random search draws from it uniformly."""
 
     low: float
     high: float
@@ -68,6 +69,7 @@ class Tuning:
     baseline_test_score: float
     """Score of the base configuration on the held-out part; if it is higher, keep that configuration."""
     stopped_early: bool = False
+    """Whether `patience` ended the search before all trials were made."""
     space: Space = field(default_factory=dict, repr=False)
 
     def save(self, path: str | Path) -> None:
@@ -111,14 +113,15 @@ def tune(
         space: Choices by "stage.field".
         metric: What to maximise; see `metrics`.
         method: "grid": every combination in order, at most `trials`; "random": `trials` draws.
-        trials: Most trials; None: the whole grid, or 30 draws. The base configuration is tried first and not counted.
+        trials: Largest number of trials; None: the whole grid, or 30 draws. The base configuration is tried first and
+            not counted.
         test_share: Share of each set's groups held out; of its queries where it has one group.
         patience: Stop after this many trials in a row without a better score; None: never.
         base: Settings outside the space, and the baseline; None: the defaults.
-        rewriter: An LLM for deep search; None: none.
+        rewriter: An LLM for deep search; None: no LLM is asked.
         embedder: As in `compare`.
-        seed: Of the split and the draws.
-        show_progress: A bar on stderr or in the notebook.
+        seed: Seed of the split and of the draws.
+        show_progress: Show a progress bar, on stderr or in the notebook.
 
     Raises:
         ConfigError: If a name or value in the space is wrong; before anything is searched.
@@ -259,7 +262,7 @@ class Split:
 
 
 def split_by_group(datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0) -> Split:
-    """Split each set's groups into train and test; the queries instead where a set has one group.
+    """Split the groups of each set into train and test; in a set of one group, its queries.
 
     Args:
         datasets: Any number of sets.

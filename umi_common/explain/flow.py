@@ -14,7 +14,7 @@ from umi_common.explain.texts import escaped, snippet
 from umi_common.types import Hit, SearchResult
 
 HITS_SHOWN = 20
-"""Most hits in the picture, so that lines can be told apart; the table holds all hits."""
+"""Number of hits in the picture, so that lines can be distinguished; the table holds all hits."""
 COLUMN, ROW = 92, 26
 """Distance of two columns and of two rows, in px."""
 LEFT, TOP, LABELS, BOTTOM = 42, 44, 230, 12

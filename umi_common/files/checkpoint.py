@@ -1,4 +1,4 @@
-"""Which parts of files are in the store: a SQLite file. If it is lost, files are read again; no chunk is lost."""
+"""A SQLite file that records the parts of files in the store. If it is lost, files are read again; no chunk is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CREATE INDEX parts_by_source ON parts (source);
 """Columns of `files`: see `KnownFile`; of `parts`: see `DonePart`. meta: settings by name."""
 KEYS_AT_ONCE = 500
 """Keys in one SQL statement; every SQLite takes 999 parameters."""
-WITNESSES = 64
+CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
 
@@ -54,8 +54,8 @@ class DonePart(NamedTuple):
 
     key: str
     source: str
-    witness: str | None
-    """The id of one of its chunks; None: it has none."""
+    chunk_id: str | None
+    """The id of one of its chunks; None: it has none. Column `witness`."""
 
 
 class IngestCheckpoint:
@@ -167,7 +167,7 @@ class IngestCheckpoint:
             for source, path in self._db.execute("SELECT source, path FROM files ORDER BY source").fetchall():
                 yield source, Path(path)
 
-    def witnesses(self, count: int) -> list[str]:
+    def sample_of_chunks(self, count: int) -> list[str]:
         """Ids of at most `count` chunks that the store should hold, each of another part; the same ones each time."""
         sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"
         with self._errors():
@@ -225,11 +225,11 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
                 "new store and a new checkpoint"
             )
         checkpoint.put("embedder", embedder)  # the store was reindexed
-    witnesses = checkpoint.witnesses(WITNESSES)
-    if witnesses and not any(store.get(witnesses)):
+    sample = checkpoint.sample_of_chunks(CHUNKS_CHECKED)
+    if sample and not any(store.get(sample)):
         if not own:
             raise ConfigError(
-                f"checkpoint= says that chunks like {witnesses[0]!r} are in this store, and none of {len(witnesses)} "
+                f"checkpoint= says that chunks like {sample[0]!r} are in this store, and none of {len(sample)} "
                 "is; name the store it belongs to, or delete the checkpoint to begin anew"
             )
         checkpoint.forget([source for source, _ in checkpoint.paths()])

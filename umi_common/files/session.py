@@ -123,7 +123,7 @@ class IngestSession:
             EmbedderError: If the embedder failed on everything for the FAILURES_MAX-th time in a row.
         """
         good = [outcome for outcome in outcomes if outcome.problem is None and not outcome.skipped]
-        self._checkpoint.finish(DonePart(each.part.key, each.part.source, each.witness) for each in good)
+        self._checkpoint.finish(DonePart(each.part.key, each.part.source, each.chunk_id) for each in good)
         for outcome in outcomes:
             self._bar.update(outcome.part.size)
             if outcome.problem is not None:

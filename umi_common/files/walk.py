@@ -1,4 +1,4 @@
-"""Find the files below some folders, without leaving the folders by a symbolic link unless told to."""
+"""Find the files below some folders, and below the targets of symbolic links if asked for."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def files_below(
         folders: list[Path] = [root]
         linked: list[Path] = []
         while folders or linked:
-            folder = folders.pop() if folders else linked.pop()  # links last, so that a folder is named by its own path
+            folder = (
+                folders.pop() if folders else linked.pop()
+            )  # links last, so that a folder keeps the path without a link
             identity = _identity(folder)
             if identity in seen:
                 continue
@@ -61,14 +63,14 @@ def files_below(
                 if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)):
                     continue
                 if not _is_folder(path):
-                    if _is_readable(path, report) and (follow_symlinks or _reported_inside(path, roots, report)):
+                    if _is_readable(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
                         yield path
                 elif not entry.is_symlink():
                     folders.append(path)
                 elif follow_symlinks:
                     linked.append(path)
                 else:  # not walked; if it leads outside, that is reported
-                    _reported_inside(path, roots, report)
+                    _is_inside(path, roots, report)
 
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
@@ -139,7 +141,7 @@ def _is_readable(path: Path, report: Report) -> bool:
     return readable
 
 
-def _reported_inside(path: Path, roots: Sequence[Path], report: Report) -> bool:
+def _is_inside(path: Path, roots: Sequence[Path], report: Report) -> bool:
     """Whether `check_inside` accepts the path; if not, its error is added to the report."""
     try:
         check_inside(path, roots)

@@ -23,7 +23,7 @@ class PartOutcome:
 
     part: FilePart
     chunks: int = 0
-    witness: str | None = None
+    chunk_id: str | None = None
     """The id of one of its chunks."""
     problem: Problem | None = None
     """Why nothing of it was written; None: all of it except `skipped` is durably in the store."""

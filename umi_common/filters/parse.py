@@ -24,7 +24,7 @@ from umi_common.filters.tree import (
 )
 
 NODES_MAX = 10_000
-"""Most conditions and groups in one filter; `$in` with many values is one condition."""
+"""Largest number of conditions and groups in one filter; `$in` with many values is one condition."""
 
 _NEGATED: Final[Mapping[str, str]] = {"$ne": "$eq", "$nin": "$in", "$not_contains": "$contains"}
 _ON_A_KEY = (*OPERATORS, *_NEGATED, "$exists", "$not")

@@ -21,10 +21,10 @@ ORDERINGS: tuple[Operator, ...] = ("$gt", "$gte", "$lt", "$lte")
 CONTROL_MAX = "\2"
 """Text matches may not hold control characters up to this one, because the SQL of a filter rewrites them."""
 DEPTH_MAX = 32
-"""Most levels of And, Or and Not; limited by SQLite's parser stack of 100 entries."""
+"""Deepest nesting of And, Or and Not; limited by SQLite's parser stack of 100 entries."""
 VALUES_MAX = 100_000
-"""Most values of one `$in`, items of one list, and values of all lists in one parsed filter. An async search parses
-the filter on the event loop, where so many values take about 50 ms."""
+"""Largest number of values of one `$in`, items of one list, and values of all lists in one parsed filter. An async
+search parses the filter on the event loop, where so many values take about 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)

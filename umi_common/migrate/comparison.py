@@ -29,7 +29,7 @@ SAME_SCORE = 0.05
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
 """`now` of the sampled queries: before the time of every chunk, so that no score decays."""
 IDS_NAMED = 3
-"""Most ids of chunks that an error lists."""
+"""Largest number of ids of chunks that an error lists."""
 
 
 def content_hash(chunk: Chunk) -> bytes:

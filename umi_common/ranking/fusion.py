@@ -65,8 +65,8 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
         k: Rank damping, > 0.
 
     Returns:
-        One item for each id, best first, ties to the smaller id. Where several lists hold an id, the item is that of
-        the first such list.
+        One item for each id, best first, ties to the smaller id. If several lists hold an id, the item is taken from
+        the first of them.
 
     Raises:
         ConfigError: If k <= 0.

@@ -92,7 +92,8 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
 
 
 def _mode_of(pool: Pool) -> str | None:
-    """The arms whose scores compare across queries: "hybrid", "text" or "vector"; None: none. BM25 needs its bound."""
+    """The arms whose scores compare across queries: "hybrid", "text" or "vector"; None: no arm's. BM25 needs its
+    bound."""
     if pool.mode == "vector" or (pool.lexical_bound > 0).any() or not pool.lexical.any():
         return pool.mode
     return "vector" if pool.mode == "hybrid" else None

@@ -12,9 +12,9 @@ log = logging.getLogger("umi")
 PAUSED = "left alone"
 """Beginning of the reason while a circuit breaker is open. It is not logged: the failures before it were."""
 WARNINGS_MAX = 100
-"""Most warnings of one process, in case the reasons differ at each search."""
-ADVISED = "Check its key and network."
-"""Advice about any other part: an extra arm."""
+"""Largest number of warnings of one process, because the reasons may differ at each search."""
+DEFAULT_ADVICE = "Check its key and network."
+"""Advice about a part that `ADVICE` does not name: an extra arm."""
 ADVICE = {
     "embedder": "Check its key, network and model, and that its dimension is the store's.",
     "lexical": "Call the store's repair().",
@@ -40,7 +40,7 @@ def log_once(losses: Iterable[Degradation]) -> None:
                 loss.part,
                 loss.reason,
                 loss.consequence,
-                ADVICE.get(loss.part, ADVISED),
+                ADVICE.get(loss.part, DEFAULT_ADVICE),
             )
 
 
@@ -52,6 +52,6 @@ def warn_once(part: str, reason: str, message: str, *values: object) -> None:
 
 
 def with_losses(text: str, losses: Iterable[Degradation]) -> str:
-    """The text; if parts failed, with a line under it that says so to its reader, for example a model."""
+    """The text; if parts failed, followed by a line that names them for the reader or the LLM."""
     stated = "; ".join(f"{loss.part} failed, {loss.consequence}" for loss in losses if loss.part != "when")
     return f"{text}\nNote: some texts may be missing ({stated})." if stated else text

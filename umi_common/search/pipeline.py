@@ -67,7 +67,7 @@ def _rank_and_fetch(
     """The order of the candidates by every score, and the chunks of the best by id.
 
     Args:
-        lifted: The period that raises the candidates in it; None: none does.
+        lifted: The period whose candidates are raised; None: there is no such period.
     """
     config, pool = components.config, recalled.pool
     trace.degraded.extend(pool.degraded)
@@ -122,7 +122,7 @@ def context_body(
 
 
 def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
-    """The period that the query names; None: none, or the caller gave a time range."""
+    """The period that the query names; None: it names none, or the caller gave a time range."""
     if not config.when.enabled or request.time_range is not None:
         return None
     with trace.stage("when") as facts:

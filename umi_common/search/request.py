@@ -27,7 +27,7 @@ from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc
 
 LIMIT_MAX = 100
-"""Most hits that a search returns."""
+"""Largest number of hits that a search returns."""
 QUERY_BYTES_MAX = 10_000
 """Longest query, in UTF-8 bytes."""
 LIMIT_NAMES = ("limit", "similarity_top_k", "k", "top_k")

@@ -36,7 +36,7 @@ WEIGHT_TERMS_MAX = 30
 LAGS = (1, 2)
 """Distances between the chunks that `succession` compares."""
 SOURCE_CHUNKS_MAX = 1_024
-"""Most chunks of one source from which the statistics are computed; more hardly change them."""
+"""Largest number of chunks of one source from which the statistics are computed; more hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
 """Chunks of all sources together, likewise."""
 DIVISOR_MIN = 1e-12

@@ -31,7 +31,7 @@ from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.rows import Mask
 
 HEADING_CHARACTERS = 120
-"""Characters at the beginning of a text in which its heading is sought."""
+"""Number of characters at the beginning of a text that are searched for its heading."""
 NAME_WORDS_MAX = 8
 """Words of the longest name; a longer heading is a sentence."""
 NAME_LETTERS_MIN = 4
@@ -39,17 +39,17 @@ NAME_LETTERS_MIN = 4
 NAME_CHUNKS_MAX = 3
 """Chunks that may share a name; a heading of more chunks ("Overview") names none of them."""
 NAME_DOCUMENTS = 10.0
-"""Documents of a name's rarest term above which a mention weighs less."""
+"""Largest document frequency of a name's rarest term for which a mention has its full weight."""
 MENTIONS_READ = 64
-"""Most documents that hold the rarest term of a name; with more, the chunks that mention it are not sought."""
+"""Largest document frequency of the rarest term of a name; above it, mentions of the name are not sought."""
 BACKWARD = 0.5
 """Weight of a mention from the named chunk to the one that mentions it; in the other direction it is 1."""
 RARE_DOCUMENTS = 10
-"""Most documents of a rare term; measured on sets of 1,000 to 6,000 chunks, where 20 did no better."""
+"""Largest document frequency of a rare term; measured on sets of 1,000 to 6,000 chunks, where 20 did no better."""
 NEED_SLOPE = 5.0
 """A reference has its full weight from a need of 1 / 5 on."""
 NEED_OF_RARE = 0.2
-"""Need below which a shared rare term is not a reference."""
+"""Smallest need for which a shared rare term is a reference."""
 LACKING_MIN = 0.1
 """Share of the weights of the query that a candidate must lack before its references are sought."""
 ROWS_CACHED = 10_000

@@ -80,7 +80,7 @@ def valid_batch(
 
     Args:
         items: Chunks, or records with the fields of `Chunk` as keys.
-        vectors: (n, dim), one row per item; None: none.
+        vectors: (n, dim), one row per item; None: the embedder makes them.
         dim: Dimension of the store; None: not known yet.
         on_invalid: "raise": the first invalid item raises. "skip": invalid items are left out.
 

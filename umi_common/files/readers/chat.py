@@ -1,7 +1,7 @@
 """Read chat logs: `[2024-06-11 19:15] Mira: ...`, exports of messengers. Each message is a passage with its time.
 
-The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day. If none decides,
-the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
+The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day. If no date
+is decisive, the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DATED = re.compile(rf"^{_STAMP}(?P<zone>Z|[+-]\d\d:?\d\d)?\]?(?:\s+-)?\s+(?:(?P<
 UNDATED = re.compile(r"^(?P<who>[^\W\d_][^:\n/]{0,39}): (?=\S)", re.MULTILINE)
 """The beginning of a message without a time: `Mira: `."""
 CHARACTERS_LOOKED_AT, LINES_LOOKED_AT = 20_000, 50
-"""Characters, and of them lines that are not blank, that decide whether a text is a chat log."""
+"""Number of first characters, and of non-blank lines in them, that decide whether a text is a chat log."""
 DATED_SHARE, UNDATED_SHARE = 0.5, 0.9
 """Least share of these lines that begin a message; lower for dated messages, which may have several lines."""
 UNDATED_LINES_MIN = 4
@@ -62,7 +62,8 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:
-    """Whether the day precedes the month in the dates with slashes; None: the dates do not show it, or disagree."""
+    """Whether the day precedes the month in the dates with slashes; None: the dates do not tell, or contradict each
+    other."""
     pairs = [tuple(map(int, date.split("/")[:2])) for date in dates if "/" in date]
     day_is_first = any(first > 12 for first, _ in pairs)
     day_is_second = any(second > 12 for _, second in pairs)
@@ -86,7 +87,7 @@ def _time_of(match: re.Match[str], day_first: bool | None) -> datetime | None:
 
 
 def _on_24_hours(clock: str) -> str:
-    """ "7:15 PM" -> "19:15:00"; a text that is no time comes back unchanged."""
+    """ "7:15 PM" -> "19:15:00"; a text that is no time is returned unchanged."""
     form = "%I:%M:%S %p" if clock.count(":") == 2 else "%I:%M %p"
     try:
         return datetime.strptime(clock, form).replace(tzinfo=timezone.utc).strftime("%H:%M:%S")

@@ -26,7 +26,7 @@ TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
 """Keys of a record's text, id and time; of several the first that the record has."""
 SKIPPED_LISTED = 100
-"""Most skipped records or pages of one file that are listed; a file can have millions."""
+"""Largest number of skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
 """Metadata of every chunk from a file: the file's source name."""
 OFFSET_KEY = "start_index"

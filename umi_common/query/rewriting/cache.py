@@ -29,7 +29,7 @@ class RewriteCache:
     """Variations by model and prompt. Thread-safe.
 
     Args:
-        size: Most entries; 0: nothing is cached.
+        size: Largest number of entries; 0: nothing is cached.
         directory: Where `rewrites.jsonl` is kept; None: memory only. A file that cannot be read, and damaged lines,
             are skipped with a warning. If the directory is deleted, renamed or replaced later, memory only.
         writable: False: the file is read and never written.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 HISTORY_CHARS_MAX = 8_000
-"""Most characters of the history; older turns are left out."""
+"""Largest number of characters of the history; older turns are left out."""
 
 _PLACEHOLDER = re.compile(r"\{(query|history)\}")
 

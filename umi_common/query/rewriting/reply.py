@@ -37,7 +37,7 @@ _JOINERS = "\u200c\u200d"
 DEPTH_MAX = 8
 """Deepest nesting of brackets that is parsed as JSON; a list of strings needs 2."""
 STARTS_MAX = 8
-"""Most brackets of a reply from which parsing JSON is tried."""
+"""Largest number of brackets in a reply where parsing as JSON is tried."""
 LINE_CHARS_MAX = 120
 """Longest line that is read as a variation if lines have no bullet or number, in characters."""
 

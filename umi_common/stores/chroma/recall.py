@@ -25,14 +25,14 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
 
 FEW = 1_000
-"""Allowed rows up to which all their vectors are read and compared, which is exact and faster than searching."""
+"""Largest number of allowed rows whose vectors are all read and compared; exact, and faster than asking Chroma."""
 NEAREST_MIN = 100
-"""Of a hybrid search half of `depth`, but so many at least, are asked of Chroma, whose time grows with their count: the
-lexical arm finds others, and all of them are compared by their vectors."""
+"""A hybrid search asks Chroma for half of `depth` rows, but at least for so many: Chroma's time grows with their count,
+the lexical arm finds others, and all are compared by their vectors."""
 WIDER = 4
 """Where filters leave an arm short, Chroma is asked again for so many times as many."""
 DECAYED_MAX = 2_000
-"""Most rows asked of Chroma because decay may change their order."""
+"""Largest number of rows asked of Chroma because decay may change their order."""
 CACHE_BYTES = 128_000_000
 """Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
 

@@ -17,8 +17,8 @@ from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
 from umi_common.stores.rows.rows import Mask
 
 QUANTISED_FROM, QUANTISED_FROM_FOR_SEVERAL = 7_000, 12_000
-"""Rows from which the codes are read first: for one query, and for several, which share one pass over the floats. With
-fewer rows, the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
+"""Fewest rows for which the codes are read first: for one query, and for several, which share one pass over the floats.
+With fewer rows, the exact cosines of some hundred rows, computed afterwards, cost more than the codes save."""
 EXCLUDED, LOWEST_ALLOWED = -np.inf, -1e9
 """Score of a row that may not be found, and a score below that of every other row."""
 FEW = 8
@@ -72,7 +72,7 @@ def search(
     Args:
         matrix: (n, dim) unit rows.
         queries: (V, dim) unit rows; a row of zeros finds nothing.
-        k: Most rows in a result.
+        k: Largest number of rows in a result.
         allowed: (n,) rows that may be found, none of them zeros; None: all.
         weights: (n,) in (0, 1]; None: 1.
         ids: By row, for ties.

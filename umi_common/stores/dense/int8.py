@@ -26,12 +26,13 @@ from umi_common.stores.dense.cosines import kernel
 
 Int8Codes = npt.NDArray[np.int8]
 FLOAT32_ROUNDING = 1e-5
-"""How far float32 sums may lie from the exact sums."""
+"""Largest rounding error of a float32 sum."""
 CODE_MAX = 127
 """Largest absolute value of a code."""
 SCAN_THREADS_MAX = os.cpu_count() or 1
+"""Largest number of threads of one scan."""
 BYTES_A_THREAD = 12_000_000
-"""Bytes of codes per thread of a scan, some 1 ms: fewer do not repay the start of a thread."""
+"""Bytes of codes per thread of a scan, some 1 ms: for fewer, starting a thread takes longer than it saves."""
 BLOCK = 256
 """Rows quantised together; their intermediate arrays fit into a core's cache."""
 
@@ -55,30 +56,30 @@ class Quantised:
         largest = np.abs(vectors).max(axis=1, initial=0.0)
         steps = (np.where(largest > 0, largest, CODE_MAX) / CODE_MAX).astype(np.float32)
         codes = np.rint(vectors / steps[:, np.newaxis])
-        left = vectors - codes * steps[:, np.newaxis]
-        errors = np.sqrt(np.einsum("ij,ij->i", left, left))
+        residuals = vectors - codes * steps[:, np.newaxis]
+        errors = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
         return cls(codes.astype(np.int8), steps, errors, float(errors.max(initial=0.0)))
 
     def scan(self, queries: Vectors) -> Scan:
         """Approximate cosines of V unit queries (V, dim) with all rows; needs the `kernel`."""
-        asked = Quantised.of(queries)
-        scores = self._products(asked.codes)
+        query = Quantised.of(queries)
+        scores = self._products(query.codes)
         scores *= self.steps
-        scores *= asked.steps[:, np.newaxis]
-        lengths = asked.steps * np.sqrt(np.einsum("ij,ij->i", asked.codes, asked.codes, dtype=np.float32))
-        rest = asked.errors + np.float32(FLOAT32_ROUNDING)
+        scores *= query.steps[:, np.newaxis]
+        lengths = query.steps * np.sqrt(np.einsum("ij,ij->i", query.codes, query.codes, dtype=np.float32))
+        rest = query.errors + np.float32(FLOAT32_ROUNDING)
         return Scan(scores, [ErrorBound(self, *pair) for pair in zip(lengths.tolist(), rest.tolist(), strict=True)])
 
-    def _products(self, asked: Int8Codes) -> Vectors:
+    def _products(self, queries: Int8Codes) -> Vectors:
         """(V, n) of codes, each row read once for all queries.
 
         Memory bandwidth limits a long scan and grows with the cores that read, so a long scan is divided among them.
         """
         simsimd = kernel()
-        assert simsimd is not None, "codes are made only where the kernel is"
+        assert simsimd is not None, "codes are computed only if the kernel is installed"
 
         def product(codes: Int8Codes) -> Vectors:
-            return np.asarray(simsimd.cdist(codes, asked, metric="dot", out_dtype="float32"))
+            return np.asarray(simsimd.cdist(codes, queries, metric="dot", out_dtype="float32"))
 
         threads = min(SCAN_THREADS_MAX, self.codes.nbytes // BYTES_A_THREAD)
         if threads < 2:
@@ -91,7 +92,7 @@ class Quantised:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBound:
-    """How far the approximate scores of one query may lie from its cosines."""
+    """Largest difference between the approximate scores of one query and its cosines."""
 
     quantised: Quantised
     """The rows that were scored."""
@@ -125,7 +126,7 @@ class Scan:
 
 
 class QuantisedRows:
-    """The codes of one growing array of vectors, computed when needed and kept. Thread-safe."""
+    """The codes of one growing array of vectors, computed when needed and cached. Thread-safe."""
 
     def __init__(self, dim: int) -> None:
         self._lock = threading.Lock()

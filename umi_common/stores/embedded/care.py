@@ -29,7 +29,7 @@ TEXTS_AT_ONCE = 5_000
 SAMPLE = 1_000
 """Chunks whose postings verify() compares with their texts, unless `full`: some 0.1 s."""
 IDS_NAMED = 3
-"""Number of ids that the message about a problem lists at most."""
+"""Largest number of ids in the message about a problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.types import Chunk
 
 ANALYSE_DURING_COMMIT_FROM = 200
-"""Texts from which a second thread pays: it analyses them while SQLite commits."""
+"""Fewest texts that a second thread analyses while SQLite commits; for fewer, starting it takes longer than it
+saves."""
 
 
 class Core:

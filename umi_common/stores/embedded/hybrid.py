@@ -273,7 +273,7 @@ class HybridStore:
         """(id, BM25) of the best chunks of the lexical arm, best first; unlike `recall`, it raises if that arm fails.
 
         Args:
-            k: Most results, >= 1; fewer come when fewer match.
+            k: Number of results, >= 1; fewer if fewer chunks match.
             timeout: Seconds to wait for another thread to repair a failed index; at most 0.15 s are used.
 
         Raises:

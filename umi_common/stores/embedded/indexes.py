@@ -17,7 +17,8 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.analyzer import Analyzer
 
 DEAD_ROWS_MAX = 50_000
-"""Dead rows above which all rows are numbered again, if they are also more than half of the rows."""
+"""Largest number of dead rows; if more than this and more than half of the rows are dead, all rows are numbered
+again."""
 
 
 class Indexes:

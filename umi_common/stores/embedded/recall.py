@@ -37,7 +37,7 @@ SHARED_SCORES_MAX = 4_000_000
 REFERRING_OF_EACH_ARM = 3
 """Number of best chunks of each arm whose references are looked up; ranking uses only references of the best few."""
 REFERENCES_ROWS_MAX = 200_000
-"""Rows above which no references are sought: reading all names at the first search would take seconds."""
+"""In a store of more rows no references are sought: reading all names at the first search would take seconds."""
 PAUSES_SECONDS = (0.05, 0.1)
 """Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
 
@@ -55,7 +55,7 @@ class StoreHits:
     named: Ints
     """Rows of the ids that the probes name; they enter the pool whatever their rank."""
     links: Links | None
-    """References of the best rows, whose targets enter the pool; None: none were found, or sought."""
+    """References of the best rows, whose targets enter the pool; None: none was found, or they were not sought."""
 
 
 def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:

@@ -24,8 +24,8 @@ READING_CACHE_KIB = 4_096
 """Page cache of each reading connection, in KiB: holds the rows of 10,000 short chunks; the default of
 2 MB holds half of them."""
 LOG_BYTES = 32_000_000
-"""Size of umi.db-wal, in bytes, from which a commit makes a checkpoint: copies the log into umi.db. With SQLite's
-default of 4 MB, every large batch would make one."""
+"""Bytes. If umi.db-wal has at least this size, a commit makes a checkpoint: it copies the log into umi.db. With
+SQLite's default of 4 MB, every large batch would make one."""
 WRITABLE = "mode=rw"
 """Option of SQLite's file URI: open an existing file, do not create one."""
 CASCADING = "PRAGMA foreign_keys = ON"

@@ -22,12 +22,12 @@ CHECK = "{}.crc32"
 
 
 def fingerprint(embedder: Embedder) -> dict[str, str]:
-    """The settings that tie a store to an embedder; written with the first chunk."""
+    """The settings that record the store's embedder; written with the first chunk."""
     return _with_check(EMBEDDER, embedder.name)
 
 
 def analyzer_settings(config: AnalyzerConfig) -> dict[str, str]:
-    """The settings that tie a store to an analyzer."""
+    """The settings that record the store's analyzer."""
     return _with_check(ANALYZER, analyzer_text(config))
 
 
@@ -67,7 +67,7 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
 def model_of(ledger: Ledger, embedder: Any, config: UmiConfig) -> Embedder:
     """The caller's embedder, else the config's, else the store's own if it is `PACKAGED`, else the default.
 
-    The store's own is not used otherwise: loading a model of a library may download it.
+    No other model is loaded by the name in the store, because that may download it.
     """
     if embedder is None and config.embedder.model is None and (stored := _setting(ledger, EMBEDDER)) in PACKAGED:
         embedder = stored
@@ -103,7 +103,7 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
     try:
         stored = AnalyzerConfig(**json.loads(text))
     except (ValueError, TypeError) as error:
-        raise LedgerDamaged(f"{ledger.path} has lost its settings; restore it from a copy") from error
+        raise LedgerDamaged(f"{ledger.path} has unreadable settings of its analyzer; restore it from a copy") from error
     if config is None:
         return UmiConfig(analyzer=stored)
     UmiConfig(analyzer=stored).check_live_change(config)

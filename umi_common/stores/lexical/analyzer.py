@@ -30,7 +30,7 @@ ANALYZER_VERSION = 2
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
 CACHED_LENGTH_MAX = 48
-"""Characters of a piece above which its terms are not cached: it hardly ever occurs twice."""
+"""Longest piece whose terms are cached, in characters; longer ones rarely occur twice."""
 
 _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
@@ -43,18 +43,18 @@ _PROSE_LINKS = frozenset("-/&")
 _AROUND = re.sub(r"[\w+#]", "", string.punctuation)
 """Characters that may stand before and after a word and are not part of its token."""
 _SHORT = 2
-"""Letters of a part up to which a hyphenated word is also indexed joined: e-mail, wi-fi."""
+"""A hyphenated word with a part of at most so many letters is also indexed as one word: e-mail, wi-fi."""
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 """A change of case inside a word: getValue, HTTPServer."""
-_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+_CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 """The parts of such a word: get Value, HTTP Server 2."""
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
 """An English word with an apostrophe, as two words: mel's, I'll."""
 _NEGATED = {"ca": "can", "wo": "will", "sha": "shall"}
-"""can't, won't and shan't without n't -> the verb."""
+"""The letters before n't in can't, won't and shan't -> the verb."""
 _SYLLABLE = 3
-"""Code points of a term in scripts without spaces whose syllables take several."""
+"""Code points per term in scripts without spaces whose syllables have several code points."""
 _ELIDED = re.compile(r"(l|d|j|m|n|s|t|c|qu|jusqu|lorsqu|puisqu|dell|all|dall|nell|sull|quest|un)'(\w{2,})")
 """A French or Italian word with an elided article or pronoun, as two words: l'homme, dell'arte."""
 
@@ -111,7 +111,8 @@ class Analyzer:
 
     @cached_property
     def _without_function_words(self) -> Analyzer | None:
-        """An analyzer that drops the function words of each script's language, too; None: it has no list of any."""
+        """An analyzer that drops the function words of each script's language, too; None: there is no list of such
+        words."""
         words = _function_words(scripts.stemmers_by_script(self.config.language).values())
         if not words:
             return None
@@ -133,10 +134,10 @@ class Analyzer:
         """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
         words = [""] * len(pieces)
         if self.config.language == "turkish":
-            return words  # its lower case is not ASCII's
+            return words  # I in lower case is not i
         for at, piece in enumerate(pieces):
             word = piece if piece.isalpha() else piece.strip(_AROUND)
-            # Without humps: abc, Abc and ABC, not aBc or ABCdef.
+            # Not in camel case: abc, Abc and ABC, but not aBc or ABCdef.
             if word.isascii() and word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
                 words[at] = word.lower()
         if self._stop_words:
@@ -167,7 +168,7 @@ class Analyzer:
         return tuple(terms)
 
     def _word_terms(self, token: str) -> list[str]:
-        """The stem of a plain word; of a code its parts, and each level of it joined."""
+        """The stem of a plain word; the parts of a code, and these parts joined."""
         if token.isalpha() and not token.isascii():
             return self._stemmed((token,))
         token = token.replace(",", "")  # 1,000
@@ -188,7 +189,7 @@ class Analyzer:
         """Terms of a token's part between links: its parts by case, digits and "_", and these joined."""
         if "'" in segment:
             return self._stemmed(_apostrophes(self._lower(segment), self.config.language))
-        parts = [part for piece in segment.split("_") if piece for part in _humps(piece)]
+        parts = [part for piece in segment.split("_") if piece for part in _camel_case_parts(piece)]
         return self._stemmed(parts if len(parts) == 1 else [*parts, "".join(parts)])
 
     def _stemmed(self, words: Sequence[str]) -> list[str]:
@@ -204,7 +205,7 @@ class Analyzer:
 
 
 class _Stemmers:
-    """Snowball by script, one set of stemmers per thread: a Stemmer keeps its working state in itself."""
+    """Snowball by script, one set of stemmers per thread, because a Stemmer is not thread-safe."""
 
     def __init__(self, language: str) -> None:
         import Stemmer
@@ -287,7 +288,8 @@ def _codes(token: str) -> list[str]:
 
 
 def _is_code(token: str) -> bool:
-    """AC-12 and os.path are; long-term and and/or are not; e-mail and wi-fi are: many write them as one word."""
+    """Whether a token is also indexed joined: AC-12, os.path, and e-mail and wi-fi, which are often written as one
+    word; not long-term and and/or."""
     segments = _segments(token)
     if len(segments) < 2:
         return False
@@ -310,10 +312,10 @@ def _apostrophes(word: str, language: str) -> list[str]:
     return [word.replace("'", "")]
 
 
-def _humps(word: str) -> list[str]:
+def _camel_case_parts(word: str) -> list[str]:
     """HTTPServer2 -> HTTP Server 2."""
     if word.isascii() and _CAMEL.search(word) is not None:
-        return _HUMP.findall(word)
+        return _CAMEL_PART.findall(word)
     return [word] if word.isalpha() else _DIGITS.findall(word)
 
 

@@ -42,7 +42,8 @@ QUERY_TERMS_MAX = 48
 """Distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of 2,000 bytes has some
 150; with 48 its ranking is as good or better, and its search takes a tenth of the time."""
 DIRECT = 4_096
-"""Documents of a term up to which its largest impact is the maximum over its postings; above, over its frontiers."""
+"""Largest document frequency of a term whose largest impact is the maximum over its postings; for other terms it is the
+maximum over frontiers."""
 ENTRIES_KEPT = 2_000_000
 """Array entries, 16 bytes each, that one scorer caches for its terms, or an eighth of the postings if that is more."""
 TERM_ENTRIES = 50

@@ -23,7 +23,7 @@ Frontier = tuple[Ints, Ints]
 """The Pareto frontier of a term: the (tf, length) pairs that no document beats in both, by a higher tf and a smaller
 length. The term's largest gain is at one of them, for every k1 and b."""
 SMALL_SEGMENT = 8_192
-"""Size (postings plus documents) up to which the last segment is merged with every addition: well under 1 ms each."""
+"""Largest size (postings plus documents) of a last segment that is merged with every addition: well under 1 ms each."""
 NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
 RARE = 64

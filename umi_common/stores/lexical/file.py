@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 FOLDER = "lexical"
 UNFINISHED = "new"
 DEAD_ROWS_SHARE_MAX = 0.5
-"""Share of dead rows above which a saved index is not used, so that rows are numbered afresh."""
+"""Largest share of dead rows in a saved index that is used; with more, the index is rebuilt and rows numbered again."""
 MAGIC = b"UMIBM25\n"
 VERSION = 3
 _PREFIX = struct.Struct("<8sIIQI32xI")

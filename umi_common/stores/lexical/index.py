@@ -168,7 +168,8 @@ class LexicalIndex:
     def load(
         cls, directory: Path, analyzer: Analyzer, belongs: Callable[[Mark], bool]
     ) -> tuple[LexicalIndex, file.Saved] | None:
-        """The newest undamaged index saved for this analyzer and ledger, with what was saved beside it; None: none.
+        """The newest undamaged index saved for this analyzer and ledger, with what was saved beside it; None: there is
+        none.
 
         Args:
             directory: The store's.
@@ -192,7 +193,7 @@ class LexicalIndex:
 
         Args:
             queries: V texts.
-            k: Most rows in a result, >= 1.
+            k: Largest number of rows in a result, >= 1.
             config: Variant and parameters.
             allowed: By row, at least as long as the rows so far; False excludes a row. None: all.
             weights: By row, >= 0 and finite; each score is multiplied by its row's weight before ranking. None: 1.

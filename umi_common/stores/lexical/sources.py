@@ -26,7 +26,7 @@ from umi_common.stores.lexical.bm25 import (
 )
 
 SOURCES_ADDED_UP = 65_536
-"""Sources up to which computing the scores of all is faster than a binary search for the wanted ones."""
+"""Largest number of sources for which scoring all is faster than a binary search for the wanted ones."""
 BINS = 4
 """Bins, one for each pair of a term and a source, per posting: with more, sorting the postings is faster."""
 

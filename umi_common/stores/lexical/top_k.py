@@ -24,9 +24,9 @@ from umi_common.stores.rows.rows import Mask
 
 IdOf = Callable[[int], str]
 PRUNING_PAYS = 60_000
-"""Postings plus rows below which summing all postings is faster."""
+"""Smallest number of postings plus rows for which pruning is faster than summing all postings."""
 TERM_PAYS = 3_000
-"""Postings plus an eighth of the rows, per term, below which summing all is faster: each term costs pruning time."""
+"""Likewise per term, in postings plus an eighth of the rows: pruning takes time for each term."""
 READ_AT_ONCE = 8_192
 """Postings of the rarest terms that are summed before the first threshold."""
 BOUNDS_PAY = 4

@@ -18,7 +18,7 @@ from umi_common.stores.lexical.vocabulary import Coded
 from umi_common.stores.rows.rows import Mask
 
 DEAD_DOCUMENTS_SHARE_MAX = 0.5
-"""Share of deleted documents above which a segment is rewritten without them."""
+"""Largest share of deleted documents in a segment; with more, it is rewritten without them."""
 ROWS_MAX = 2**31 - 1
 """Largest row number + 1; rows are stored as int32."""
 

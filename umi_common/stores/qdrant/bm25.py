@@ -26,7 +26,7 @@ from umi_common.stores.qdrant.points import LEXICAL, Candidate, Saturation, freq
 from umi_common.stores.qdrant.statistics import Statistics
 
 TERMS_MAX = 256
-"""Most distinct terms of one variation; further ones are left out."""
+"""Largest number of distinct terms of one variation; further ones are left out."""
 
 TermWeights = Mapping[int, float]
 """Index of a term in the sparse vectors -> its weight in a query variation."""

@@ -157,7 +157,7 @@ def _checked(
         made_with, dim, terms = settings["embedder"], int(settings["dimension"]), settings["terms"]
         same_format = settings["format"] == FORMAT
     except (KeyError, TypeError, ValueError) as error:
-        raise NotAStore(f"collection {name!r} has lost its settings; restore it from a snapshot") from error
+        raise NotAStore(f"collection {name!r} has unreadable settings; restore it from a snapshot") from error
     if not same_format:
         raise NotAStore(f"collection {name!r} has format {settings['format']!r}; this umi writes format {FORMAT}")
     if made_with != embedder.name or dim != embedder.dim:

@@ -39,13 +39,13 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Most query variations in one round trip: the query, at most ten of an LLM, and one more. Only several queries
-searched together have more."""
+"""Largest number of query variations in one round trip: the query, at most ten of an LLM, and one more. Only several
+queries searched together have more."""
 MARGIN = 1.25
 """Depth of a prefetch divided by that of the search. The server's order differs from umi's, because of the fixed
 average length and of decay within a range of ages. Measured in docs/scale.md."""
 MARGIN_MIN = 32
-"""Least number of rows by which a prefetch is deeper than the search, so that umi can order ties at the depth by id."""
+"""Smallest difference of the depths of a prefetch and of the search, so that umi can order ties at the depth by id."""
 WIDER = 4
 """If an inexact filter left an arm too few rows, the batch is sent again with this many times the depth; the largest
 number of batches, too."""

@@ -4,7 +4,8 @@
                 from the size of the checksums the number of chunks (Bar-Yossef et al., RANDOM 2002)
     sources     the chunks of the sources with the smallest checksum of their name: `Calibration.numbers`
 
-Both depend on the content alone. They are drawn again after writes of an eighth of the chunks, and every five minutes.
+Both depend on the content alone. They are requested again after an eighth of the chunks was written, and every five
+minutes.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from umi_common.stores.rows.rows import RowTable
 SOURCE_SAMPLE_SIZE = 2_048
 """Chunks in the sample of sources; a larger one changes the numbers little."""
 GAPLESS_FROM = 0.9
-"""Least share of successive positions that differ by 1 in a collection without gaps; there, only such positions are
-adjacent."""
+"""If at least this share of successive positions differs by 1, positions have no gaps, and only chunks whose positions
+differ by 1 are adjacent."""
 CHECKSUMS = 2**32
 """Number of values of a CRC-32."""
 CHANGED_SHARE = 8

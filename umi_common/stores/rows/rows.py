@@ -30,7 +30,7 @@ UNKNOWN = -1
 """Stands for the row of a chunk that does not exist."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""New rows above which the whole succession is sorted again; fewer are inserted one by one."""
+"""Largest number of new rows that are inserted one by one; with more, the whole succession is sorted again."""
 
 
 class Rows:
