@@ -201,7 +201,7 @@ class Pool:
         )
         return replace(self, mode=strategy, **arms).rows(np.flatnonzero(keep))
 
-    def asked_alone(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
+    def of_variations(self, which: slice, *, best: int, around: int, ids: Collection[str] = ()) -> Pool:
         """The pool that a recall of some of the variations alone would have returned.
 
         Args:

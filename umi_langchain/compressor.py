@@ -32,7 +32,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     budget: TokenBudget = TokenBudget()
     """Largest number of tokens in all, per source and per document; a number: in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
-    """Order, and what counts as a repeat; its format, header and citations are not used."""
+    """Order, and rules for repeats; its format, header and citations are not used."""
     counter: Any = None
     """Counts tokens: a model or encoding name, a tokenizer, a function; None: the default of `counter_for`."""
     source_key: str | None = "source"
@@ -56,14 +56,14 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
             BudgetError: If the budget cannot hold one character of any document.
             InvalidChunk: If a document's metadata cannot be read; names the document.
         """
-        written = [document for document in documents if document.page_content.strip()]
-        ids, chunks = to_chunks(written, PlaceKeys(self.source_key, self.position_key, self.time_key))
+        filled = [document for document in documents if document.page_content.strip()]
+        ids, chunks = to_chunks(filled, PlaceKeys(self.source_key, self.position_key, self.time_key))
         # Reversed, so that the first document of a repeated id counts.
-        scores = dict(zip(reversed(ids), reversed(scores_of_documents(written)), strict=True))
+        scores = dict(zip(reversed(ids), reversed(scores_of_documents(filled)), strict=True))
         best = {chunk.id: chunk for chunk in reversed(chunks)}
         hits = [Hit(best[id], scores[id], rank) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
         context = assemble(hits, budget=self.budget, policy=as_list(self.policy), counter=self.counter)
-        by_id = dict(zip(reversed(ids), reversed(written), strict=True))
+        by_id = dict(zip(reversed(ids), reversed(filled), strict=True))
         return [_document(part, by_id[part.ids[0]]) for part in context]
 
     async def acompress_documents(

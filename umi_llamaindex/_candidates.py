@@ -23,7 +23,7 @@ def node_text(item: NodeWithScore) -> str:
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:
-    """(n,) scores >= 0: the given ones if all are finite, less the smallest if that is negative; else 1 / rank."""
+    """(n,) scores >= 0: the given ones if all are finite, minus the smallest one if that is negative; else 1 / rank."""
     given = np.array([np.nan if item.score is None else item.score for item in items], dtype=np.float64)
     if not np.isfinite(given).all():
         return 1.0 / np.arange(1, len(items) + 1)
@@ -49,7 +49,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
         return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([node_text(item) for item in items]))
     except Exception as error:  # noqa: BLE001 - the answer must not fail with the model
         logger.warning(
-            "embedding %d nodes failed with %s; no two are taken as similar", len(items), type(error).__name__
+            "embedding %d nodes failed with %s; all are taken as dissimilar", len(items), type(error).__name__
         )
         return np.zeros((len(items), 1), dtype=np.float32)
 

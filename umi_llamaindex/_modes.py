@@ -13,7 +13,7 @@ from umi_common.filters import And, Filter, parse_filter
 from umi_common.search.request import end_of
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
 
-NO_WORDS = "?"
+NO_TEXT = "?"
 """Text of a query that has only a vector: the core requires a text, and this one has no term."""
 PREFETCH_FACTOR = 4.0
 """Default number of MMR's candidates for each node of the result, as in LlamaIndex's simple store."""
@@ -24,7 +24,7 @@ TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """(query text, options of `DualRetriever.search`, changes of `UmiConfig` for this query)
 
-    A blank query gives "" to search for.
+    The query text of a blank query is "".
 
     Args:
         query: A query to a vector store.
@@ -47,13 +47,13 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
             changes["fusion"] = {"lexical_weight": 1.0 - query.alpha, "dense_weight": query.alpha}
     if mode is VectorStoreQueryMode.MMR:
         changes["mmr"] = _mmr(query, extras)
-    words = None if query.query_str == "" and query.query_embedding is not None else query.query_str
-    text = NO_WORDS if words is None else end_of(words.strip())
+    stated = None if query.query_str == "" and query.query_embedding is not None else query.query_str
+    text = NO_TEXT if stated is None else end_of(stated.strip())
     options = {
         "limit": limit,
         "where": _where(query),
         "deep_search": False,
-        "strategy": "vector" if words is None and strategy != "text" else strategy,
+        "strategy": "vector" if stated is None and strategy != "text" else strategy,
         "query_vector": None if strategy == "text" else query.query_embedding,
     }
     return text, options, changes

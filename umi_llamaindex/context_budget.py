@@ -1,4 +1,4 @@
-"""Choose the nodes that fit a token budget. Counted is what LlamaIndex writes into its prompt: text and metadata."""
+"""Choose the nodes that fit a token budget. All that LlamaIndex writes into its prompt counts: text and metadata."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
     The budget limits all that the LLM reads: texts, the metadata that LlamaIndex writes beside them, and the
     separators.
     If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier nodes are
-    better ones; their scores are used if they fall along the list. An order made by LlamaIndex's `LongContextReorder`,
+    chosen first; scores are used if they fall along the list. An order made by LlamaIndex's `LongContextReorder`,
     with the best nodes at both ends, is recognised and kept.
 
     Raises:
@@ -52,7 +52,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
     """The `Store` that the nodes are from; it returns the neighbours that `policy.neighbours` asks for. None: no
     neighbours are added."""
     where: Any = None
-    """Filter that the neighbours must pass; give the one with which the nodes were found."""
+    """Filter that the neighbours must pass; normally that of the search that found the nodes."""
     time_key: str = "timestamp"
     """Metadata key of the event time, for the order "chronological"."""
 
@@ -86,16 +86,18 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
                 context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
             except BudgetError:
                 break
-            fitting = [_node(part, by_id, around) for part in _in_order(context, index_of)]
-            written = count.measure(policy.separator.join(item.get_content(MetadataMode.LLM) for item in fitting))
+            nodes_that_fit = [_node(part, by_id, around) for part in _in_order(context, index_of)]
+            written = count.measure(
+                policy.separator.join(item.get_content(MetadataMode.LLM) for item in nodes_that_fit)
+            )
             if written <= allowed:
-                return fitting
+                return nodes_that_fit
             room = min(room - 1, context.stats.tokens * allowed // written)  # metadata shrinks about as much as texts
             if room < 1:
                 break
         budget = replace(self.budget, max_total=allowed, reserves={})
         context = assemble(hits, budget=budget, policy=policy, counter=count, around=around)
-        return [_bare(_node(part, by_id, around)) for part in _in_order(context, index_of)]
+        return [_with_hidden_metadata(_node(part, by_id, around)) for part in _in_order(context, index_of)]
 
     def _hits(self, items: Sequence[NodeWithScore]) -> tuple[list[Hit], Mapping[str, list[Chunk]]]:
         scores = scores_of(items)
@@ -135,7 +137,8 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
 
 
 def _edges_first(items: Sequence[NodeWithScore]) -> bool:
-    """Whether `LongContextReorder` made this order: nodes by rising score, put to the front and to the end in turn."""
+    """Whether the order is that of `LongContextReorder`: nodes by rising score, inserted alternately at front and
+    end."""
     scores = [item.score or 0.0 for item in items]
     rising = sorted(scores)
     return len(scores) > 2 and scores == rising[::2][::-1] + rising[1::2] and scores != rising[::-1]
@@ -169,7 +172,7 @@ def _found(id: str, around: Mapping[str, list[Chunk]]) -> Chunk:
     return next(chunk for beside in around.values() for chunk in beside if chunk.id == id)
 
 
-def _bare(item: NodeWithScore) -> NodeWithScore:
+def _with_hidden_metadata(item: NodeWithScore) -> NodeWithScore:
     """The node with its metadata hidden from the LLM."""
     node: BaseNode = item.node.model_copy(update={"excluded_llm_metadata_keys": list(item.node.metadata)})
     return NodeWithScore(node=node, score=item.score)

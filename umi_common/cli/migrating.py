@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CHECKPOINT = "umi.db-migration.json"
 API_KEY = "QDRANT_API_KEY"
 LOCAL_PREFIX = "qdrant:"
-"""An address that begins so names a collection in a local folder."""
+"""Prefix of the address of a collection in a local folder."""
 ADDRESSES = (
     "A store's folder, or a Qdrant collection: http://HOST:6333/COLLECTION (key: $QDRANT_API_KEY) or "
     "qdrant:FOLDER/COLLECTION on this disk."

@@ -167,7 +167,7 @@ def _settled(packing: Packing, rendered: _Rendered) -> bool:
         packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, reason, piece.copy_of)
     for piece in rendered.pieces[len(packing.chosen) :]:
         packing.take(piece)
-    packing.settle(rendered.pieces, rendered.parts, rendered.tokens)
+    packing.replace_estimates(rendered.pieces, rendered.parts, rendered.tokens)
     return not returned
 
 

@@ -25,15 +25,15 @@ class Format(Protocol):
     def as_shown(self, text: str) -> str:
         """A text as it appears in the rendered text: escaped if the format escapes."""
 
-    def fixed(self) -> str:
+    def text_around_parts(self) -> str:
         """Roughly the text around the parts, to estimate its tokens."""
 
-    def written(self, part: ContextPart, *, first: bool) -> str:
+    def text_of_part(self, part: ContextPart, *, first: bool) -> str:
         """Roughly the text that one part adds, to estimate its tokens. `first`: it is the first part of its source."""
 
 
 def format_of(policy: AssemblyPolicy) -> Format:
-    """The format that a policy asks for."""
+    """The format that a policy names."""
     if policy.format == "xml":
         return Xml()
     if policy.format == "json":
@@ -69,7 +69,7 @@ class Plain:
     def render(self, parts: Sequence[ContextPart]) -> str:
         if not parts:
             return ""
-        blocks = [_filled(self._template, part, cited_parts(part)) for part in parts]
+        blocks = [_fill_template(self._template, part, cited_parts(part)) for part in parts]
         if self._policy.header:
             blocks.insert(0, self._policy.header)
         if self._policy.citation:
@@ -79,14 +79,14 @@ class Plain:
     def as_shown(self, text: str) -> str:
         return text
 
-    def fixed(self) -> str:
+    def text_around_parts(self) -> str:
         policy = self._policy
         header = policy.header + policy.separator if policy.header else ""
         return header + (policy.separator + policy.sources_heading if policy.citation else "")
 
-    def written(self, part: ContextPart, *, first: bool) -> str:
-        citation = "\n" + _filled(self._policy.citation, part, [part]) if first and self._policy.citation else ""
-        return citation + self._policy.separator + _filled(self._template, part, [part])
+    def text_of_part(self, part: ContextPart, *, first: bool) -> str:
+        citation = "\n" + _fill_template(self._policy.citation, part, [part]) if first and self._policy.citation else ""
+        return citation + self._policy.separator + _fill_template(self._template, part, [part])
 
     def _heading(self) -> list[str]:
         return [self._policy.sources_heading] if self._policy.sources_heading else []
@@ -95,7 +95,7 @@ class Plain:
         by_number: dict[int, list[ContextPart]] = {}
         for cited in (cited for part in parts for cited in cited_parts(part)):
             by_number.setdefault(cited.number, []).append(cited)
-        return [_filled(self._policy.citation, group[0], group).rstrip() for group in by_number.values()]
+        return [_fill_template(self._policy.citation, group[0], group).rstrip() for group in by_number.values()]
 
 
 class Xml:
@@ -109,10 +109,10 @@ class Xml:
     def as_shown(self, text: str) -> str:
         return escape(NOT_XML.sub("\ufffd", text), {"\r": "&#13;"})
 
-    def fixed(self) -> str:
+    def text_around_parts(self) -> str:
         return "<context>\n</context>"
 
-    def written(self, part: ContextPart, *, first: bool) -> str:
+    def text_of_part(self, part: ContextPart, *, first: bool) -> str:
         return self._element(part, part.text) + "\n"
 
     def _element(self, part: ContextPart, text: str) -> str:
@@ -134,10 +134,10 @@ class Json:
     def as_shown(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=False)[1:-1]
 
-    def fixed(self) -> str:
+    def text_around_parts(self) -> str:
         return "[\n]"
 
-    def written(self, part: ContextPart, *, first: bool) -> str:
+    def text_of_part(self, part: ContextPart, *, first: bool) -> str:
         return self._object(part, part.text) + ",\n"
 
     def _object(self, part: ContextPart, text: str) -> str:
@@ -163,7 +163,7 @@ def day_range(dates: Iterable[str]) -> str:
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 
 
-def _filled(template: str, part: ContextPart, group: Sequence[ContextPart]) -> str:
+def _fill_template(template: str, part: ContextPart, group: Sequence[ContextPart]) -> str:
     """The template with the part's values; numbers, sources, days and ids are those of the group."""
     values = {
         "number": ", ".join(dict.fromkeys(str(cited.number) for cited in group)),

@@ -1,6 +1,6 @@
 """Choose pieces greedily, best first; a piece that does not fit is skipped.
 
-The tokens of a context are estimated: the sum of the tokens of its single texts. `assemble` counts the finished text.
+The tokens of a context are estimated as the sum of the tokens of its parts. `assemble` counts the finished text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from umi_common.context.stitch import Stretch, in_source_order, near, part_from,
 from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import cut_to_fit
 
-PROBE = "x"
+SAMPLE_TEXT = "x"
 """A part's text while the tokens around it are counted; not "", because tokenizers join a blank to the next word."""
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
-NUMBER = 99
+SAMPLE_NUMBER = 99
 """A part's number while the tokens around its text are counted."""
 
 
@@ -33,7 +33,7 @@ class Packing:
         self._budget, self._counter = budget, counter
         self._costs = Costs(counter, format, policy.joiner)
         self._shown: dict[str, str] = {}
-        self._spent = counter.count(format.fixed())
+        self._spent = counter.count(format.text_around_parts())
         self._by_source: dict[SourceKey, list[Piece]] = {}
         self._spent_source: dict[SourceKey, int] = {}
         self._cuts: dict[str, int] = {}
@@ -50,19 +50,19 @@ class Packing:
         ids = {piece.chunk.id for piece in self.chosen}
         for piece in candidates:
             allowed = piece.chunk.id not in ids and (piece.beside is None or piece.beside in ids)
-            if allowed and self._consider(piece, limit):
+            if allowed and self._try(piece, limit):
                 ids.add(piece.chunk.id)
         return len(self.chosen) - before
 
     def take(self, piece: Piece) -> None:
-        """Choose a piece without counting its tokens; `settle` counts them."""
+        """Choose a piece without counting its tokens; `replace_estimates` counts them."""
         self.chosen.append(piece)
         self.refused.pop(piece.chunk.id, None)
         if piece.copy_of is None:
             self._shown.setdefault(piece.key, piece.chunk.id)
         self._by_source.setdefault(piece.source, []).append(piece)
 
-    def settle(self, chosen: Sequence[Piece], parts: Sequence[ContextPart], tokens: int) -> None:
+    def replace_estimates(self, chosen: Sequence[Piece], parts: Sequence[ContextPart], tokens: int) -> None:
         """Replace the chosen pieces and the estimates by those of a finished text."""
         self.chosen = list(chosen)
         self._shown = {piece.key: piece.chunk.id for piece in chosen if piece.copy_of is None}
@@ -79,36 +79,37 @@ class Packing:
 
     def shown_by(self, piece: Piece) -> str | None:
         """The id of the chosen piece with the same text; None if there is none."""
-        twin = self._shown.get(piece.key)
-        return None if twin == piece.chunk.id else twin
+        same = self._shown.get(piece.key)
+        return None if same == piece.chunk.id else same
 
-    def _consider(self, piece: Piece, limit: int) -> bool:
+    def _try(self, piece: Piece, limit: int) -> bool:
         """Choose the piece, or record why not; returns whether it was chosen."""
         total, source = limit - self._spent, self._source_room(piece)
-        offer = self._offer(piece, total, source)
-        if isinstance(offer, Dropped):
-            self.refused[piece.chunk.id] = offer
+        addition = self._addition(piece, total, source)
+        if isinstance(addition, Dropped):
+            self.refused[piece.chunk.id] = addition
             return False
-        self._spent += offer.tokens
-        self._spent_source[piece.source] = self._spent_source.get(piece.source, 0) + offer.tokens_of_text
-        self.take(offer.piece)
+        self._spent += addition.tokens
+        self._spent_source[piece.source] = self._spent_source.get(piece.source, 0) + addition.tokens_of_text
+        self.take(addition.piece)
         return True
 
-    def _offer(self, piece: Piece, total: int, source: int) -> Addition | Dropped:
-        """The cost of the piece, or why it is refused. Cheap bounds come first: they refuse most of a long list."""
+    def _addition(self, piece: Piece, total: int, source: int) -> Addition | Dropped:
+        """The tokens that the piece adds, or why it is refused. Cheap bounds are tried first: they refuse most
+        pieces."""
         id, cap, room = piece.chunk.id, self._budget.per_chunk_max, min(total, source)
-        twin = self.shown_by(piece)
-        if twin is not None:
+        same = self.shown_by(piece)
+        if same is not None:
             tokens = self._costs.citation(piece, first=piece.source not in self._by_source)
-            copy = Addition(replace(piece, copy_of=twin), tokens, 0)
-            return copy if tokens <= total and piece.beside is None else Dropped(id, SAME_TEXT, twin)
-        touching = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
-        if room < cap and self._counter.surely_exceeds(self._costs.fresh(piece, touching).text, room):
+            copy = Addition(replace(piece, copy_of=same), tokens, 0)
+            return copy if tokens <= total and piece.beside is None else Dropped(id, SAME_TEXT, same)
+        of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
+        if room < cap and self._counter.surely_exceeds(self._costs.new_text(piece, of_source).text, room):
             return Dropped(id, "total" if total < source else "source")
         piece = self._within_chunk_cap(piece)
         if not piece.text:
             return Dropped(id, "chunk")
-        addition = self._costs.addition(piece, touching)
+        addition = self._costs.addition(piece, of_source)
         if addition.tokens_of_text > source:
             return Dropped(id, "source")
         return Dropped(id, "total") if addition.tokens > total else addition
@@ -126,7 +127,7 @@ class Packing:
         return piece.cut(end)
 
 
-class Fresh(NamedTuple):
+class NewText(NamedTuple):
     """The characters of a piece that the chosen pieces do not show."""
 
     text: str
@@ -153,18 +154,18 @@ class Costs:
     format: Format
     joiner: str
 
-    def addition(self, piece: Piece, touching: Iterable[Piece]) -> Addition:
+    def addition(self, piece: Piece, of_source: Iterable[Piece]) -> Addition:
         """The tokens of a piece, given the chosen pieces of its source."""
-        chosen = list(touching)
-        text, joined = self.fresh(piece, chosen)
+        chosen = list(of_source)
+        text, joined = self.new_text(piece, chosen)
         tokens = self.counter.count(self.format.as_shown(text))
         frame = 0 if joined else self.frame(piece, first=not chosen)
         return Addition(piece, tokens + frame, self.counter.count(text))
 
-    def fresh(self, piece: Piece, touching: Iterable[Piece]) -> Fresh:
+    def new_text(self, piece: Piece, of_source: Iterable[Piece]) -> NewText:
         """The characters of a piece that the chosen pieces of its source do not show."""
         text, joined = piece.text, False
-        for other in touching:
+        for other in of_source:
             if not near(other, piece):
                 continue
             earlier, later = in_source_order([other, piece])
@@ -174,7 +175,7 @@ class Costs:
             joined = True
             shared = max(0, len(earlier.text) - found.later_start)
             text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
-        return Fresh(text, joined)
+        return NewText(text, joined)
 
     def citation(self, piece: Piece, *, first: bool) -> int:
         """Tokens that citing the piece adds to the part with its text; `first`: its source is new."""
@@ -182,5 +183,5 @@ class Costs:
 
     def frame(self, piece: Piece, *, first: bool) -> int:
         """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""
-        part = part_from(Stretch((piece,), PROBE, ()), self.counter, {piece.source: NUMBER})
-        return max(0, self.counter.count(self.format.written(part, first=first)) - part.tokens)
+        part = part_from(Stretch((piece,), SAMPLE_TEXT, ()), self.counter, {piece.source: SAMPLE_NUMBER})
+        return max(0, self.counter.count(self.format.text_of_part(part, first=first)) - part.tokens)

@@ -27,11 +27,12 @@ MINILM = "minilm"
 MINILM_NAME = "minilm/all-MiniLM-L6-v2-int8"
 MINILM_DIM = 384
 TOKENS_MAX = 256
-"""Number of the first tokens of a text that are read; the limit of the model's authors."""
+"""Only so many first tokens of a text are read: the limit of the model's authors."""
 RUN_TOKENS = 256
-"""Largest number of tokens of a batch, padding included. With four times as many, a token takes a tenth longer."""
+"""Largest number of tokens of a batch, padding included. In batches four times as large, the time per token is a tenth
+longer."""
 CORES = os.cpu_count() or 1
-"""Calls of the model at a time, and threads of one call."""
+"""Largest number of calls of the model at a time, and of threads of one call."""
 
 
 class _DataFile(NamedTuple):
@@ -124,7 +125,7 @@ def _content(file: _DataFile) -> bytes:
 
     Raises:
         MissingExtra: If its package is not installed.
-        EmbedderError: If they are not those that this version expects.
+        EmbedderError: If their SHA-256 is not the expected one.
     """
     spec = importlib.util.find_spec(file.module)
     if spec is None or not spec.submodule_search_locations:

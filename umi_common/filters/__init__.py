@@ -3,14 +3,14 @@
     parse_filter({"user": "ann", "year": {"$gte": 2023}})      the dict of Chroma and LangChain
     parse_filter(MetadataFilters(filters=[...]))               LlamaIndex's
     matches(tree, metadata)     one chunk, in Python: the reference
-    to_sql(tree)                SQLite over JSON text: the same answer
-    to_chroma(tree)             at least the same rows
+    to_sql(tree)                SQLite over JSON text: passes the same rows
+    to_chroma(tree)             Chroma's where: passes at least the same records
     scope(user="ann").narrow(where)     `where`, limited to the chunks of one user
 
 What a filter means (docs/filters.md has the table in full):
 
     missing, None        the same thing; equal to None, unequal to every value, without order
-    True and 1           different; 1 and 1.0 the same, compared by exact value
+    True and 1           different; 1 and 1.0 are equal, compared by exact value
     order                numbers with numbers, strings with strings by code point; across kinds never true
     lists                equal item by item in order; an item is found by $contains only; no order
     $ne $nin $not_contains $not     exact complements, so they hold on missing keys too

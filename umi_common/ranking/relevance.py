@@ -51,9 +51,9 @@ class Coefficients:
 
 
 FEW_CHUNKS = 100
-"""Stores of fewer chunks have the summand `few`."""
+"""In stores of fewer chunks the summand `few` is above 0."""
 FEW_WEIGHT = 0.6
-"""Of ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections: .5 to .7 with any one left out."""
+"""Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; .5 to .7 if one is left out."""
 COEFFICIENTS = {
     "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([0.48, 2.25, -1.87]), 3.16),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
@@ -65,7 +65,7 @@ COEFFICIENTS = {
 def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_weight: float = 1.0) -> Floats | None:
     """(n,) relevance of each row, 0..1: the larger the score, the larger the relevance.
 
-    An extra arm adds no evidence. Its rows count by their score beside the best.
+    An extra arm adds no evidence. Its rows differ from others by score / best score only.
 
     Args:
         pool: n candidates, V query variations.

@@ -26,7 +26,7 @@ from umi_common.embedders.token_vectors import token_vectors
 from umi_common.errors import EmbedderError
 from umi_common.pool import Floats, Ints, Pool, Vectors
 from umi_common.ranking.neighbours import needs
-from umi_common.search.rank import RankedPool, reordered
+from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -36,7 +36,7 @@ DEVIATION_MIN = 0.01
 """Smallest divisor of z, so that candidates whose matches are nearly equal gain next to nothing."""
 
 
-def interacted(
+def reorder_by_late_interaction(
     request: SearchRequest,
     pool: Pool,
     ranked: RankedPool,
@@ -69,7 +69,7 @@ def interacted(
         matches = max_similarity(vectors[query_tokens], vectors, text_tokens, counts[1:])
         weight = config.weight * share
         scores = with_late_interaction(ranked.scores[rows], matches, pool.length[rows], weight)
-        return reordered(ranked, rows, scores, STAGE)
+        return reorder(ranked, rows, scores, STAGE)
 
 
 def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -> Floats:

@@ -1,10 +1,9 @@
 """Number pairs: raise the candidates that hold a number of the query beside the same word as the query does.
 
-BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11", whatever the query says of revision 7. A pair
-is a number, which holds a digit and no letter, and the word or sign beside it, compared by its terms. A number or code
+For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
+pair is a number, which holds a digit and no letter, and the word or sign beside it, compared by its terms. A number or code
 of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. A text
-names first what it is about, and later what it refers to ("revision 7 ... replaces revision 5"), so an early pair
-counts more.
+mostly names its own subject before others ("revision 7 ... replaces revision 5"), so an early pair counts more.
 
     g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
     h(p, i) = g(p, i) / max_i g(p, i)
@@ -23,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from umi_common.pool import Floats, Pool
-from umi_common.search.rank import RankedPool, reordered
+from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.recall import Components
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -34,12 +33,12 @@ CANDIDATES = 50
 """Best candidates whose texts are read."""
 
 NUMBERS_MAX = 16
-"""Numbers of a query that are looked for, the first ones: the time grows with their count."""
+"""Only so many first numbers of a query are searched for, because the time grows with their count."""
 DIGITS = re.compile(r"\d+")
 SEVERAL = re.compile(r"\d[.,:-]\d")
 """Two parts of a number or code."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
-"""What stands before digits that are the end of a longer word or number."""
+"""Text before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 WORD_LENGTH = 100
@@ -48,7 +47,8 @@ WORD_LENGTH = 100
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""A number and the terms of the word beside it, in the order of the text; of a number alone the number and none."""
+"""A number and the terms of the word beside it, in the order of the text; for a number of several parts, the number and
+()."""
 
 
 class QueryPairs(NamedTuple):
@@ -71,11 +71,11 @@ def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs
     return query_pairs(request.query, terms_of)
 
 
-def raised_by_pairs(
+def reorder_by_number_pairs(
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
-    asked: QueryPairs,
+    query: QueryPairs,
     weight: float,
     trace: TraceBuilder,
 ) -> RankedPool:
@@ -85,16 +85,16 @@ def raised_by_pairs(
         pool: The candidates.
         ranked: Their order so far.
         chunks: Chunk of each ranked row, by id.
-        asked: From `pairs_in_query`.
+        query: From `pairs_in_query`.
         weight: >= 0, `FusionConfig.number_pair_weight`.
         trace: Gets the stage.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(STAGE) as facts:
-        held = [pairs_in_text(chunks[id].indexed_text, asked.numbers, asked.terms_of) for id in pool.ids_at(rows)]
-        holding = sum(not asked.pairs.isdisjoint(own) for own in held)
-        facts.update(candidates=len(rows), pairs=len(asked.pairs), held=holding)
-        return reordered(ranked, rows, with_number_pairs(ranked.scores[rows], asked.pairs, held, weight), STAGE)
+        held = [pairs_in_text(chunks[id].indexed_text, query.numbers, query.terms_of) for id in pool.ids_at(rows)]
+        holding = sum(not query.pairs.isdisjoint(own) for own in held)
+        facts.update(candidates=len(rows), pairs=len(query.pairs), held=holding)
+        return reorder(ranked, rows, with_number_pairs(ranked.scores[rows], query.pairs, held, weight), STAGE)
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:

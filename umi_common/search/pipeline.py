@@ -21,9 +21,9 @@ from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import fetch, to_hits
-from umi_common.search.late_interaction import interacted
-from umi_common.search.number_pairs import CANDIDATES, pairs_in_query, raised_by_pairs
-from umi_common.search.rank import RankedPool, diversified, rank
+from umi_common.search.late_interaction import reorder_by_late_interaction
+from umi_common.search.number_pairs import CANDIDATES, pairs_in_query, reorder_by_number_pairs
+from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -57,7 +57,7 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
-        ranked = diversified(ranked, recalled.pool, config, request.limit, trace)
+        ranked = diversify(ranked, recalled.pool, config, request.limit, trace)
     return _result(components, request, recalled, ranked, chunks, trace)
 
 
@@ -79,9 +79,9 @@ def _rank_and_fetch(
     wanted = _candidates_wanted(components, request, number_pairs=pairs is not None, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     if pairs is not None and chunks:
-        ranked = raised_by_pairs(pool, ranked, chunks, pairs, config.fusion.number_pair_weight, trace)
+        ranked = reorder_by_number_pairs(pool, ranked, chunks, pairs, config.fusion.number_pair_weight, trace)
     if share > 0 and chunks:
-        ranked = interacted(request, pool, ranked, chunks, config.late_interaction, share, trace)
+        ranked = reorder_by_late_interaction(request, pool, ranked, chunks, config.late_interaction, share, trace)
     return chunks, ranked
 
 

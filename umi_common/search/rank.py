@@ -82,7 +82,7 @@ def rank(
     return RankedPool(best_first(scores), scores, stages, relevant)
 
 
-def reordered(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
+def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
     """The ranking with its first candidates sorted anew; scores are divided so that the best stays as it was.
 
     Args:
@@ -98,7 +98,7 @@ def reordered(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> Ran
     return replace(ranked, order=order, scores=changed, stages={**ranked.stages, stage: changed})
 
 
-def diversified(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:
+def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:
     """The best `limit` rows by maximal marginal relevance; replaced rows are added to `suppressed`."""
     rows = np.sort(ranked.order)
     scaled = min_max(ranked.scores[rows])

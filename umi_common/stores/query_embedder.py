@@ -33,13 +33,13 @@ from umi_common.runtime.workers import Workers
 from umi_common.stores.values import RecallTrace
 
 FAILURES = 2
-"""Calls in a row without a reply in time that open the circuit breaker; a single one may happen by chance."""
+"""The circuit breaker opens after so many successive calls without a reply in time; one such call may be chance."""
 PAUSE_SECONDS = 10.0
-"""Seconds without calls after that; then one search tries the embedder again."""
+"""Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
 WITHOUT_ALL = "searched with the lexical arm alone"
 WITHOUT_SOME = "searched with the lexical arm alone for some variations"
-"""Consequences that a result's `degraded` states: no probe, or not every probe, has a vector."""
+"""Consequences in a result's `degraded`: if no probe has a vector, and if some have none."""
 
 QueryVector = Vectors | Exception
 """(dim,) float32, or why there is none."""
@@ -123,7 +123,7 @@ class QueryEmbedder:
             try:
                 self._run(jobs, seconds)
             finally:
-                self._judge(jobs)
+                self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
 
     async def aembed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
@@ -153,7 +153,7 @@ class QueryEmbedder:
             try:
                 await asyncio.gather(*(self._arun(job, seconds, deadline) for job in jobs))
             finally:
-                self._judge(jobs)
+                self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
 
     def _jobs(self, texts: Sequence[str], dim: int) -> tuple[dict[str, Vectors], list[_Job]]:
@@ -166,7 +166,7 @@ class QueryEmbedder:
         return known, [_Job([missing[index] for index in batch]) for batch in batches]
 
     def _rounds(self, jobs: Sequence[_Job]) -> int:
-        """Rounds in which the jobs run, `_calls_max` at a time; each round may take the seconds of one search."""
+        """Number of rounds of at most `_calls_max` jobs at a time; each round may take the seconds of one search."""
         return math.ceil(len(jobs) / self._calls_max)
 
     def _run(self, jobs: Sequence[_Job], seconds: float) -> None:
@@ -215,14 +215,14 @@ class QueryEmbedder:
                     return await awaited(self._aembed(job.texts), left)
                 except NotImplementedError:  # raised by subclasses of a framework's base class without async code
                     self._aembed = None
-            # By the loop's own method, because a virtual clock counts the calls of that.
+            # With `run_in_executor`, because the virtual clock of tests counts its calls.
             running = asyncio.get_running_loop().run_in_executor(self._threads.executor, run)
             return await awaited(running, left)
 
         return lambda left: Call(run, partial(arun, min(left, seconds)))
 
-    def _judge(self, jobs: Sequence[_Job]) -> None:
-        """Tell the breaker whether the model replied in time; an error in time counts as a reply."""
+    def _record_replies(self, jobs: Sequence[_Job]) -> None:
+        """Record for the circuit breaker whether the model replied in time; an error in time counts as a reply."""
         replies = [job for job in jobs if not isinstance(job.outcome, (NoneType, DeadlineExceeded, TooManyCalls))]
         if replies:
             self._breaker.succeeded()
@@ -277,7 +277,7 @@ def query_vectors(
     """For each request (V, dim) unit rows; None: no probe has a vector, or the strategy is "text".
 
     Probes without a vector are embedded together. If that fails, the failure is added to the traces of their requests,
-    and in a request whose other probes have vectors they get zeros.
+    and the vectors are zeros; if no probe of a request has a vector, the request has none.
 
     Raises:
         InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.

@@ -1,4 +1,4 @@
-"""tiktoken's encodings, where tiktoken has their files in its cache.
+"""tiktoken's encodings, from the files in tiktoken's cache.
 
 `tiktoken.get_encoding` downloads a missing or damaged file without a timeout, and deletes a damaged one. So it is
 called only after the file was found with the SHA-256 that OpenAI publishes.
@@ -39,7 +39,7 @@ class EncodingUnavailable(Exception):
 
 
 def encoding_name(spec: str) -> str:
-    """The encoding that a model or encoding name means: "gpt-4o" -> "o200k_base".
+    """The encoding of a model or encoding name: "gpt-4o" -> "o200k_base".
 
     Raises:
         ConfigError: If tiktoken knows neither.
@@ -106,7 +106,7 @@ def downloaded_encoding(name: str, seconds: float) -> tiktoken.Encoding:
 
 
 def cache_key(url: str) -> str:
-    """The file name under which tiktoken caches what it read from `url`."""
+    """The name of the file in tiktoken's cache for a `url`."""
     return hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
 
 

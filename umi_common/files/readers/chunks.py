@@ -24,18 +24,18 @@ RULES_VERSION = 2
 """Part of a file's version: raise it when the chunks of any file change."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
-"""Keys of a record's text, id and time; of several the first that the record has."""
+"""Keys of a record's text, id and time; if a record has several, the first of them is read."""
 SKIPPED_LISTED = 100
 """Largest number of skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
-"""Metadata of every chunk from a file: the file's source name."""
+"""Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
-"""Metadata of a chunk: its first character in the file's text."""
+"""Metadata of a chunk: index of its first character in the file's text."""
 
 
 @dataclass(slots=True)
 class FileChunks:
-    """The chunks of a file, and which parts of it were skipped."""
+    """The chunks of a file, and the parts of it that were skipped."""
 
     chunks: list[Chunk] = field(default_factory=list)
     """In order."""
@@ -92,8 +92,8 @@ def chunks_in(
             return _records(path, decoded_text(path, content), name, first_line)
         if ending == ".pdf":
             return _pdf(path, pdf.read(path, content, limits), name)
-        cut = READERS.get(ending, _plain_text)(path, content)
-        return FileChunks([_chunk(name, *numbered) for numbered in enumerate(cut)])
+        found = READERS.get(ending, _plain_text)(path, content)
+        return FileChunks([_chunk(name, position, passage) for position, passage in enumerate(found)])
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
@@ -178,7 +178,7 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
 
 
 def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:
-    """The chunk of a record; none if its text is blank. Its other keys are metadata."""
+    """The chunk of a record; none if its text is blank. The record's other keys are metadata."""
     if not isinstance(record, dict):
         raise ValueError(f"{type(record).__name__} in place of an object")
     rest = dict(record)

@@ -1,6 +1,6 @@
 """Any LLM as a `Rewriter`. It is recognised by its methods, so no framework is imported.
 
-| methods | of | reply read from |
+| methods | models | text of the reply |
 |---|---|---|
 | `complete(prompt)` / `acomplete` | umi's own protocol, LlamaIndex LLMs | str, or `.text` |
 | `invoke(prompt)` / `ainvoke` | LangChain chat models, LLMs, runnables | str, or `.content`: str or a list of blocks |
@@ -47,7 +47,7 @@ class Model:
         if self._complete is not None:
             return text_of(self._complete(prompt))
         if self.acomplete is None:
-            raise TypeError(f"{self.name} has no way to complete a prompt")
+            raise TypeError(f"{self.name} has neither a sync nor an async method to complete a prompt")
         return asyncio.run(self.acomplete(prompt))
 
 

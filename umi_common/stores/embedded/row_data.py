@@ -55,7 +55,7 @@ class StoreSnapshot:
     vectors: Vectors
     """(n, dim) unit rows, or zeros; (n, 0) in a store that never held a chunk."""
     present: Mask | None
-    """(n,) rows whose vector is not zeros; None: all."""
+    """(n,) whether the row's vector is not zeros; None: no vector is zeros."""
     lexical: LexicalIndex
     lexical_fault: str | None
     """Why the lexical index cannot answer; None: it can."""
@@ -85,7 +85,7 @@ class RowData:
 
     Args:
         ledger: Source of all data.
-        directory: Where the arrays are saved; None: nowhere.
+        directory: Where the arrays are saved; None: they are not saved.
         analyzer: Text to terms.
         fresh: Number the rows again and index every text, even if there are saved arrays.
     """
@@ -100,7 +100,7 @@ class RowData:
         self._reading = threading.Lock()
         """Held while columns or names are read from the ledger, or get new rows."""
         self._stored: SavedVectors | None = None
-        self._keep_vectors(np.zeros((0, 0), dtype=np.float32), afresh=True)
+        self._keep_vectors(np.zeros((0, 0), dtype=np.float32), replace_all=True)
         with ledger.snapshot() as connection:
             self._publish(self._read(connection, fresh=fresh or not ledger.count(connection)))
 
@@ -143,7 +143,7 @@ class RowData:
             aligned[rows.alive] = vectors
             vectors = aligned
         if expected:
-            self._keep_vectors(vectors, afresh=not mapped)
+            self._keep_vectors(vectors, replace_all=not mapped)
 
     def _map_vectors(self, saved: Saved) -> bool:
         """Map the files of vectors and codes that were saved with the index. Returns whether they could be used."""
@@ -161,9 +161,9 @@ class RowData:
         self._present, self._stored = Growing.copied(arrays["present"]), stored
         return True
 
-    def _keep_vectors(self, vectors: Vectors, *, afresh: bool) -> None:
-        """Append (n, dim) vectors; with `afresh`, replace all vectors by them."""
-        if afresh:
+    def _keep_vectors(self, vectors: Vectors, *, replace_all: bool) -> None:
+        """Append (n, dim) vectors, or replace all vectors by them."""
+        if replace_all:
             self._vectors = Growing.holding(vectors)
             self._present = Growing(np.bool_)
             self.quantised = QuantisedRows(vectors.shape[1])
@@ -178,7 +178,7 @@ class RowData:
         rows = self._table.append(change.heads)
         self._table.remove(dead)  # last: an id that is replaced always has a row
         if len(rows):
-            self._keep_vectors(change.vectors, afresh=not len(self._vectors.view))
+            self._keep_vectors(change.vectors, replace_all=not len(self._vectors.view))
         self.lexical.change(dead, rows, change.texts, self._table.snapshot().source[rows].tolist())
         with self._reading:  # until published: a first reading in between would miss these rows
             if self._names is not None:

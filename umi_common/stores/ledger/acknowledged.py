@@ -23,7 +23,7 @@ from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect, inode_of
 log = logging.getLogger(__name__)
 
 SIZE = 256
-"""Bytes of the file, padded with spaces, so that each mark overwrites all of the one before."""
+"""Bytes of the file. It is padded with spaces, so that each mark overwrites the previous one in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Acknowledged:
 
 
 class MarkFile:
-    """The file `umi.mark` of a directory; None: of a store in memory, which has none."""
+    """The file `umi.mark` of a store's directory; None: the store is in memory, and there is no file."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / MARK
@@ -82,8 +82,8 @@ class MarkFile:
         except DATABASE_ERRORS:
             return  # opening the ledger raises the right error
         # If another process kept SQLite from writing the newest name to the file, the mark does not hold it either.
-        fitting = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
-        if with_log and next(iter(in_file), "") not in fitting:
+        accepted = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
+        if with_log and next(iter(in_file), "") not in accepted:
             raise LedgerDamaged(
                 f"{log} is not the log of this {file.name}, which another session wrote; delete {log.name} and "
                 f"{file.name}-shm if {file.name} is a copy that you put back, else restore both from a copy"
@@ -122,11 +122,11 @@ class MarkFile:
             return ledger.descends_from(connection, last)
 
     def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:
-        """Record an acknowledged write. Not synced: it helps after a crash of the process, not of the machine."""
+        """Record an acknowledged write. Not synced to the disk, so it may be lost if the machine crashes."""
         if self._path is None:
             return
         body = json.dumps(asdict(Acknowledged(mark, session, closed)))
-        with suppress(OSError):  # a full disk costs the mark, not the write
+        with suppress(OSError):  # on a full disk the mark is not written, and the write is valid
             if self._handle is None:
                 self._open()
             if self._handle is not None:

@@ -1,8 +1,7 @@
 """One search of the collection: one batch of requests, at most one more for neighbours, one pool.
 
     union        one request: a prefetch for each variation and arm (with decay, also for each range of ages), and one
-    for
-                 the ids that the probes name. It returns each row once, with its vectors and without its text.
+                 for the ids that the probes name. It returns each row once, with its vectors, without its text.
     peaks        one request for each query term (`bm25`)
     statistics   two samples, if the cached statistics are too old (`statistics`)
 
@@ -47,8 +46,8 @@ average length and of decay within a range of ages. Measured in docs/scale.md.""
 MARGIN_MIN = 32
 """Smallest difference of the depths of a prefetch and of the search, so that umi can order ties at the depth by id."""
 WIDER = 4
-"""If an inexact filter left an arm too few rows, the batch is sent again with this many times the depth; the largest
-number of batches, too."""
+"""If an inexact filter left an arm too few rows, the batch is sent again with this many times the depth, at most
+so many times."""
 AGE_RANGES = 4
 """Number of ranges of ages that have their own prefetch if decay is on; within a range, decay changes the order
 little."""
@@ -89,13 +88,13 @@ def recall_many(
         start = 0
         for index in indices:
             stop = start + len(requests[index].probes)
-            pools[index] = pool if len(indices) == 1 else _asked_alone(pool, requests[index], slice(start, stop))
+            pools[index] = pool if len(indices) == 1 else _pool_of_variations(pool, requests[index], slice(start, stop))
             start = stop
     return [pools[index] for index in range(len(requests))]
 
 
-def _asked_alone(pool: Pool, request: RecallRequest, which: slice) -> Pool:
-    return pool.asked_alone(
+def _pool_of_variations(pool: Pool, request: RecallRequest, which: slice) -> Pool:
+    return pool.of_variations(
         which, best=request.depth // NEIGHBOURS_OF, around=request.around, ids=frozenset(request.named())
     )
 
