@@ -1,9 +1,9 @@
 """Number pairs: raise the candidates that hold a number of the query beside the same word as the query does.
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
-pair is a number, which holds a digit and no letter, and the word or sign beside it, compared by its terms. A number or code
-of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. A text
-mostly names its own subject before others ("revision 7 ... replaces revision 5"), so an early pair counts more.
+pair is a number, which holds a digit and no letter, and the word or sign beside it, compared by its terms. A number or
+code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. A
+text mostly names its own subject before others ("revision 7 ... replaces revision 5"), so an early pair counts more.
 
     g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
     h(p, i) = g(p, i) / max_i g(p, i)
