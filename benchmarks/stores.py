@@ -33,7 +33,6 @@ class Material:
     texts: list[str]
     vectors: Vectors
     questions: list[str]
-    asked_from: list[int]
     question_vectors: Vectors
 
 
@@ -47,7 +46,7 @@ def material(spec: Spec, *, words: bool = True) -> Material:
         corpus, texts = None, [word(row) for row in range(spec.size)]
         asked = [(word(spec.size + at), at * 7919 % spec.size) for at in range(spec.questions)]
     rows = [row for _, row in asked]
-    return Material(corpus, texts, vectors, [text for text, _ in asked], rows, question_vectors(vectors, rows))
+    return Material(corpus, texts, vectors, [text for text, _ in asked], question_vectors(vectors, rows))
 
 
 def embedder_of(made: Material, spec: Spec) -> Any:

@@ -278,16 +278,10 @@ class ChromaStore:
         on_invalid: OnInvalid = "raise",
         show_progress: bool = False,
     ) -> AddReport:
-        """Insert chunks into the collection, or replace the records with their ids.
+        """Insert chunks into the collection, or replace the records with their ids; arguments as in `HybridStore.add`.
 
         The whole batch is checked and embedded before the first record is sent. A chunk that is stored already, the
         same in every field, is left alone and costs no embedding.
-
-        Args:
-            chunks: Chunks, or dicts with the fields of a chunk. No id twice.
-            on_invalid: "raise", or "skip": invalid items are left out and listed in the report; see `HybridStore.add`.
-            vectors: (n, dim) finite numbers, one row per chunk, where the caller has them; scaled to length 1.
-            show_progress: A progress bar while texts are embedded.
 
         Raises:
             InvalidChunk, DuplicateId, InvalidVector, EmbedderError: Nothing is written.

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
+from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
+from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
@@ -25,7 +24,7 @@ from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.query_embedder import with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import Verification
-from umi_common.types import Chunk, TimeRange
+from umi_common.types import Chunk
 
 
 class HybridStore:
@@ -207,42 +206,14 @@ class HybridStore:
         self._core.ready()
         return self._core.neighbours(ids, reach, parse_filter(where))
 
-    def recall(
-        self,
-        probes: Sequence[Probe],
-        *,
-        depth: int,
-        now: datetime,
-        where: Filter | None = None,
-        window: TimeRange | None = None,
-        lexical: LexicalConfig | None = None,
-        decay: DecayConfig | None = None,
-        around: int = 0,
-        strategy: Strategy = "hybrid",
-        embedder_timeout_seconds: float | None = None,
-        references: bool = False,
-    ) -> Pool:
-        """The candidates of both arms for all probes; see `protocols.Store.recall`. None: the store's settings.
+    def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
+        """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
 
         Raises:
             SearchUnavailable: If neither arm can answer.
             InvalidVector: If a probe's vector has not the store's dimension.
         """
-        request = RecallRequest.with_settings(
-            self.config,
-            probes,
-            depth=depth,
-            now=now,
-            where=where,
-            window=window,
-            lexical=lexical,
-            decay=decay,
-            around=around,
-            strategy=strategy,
-            embedder_timeout_seconds=embedder_timeout_seconds,
-            references=references,
-        )
-        return self.recall_many([request])[0]
+        return self.recall_many([RecallRequest.with_settings(self.config, probes, **options)])[0]
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""

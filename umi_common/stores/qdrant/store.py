@@ -90,16 +90,10 @@ class QdrantStore:
         on_invalid: OnInvalid = "raise",
         show_progress: bool = False,
     ) -> AddReport:
-        """Insert chunks, or replace those with the same id; the server has acknowledged the writes when it returns.
+        """Insert chunks, or replace those with the same id; arguments as in `HybridStore.add`.
 
-        The whole batch is checked and embedded before the first chunk is sent. A chunk that is stored already, the
-        same in every field, is left alone and costs no embedding.
-
-        Args:
-            chunks: Chunks, or dicts with the fields of a chunk. No id twice.
-            on_invalid: "raise", or "skip": invalid items are left out and listed in the report; see `HybridStore.add`.
-            vectors: (n, dim) finite numbers, one row per chunk; scaled to length 1. None: the embedder makes them.
-            show_progress: A progress bar while texts are embedded.
+        The server has acknowledged the writes when it returns. The whole batch is checked and embedded before the first
+        chunk is sent. A chunk that is stored already, the same in every field, is left alone and costs no embedding.
 
         Raises:
             InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
