@@ -71,8 +71,8 @@ def rank(
     with trace.stage("fuse") as facts:
         unit = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
         evidence = arm_evidence(pool, unit)
-        scores, told = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
-        facts.update(told)
+        scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
+        facts.update(fusion_facts)
     stages = {"fused": scores}
     for name, traced_as, apply, settings in _score_stages(pool, config, boost):
         with trace.stage(traced_as) as facts:

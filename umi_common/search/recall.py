@@ -155,8 +155,8 @@ def _with_arm_hits(
         recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
         outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
         if not isinstance(outcome, CallFailure):
-            fuller = _pool_of(outcome, request)
-            pool = replace(fuller, degraded=(*pool.degraded, *fuller.degraded))
+            recalled_again = _pool_of(outcome, request)
+            pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))
         of_arms = {id: chunk for hits in recalled.arm_hits.values() for id, chunk in hits.chunks.items()}
         known = {} if isinstance(stored, CallFailure) else dict(zip(missing, stored, strict=True))
         in_pool = set(pool.ids)
@@ -196,7 +196,7 @@ def _strategy_after(pool: Pool, request: SearchRequest) -> Strategy:
 def _ask_store(components: Components, request: SearchRequest, probes: Sequence[Probe], strategy: Strategy) -> Call:
     """The store's pool for these probes; calls of searches that wait at the same time are made as one."""
     config = components.config
-    asked = RecallRequest(
+    recall_request = RecallRequest(
         probes,
         depth=max(config.recall.depth, request.limit),
         now=request.now,
@@ -211,7 +211,7 @@ def _ask_store(components: Components, request: SearchRequest, probes: Sequence[
     )
     store = components.store
     prepare = getattr(store, "aembed", None)
-    return Call.batched(("recall", id(store)), [asked], partial(_recall_each, store), _only, prepare)
+    return Call.batched(("recall", id(store)), [recall_request], partial(_recall_each, store), _only, prepare)
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
@@ -219,7 +219,7 @@ def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
     recall_many: Callable[[Sequence[RecallRequest]], list[Pool]] | None = getattr(store, "recall_many", None)
     if recall_many is not None and len(searches) > 1:
         return recall_many(searches)
-    return [asked.run(store) for asked in searches]
+    return [each.run(store) for each in searches]
 
 
 def _only(pools: Sequence[Pool], which: slice) -> Pool:

@@ -49,7 +49,7 @@ RARE_DOCUMENTS = 10
 NEED_SLOPE = 5.0
 """A reference has its full weight from a need of 1 / 5 on."""
 NEED_OF_RARE = 0.2
-"""Smallest need for which a shared rare term is a reference."""
+"""Need above which a shared rare term is a reference."""
 LACKING_MIN = 0.1
 """Share of the weights of the query that a candidate must lack before its references are sought."""
 ROWS_CACHED = 10_000
