@@ -31,7 +31,7 @@ from umi_common.runtime.workers import Workers
 from umi_common.search.extra_arms import Arm, ExtraArms
 from umi_common.search.pipeline import context_body, search_body
 from umi_common.search.recall import Components
-from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where, refuse_unknown
+from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where, refuse_unknown_options
 from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.telemetry import SearchCounter, SearchMetrics, log
 from umi_common.types import SearchResult, TimeRange, utc_now
@@ -351,7 +351,7 @@ class DualRetriever:
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions
     ) -> Body[list[SearchResult]]:
-        refuse_unknown(options, SharedOptions.__annotations__, TypeError)
+        refuse_unknown_options(options, SharedOptions.__annotations__, TypeError)
         requests = self._checked(queries, options)
         stage_hooks = [None] * len(requests) if on_stages is None else on_stages
         components = self._current_components()
@@ -364,7 +364,7 @@ class DualRetriever:
     def _checked(self, queries: Sequence[str], options: Mapping[str, Any]) -> list[SearchRequest]:
         if isinstance(queries, str):
             raise InputError("queries is one string; expected a list of strings")
-        refuse_unknown(options, SearchOptions.__annotations__, TypeError)
+        refuse_unknown_options(options, SearchOptions.__annotations__, TypeError)
         stated = options.get("now")
         now = self._clock() if stated is None else stated
         return [SearchRequest.checked(**{**options, "query": query, "now": now}) for query in queries]

@@ -24,7 +24,7 @@ from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import checked_limit, checked_relevance, end_of, narrowed, refuse_unknown
+from umi_common.search.request import checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -111,7 +111,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         unknown = sorted(set(fields) - set(type(self).model_fields))
         if unknown:
             known = (*type(self).model_fields, *MAKERS_OPTIONS, *UmiConfig.model_fields)
-            refuse_unknown(unknown, known, ConfigError, "persist_directory")
+            refuse_unknown_options(unknown, known, ConfigError, "persist_directory")
             raise ConfigError(f"{unknown[0]} is an option of from_documents and from_store; call one of them")
         checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
@@ -400,7 +400,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         Raises:
             TypeError: If one is unknown.
         """
-        refuse_unknown(options, CallOptions.__annotations__, TypeError)
+        refuse_unknown_options(options, CallOptions.__annotations__, TypeError)
         asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         return {
             "limit": checked_limit(asked.get("k", self.k), "k"),

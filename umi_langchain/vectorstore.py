@@ -18,7 +18,15 @@ from umi_common.filters import parse_filter
 from umi_common.framework_records import Closing, PlaceKeys
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
-from umi_common.search.request import LIMIT_MAX, SearchOptions, Window, checked_limit, end_of, narrowed, refuse_unknown
+from umi_common.search.request import (
+    LIMIT_MAX,
+    SearchOptions,
+    Window,
+    checked_limit,
+    end_of,
+    narrowed,
+    refuse_unknown_options,
+)
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
@@ -72,7 +80,7 @@ class UmiVectorStore(Closing, VectorStore):
             raise ConfigError(
                 "store= has an embedder and a directory already; leave embedding and persist_directory out"
             )
-        refuse_unknown(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_directory")
+        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_directory")
         config = UmiConfig(**stages)
         self._owns_store = store is None
         self._embedding = embedding
@@ -346,7 +354,7 @@ class UmiVectorStore(Closing, VectorStore):
 
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a search under the core's names. Raises TypeError if one is unknown."""
-    refuse_unknown(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
+    refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
     return {"limit": checked_limit(k, "k"), "where": filter or None, **options}
 
 

@@ -11,7 +11,7 @@ from llama_index.core.schema import QueryBundle
 from typing_extensions import Self
 
 from umi_common.retriever import Strategy
-from umi_common.search.request import Window, end_of, refuse_unknown
+from umi_common.search.request import Window, end_of, refuse_unknown_options
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 """Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""
@@ -43,7 +43,7 @@ class UmiQuery(QueryBundle):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raises TypeError for an unknown option; says what was meant."""
-        refuse_unknown(options, [field.name for field in fields(cls)], TypeError)
+        refuse_unknown_options(options, [field.name for field in fields(cls)], TypeError)
         return super().__new__(cls)
 
 

@@ -28,7 +28,7 @@ from umi_common.framework_records import Closing, PlaceKeys, add_mirrored
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import Window, checked_relevance, narrowed, refuse_unknown
+from umi_common.search.request import Window, checked_relevance, narrowed, refuse_unknown_options
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -84,7 +84,7 @@ class UmiRetriever(Closing, BaseRetriever):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raises ConfigError for an unknown argument; says what was meant."""
-        refuse_unknown(options, list(signature(cls.__init__).parameters)[1:], ConfigError, "persist_dir")
+        refuse_unknown_options(options, list(signature(cls.__init__).parameters)[1:], ConfigError, "persist_dir")
         return super().__new__(cls)
 
     def __init__(
@@ -275,7 +275,9 @@ class UmiRetriever(Closing, BaseRetriever):
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""
         own = list(signature(cls.__init__).parameters)[1:]
-        refuse_unknown(options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_dir")
+        refuse_unknown_options(
+            options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_dir"
+        )
         stages = {name: options.pop(name) for name in UmiConfig.model_fields if name in options}
         umi = DualRetriever(
             store,

@@ -26,7 +26,7 @@ from umi_common.filters import matches, parse_filter
 from umi_common.framework_records import Closing, PlaceKeys
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
-from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown
+from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk, SearchResult
 from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
@@ -96,7 +96,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         super().__init__(stores_text=True)
         if store is not None and (embed_model is not None or persist_dir is not None):
             raise ConfigError("store= has its own embed model and directory; leave embed_model and persist_dir out")
-        refuse_unknown(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_dir")
+        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_dir")
         config = UmiConfig(**stages)
         self._owns_store = store is None
         if store is None:

@@ -220,7 +220,9 @@ def _checked_vector(vector: object) -> Vectors | None:
     return row
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str], error: type[Exception], directory: str = "") -> None:
+def refuse_unknown_options(
+    given: Iterable[str], known: Iterable[str], error: type[Exception], directory: str = ""
+) -> None:
     """Raise an error if an option is not known; its message says what was meant.
 
     Args:
