@@ -332,7 +332,7 @@ class Trace:
         return iter(self.stages)
 
     def __getitem__(self, name: str) -> Stage:
-        """The stage of this name; of one that ran twice, as in a deep search, the later run."""
+        """The stage of this name; if it ran twice, as in a deep search, the later run."""
         for stage in reversed(self.stages):
             if stage.name == name:
                 return stage

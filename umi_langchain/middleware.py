@@ -79,7 +79,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
         self._budget = TokenBudget(max_total=1_000) if budget is None else budget
         self._policy = AssemblyPolicy(format="xml") if policy is None else policy
         self._preface = preface
-        self._who = _named_in_call if who is None else who
+        self._who = _user_and_thread if who is None else who
         self._clock = utc_now if clock is None else clock
 
     def wrap_model_call(
@@ -93,7 +93,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
                 context = self.umi.get_context(query, **self._packing(where))
             except UmiError as error:
                 _warn("recalling", error)
-        return handler(self._reminded(request, context))
+        return handler(self._with_context(request, context))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -106,7 +106,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
                 context = await self.umi.aget_context(query, **self._packing(where))
             except UmiError as error:
                 _warn("recalling", error)
-        return await handler(self._reminded(request, context))
+        return await handler(self._with_context(request, context))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Store the messages of the user and of the model that are not stored yet."""
@@ -131,7 +131,7 @@ class UmiMemoryMiddleware(AgentMiddleware):
     def _packing(self, where: Filter) -> dict[str, Any]:
         return {"budget": self._budget, "policy": self._policy, "limit": LIMIT, "where": where, "now": self._clock()}
 
-    def _reminded(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
+    def _with_context(self, request: ModelRequest[Any], context: AssembledContext | None) -> ModelRequest[Any]:
         if not context:
             return request
         memory = f"{self._preface}\n{with_losses(context.text, context.degraded)}"
@@ -172,7 +172,7 @@ def _chunk(message: AnyMessage, who: Who, now: datetime, index: int) -> Chunk:
     )
 
 
-def _named_in_call(runtime: Runtime[Any]) -> tuple[str, str]:
+def _user_and_thread(runtime: Runtime[Any]) -> tuple[str, str]:
     """User and thread of a call.
 
     Raises:

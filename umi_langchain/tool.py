@@ -30,9 +30,9 @@ def create_umi_tool(
 ) -> BaseTool:
     """A tool with query, k, filter and time range; its content is a context with sources, its artifact the documents.
 
-    Documents must pass the filter and time range from the model and those of the retriever. The model gets an error
-    message for a wrong one. If a part of the search failed, a line after the context says so; the budget does not count
-    that line.
+    Documents must pass the filter and time range from the model and those of the retriever. For wrong
+    arguments the model gets an error message. If a part of the search failed, a line after the context says so; the
+    budget does not count that line.
 
     Args:
         retriever: Searches; its `k` is the default.

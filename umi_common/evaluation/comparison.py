@@ -164,7 +164,7 @@ class SystemComparison:
 
         Args:
             format: "text" or "markdown" for a string, "rich" for a renderable of rich.
-            metrics: The columns, in order; none: all.
+            metrics: The columns, in order; (): all metrics.
 
         Raises:
             ConfigError: If the format is none of these or a metric was not measured.

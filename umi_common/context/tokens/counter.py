@@ -140,8 +140,8 @@ def _embedded(name: str) -> Counter:
     """A counter with the embedded model's tokenizer, loaded at the first text."""
 
     def tokens(text: str) -> int:
-        sound = text.encode("utf-8", "replace").decode()  # the tokenizer refuses lone surrogates
-        return len(embedded_tokenizer().encode(sound, add_special_tokens=False))
+        valid = text.encode("utf-8", "replace").decode()  # the tokenizer refuses lone surrogates
+        return len(embedded_tokenizer().encode(valid, add_special_tokens=False))
 
     return Counter(tokens, f"embedded tokenizer for {name}", approximate=True, exceeds=_has_more_words)
 

@@ -22,7 +22,7 @@ RETRIES = 1
 
 
 class _Worker:
-    """The actor. Store and embedder are opened by the first call, which can raise their errors to the driver."""
+    """The Ray actor. Store and embedder are opened by the first call, which can raise their errors to the driver."""
 
     def __init__(
         self, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
@@ -66,13 +66,13 @@ class RayWorkers:
         If a batch kills its worker `RETRIES + 1` times, each of its parts is repeated alone. A part that kills its
         worker again is reported.
         """
-        suspects: list[FilePart] = []
+        failed_parts: list[FilePart] = []
         for batch, outcomes in self._answers(batches, BATCHES_AHEAD):
             if outcomes is None:
-                suspects += batch
+                failed_parts += batch
             else:
                 yield outcomes
-        for batch, outcomes in self._answers(([part] for part in suspects), 1):
+        for batch, outcomes in self._answers(([part] for part in failed_parts), 1):
             yield [PartOutcome(part, problem=_worker_died(part)) for part in batch] if outcomes is None else outcomes
 
     def _answers(
