@@ -26,6 +26,7 @@ from umi_common.errors import (
     StoreUnavailable,
 )
 from umi_common.filters import parse_filter
+from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
@@ -455,3 +456,139 @@ def test_a_langchain_store_whose_collection_is_deleted_answers_by_words_and_says
         with pytest.raises(StoreUnavailable, match="make another vector store"):
             ChromaStore(chroma, MODEL)
     store.close()
+
+
+def test_a_saved_index_is_not_used_for_other_keys_of_time_and_source(collection, tmp_path):
+    collection.update(["t1", "t2"], metadatas=[{"written": "2020-01-01"}, {"written": "2024-02-02"}])
+    ChromaStore(collection, MODEL, tmp_path / "beside").close()
+    with ChromaStore(collection, MODEL, tmp_path / "beside", keys=PlaceKeys(time="written")) as store:
+        assert found(store, "roofers or a cat", time_range=(datetime(2024, 1, 1, tzinfo=timezone.utc), None)) == ["t2"]
+
+
+def test_true_that_becomes_1_is_another_value_for_reads_filters_and_writes(collection):
+    collection.update(["t1", "t2"], metadatas=[{"paid": True}, {"paid": False}])
+    with ChromaStore(collection, MODEL, sync_seconds=1_000) as store:
+        assert store.get(["t1"])[0].metadata["paid"] is True
+        collection.update("t1", metadatas={"paid": 1})
+        assert store.get(["t1"])[0].metadata["paid"] is not True
+        assert store.add([Chunk("t2", TEXTS["t2"], metadata={"paid": 0})]).added == 1
+        assert set(found(store, "roofers or a cat", where={"paid": {"$in": [0, 1]}})) == {"t1", "t2"}
+
+
+def test_a_value_that_chroma_lacks_is_replaced_by_one_that_it_has(collection):
+    with ChromaStore(collection, MODEL) as store:
+        store.add([Chunk("x", "A tagged text.", metadata={"tags": ["a", 1], "owner": None, "share": 0.5})])
+        collection.update("x", metadatas={"tags": "none", "owner": 7, "share": True})
+        assert found(store, "tagged")[0] == "x"
+        assert store.get(["x"])[0].metadata == {"tags": "none", "owner": 7, "share": True}
+
+
+def test_a_text_that_another_program_replaces_is_searched_and_not_the_search_text_of_the_old_one(collection):
+    with ChromaStore(collection, MODEL) as store:
+        store.add([Chunk("x", "Nine thousand.", search_text="What do the roofers want? Nine thousand.")])
+        assert "x" in by_words(store, "roofers")
+        write(collection, {"x": "Snow fell."})
+        assert by_words(store, "snow") == {"x"} and by_words(store, "roofers") == {"t1"}
+        assert store.get(["x"])[0].search_text is None
+
+
+def test_a_time_that_another_program_changes_is_followed_also_beside_a_fraction(collection):
+    march, may = (datetime(2024, month, 1, tzinfo=timezone.utc) for month in (3, 5))
+    with ChromaStore(collection, MODEL) as store:
+        store.add([Chunk("x", "A dated text.", metadata={"n": 0.5, "timestamp": may.isoformat()}, event_time=may)])
+        collection.update("x", metadatas={"timestamp": march.isoformat()})
+        assert found(store, "dated", time_range=(may, None)) == []
+        assert found(store, "dated", time_range=(march, may)) == ["x"]
+
+
+def test_what_another_program_wrote_under_umis_key_makes_a_skipped_record_and_no_error(collection):
+    with ChromaStore(collection, MODEL) as store:
+        collection.update("t1", metadatas={"_umi": "hello"})
+        assert "t1" not in found(store, "roofers or a cat") and store.status().skipped == ("t1",)
+    collection.update("t0", metadatas={"_umi": '{"metadata": 5}'})
+    with ChromaStore(collection, MODEL) as store:
+        assert found(store, "cat")[0] == "t2" and store.status().skipped == ("t0", "t1")
+
+
+@pytest.mark.parametrize("model", [HashEmbedder(DIM // 2), Reversed(DIM)])
+def test_a_collection_that_gets_vectors_of_another_model_after_it_was_opened_says_so_each_time(client, model):
+    made = client.create_collection("later")
+    with ChromaStore(made, MODEL) as store:
+        assert found(store, "roofers") == []
+        made.add(ids=list(TEXTS), documents=list(TEXTS.values()), embeddings=model.embed_documents(TEXTS.values()))
+        for _ in range(2):
+            with pytest.raises(ReindexRequired, match=r"ChromaStore\(collection, embedder="):
+                found(store, "roofers")
+
+
+def test_a_langchain_store_that_is_reset_to_another_model_says_so_at_each_search(chroma):
+    with ChromaStore(chroma, MODEL) as store:
+        assert len(store) == len(TEXTS)
+        chroma.reset_collection()
+        chroma._collection.add(
+            ids=["t1", "t2", "t3", "t4"],
+            documents=["Snow fell."] * 4,
+            embeddings=Reversed(DIM).embed_documents(["Snow fell."] * 4),
+        )
+        for _ in range(2):
+            with pytest.raises(ReindexRequired, match="not made by embedder"):
+                found(store, "snow")
+
+
+def test_a_write_while_the_first_filter_after_reopening_reads_the_collection_is_found_by_filters(collection, tmp_path):
+    ChromaStore(collection, MODEL, tmp_path / "beside").close()
+    meddled = Meddled(collection)
+    with ChromaStore(meddled, MODEL, tmp_path / "beside") as store:
+        writer = threading.Thread(target=store.add, args=([Chunk("new", "The plumber.", metadata={"by": "ann"})],))
+        meddled.before_reading = writer
+        found(store, "plumber", where={"by": "ann"})
+        writer.join()
+        assert found(store, "plumber", where={"by": "ann"}) == ["new"]
+        assert "new" not in found(store, "plumber", where={"by": {"$ne": "ann"}})
+
+
+class Meddled:
+    """A collection that starts a thread when all records are read, and gives it half a second."""
+
+    before_reading = None
+
+    def __init__(self, collection):
+        self.inner = collection
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def get(self, **arguments):
+        if self.before_reading is not None and len(arguments.get("ids", ())) == len(TEXTS):
+            thread, self.before_reading = self.before_reading, None
+            thread.start()
+            thread.join(0.5)
+        return self.inner.get(**arguments)
+
+
+def test_a_record_that_is_gone_for_a_moment_has_its_vector_again_when_it_is_back(collection):
+    absent = Absent(collection)
+    with ChromaStore(absent, MODEL, sync_seconds=1_000) as store:
+        absent.ids = {"t2"}
+        assert not store.vectors(["t2"]).any()
+        probe = Probe("Luna is a grey cat.")
+        assert store.recall([probe], depth=5, now=NOW).dense.max() < 0.9
+        absent.ids = set()
+        assert store.recall([probe], depth=5, now=NOW).dense.max() == pytest.approx(1.0)
+
+
+class Absent:
+    """A collection that gives some records' vectors to nobody: another program deletes and adds them again."""
+
+    ids = frozenset()
+
+    def __init__(self, collection):
+        self.inner = collection
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def get(self, **arguments):
+        if arguments.get("include") == ["embeddings"]:
+            arguments["ids"] = [id for id in arguments["ids"] if id not in self.ids] or ["none"]
+        return self.inner.get(**arguments)

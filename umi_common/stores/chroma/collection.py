@@ -12,8 +12,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from umi_common.errors import ConfigError, StoreUnavailable
-from umi_common.pool import Vectors
+from umi_common.errors import ConfigError, ReindexRequired, StoreUnavailable
+from umi_common.pool import Bools, Vectors
 
 RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
@@ -157,13 +157,25 @@ class ChromaCollection:
                 found[id] = Record(id, text, dict(metadata or {}))
         return found
 
-    def vectors(self, ids: Sequence[str]) -> dict[str, Vectors]:
-        """(dim,) vectors by id, as stored; unknown ids are left out."""
-        found: dict[str, Vectors] = {}
-        for some in self._batches(ids):
+    def vectors(self, ids: Sequence[str], dim: int) -> tuple[Vectors, Bools]:
+        """(n, dim) float32 vectors aligned with ids, as stored, with zeros for unknown ids; and whether each is known.
+
+        Raises:
+            ReindexRequired: If the collection's vectors have another dimension.
+        """
+        stored: dict[str, Any] = {}
+        for some in self._batches(list(dict.fromkeys(ids))):
             got = self.call("get", ids=some, include=["embeddings"])
-            found.update(zip(got["ids"], np.asarray(got["embeddings"], dtype=np.float32), strict=True))
-        return found
+            stored.update(zip(got["ids"], np.asarray(got["embeddings"], dtype=np.float32), strict=True))
+        other = next((len(vector) for vector in stored.values() if len(vector) != dim), dim)
+        if other != dim:
+            raise ReindexRequired(
+                f"the vectors of collection {self.name!r} have {other} dimensions, the embedder's have {dim}; pass the "
+                "embedder that made them: ChromaStore(collection, embedder=...)"
+            )
+        zeros = np.zeros(dim, dtype=np.float32)
+        made = np.array([stored.get(id, zeros) for id in ids], dtype=np.float32).reshape(len(ids), dim)
+        return made, np.array([id in stored for id in ids], dtype=np.bool_)
 
     def nearest(self, queries: Vectors, count: int, where: dict[str, Any] | None) -> list[list[str]]:
         """For each of V queries at most `count` ids, by Chroma's own distance, nearest first."""

@@ -66,7 +66,11 @@ class CollectionVectors:
             with self._lock:
                 vectors, slots = self._with(distinct(rows))
             own = slots.take(rows)
-        return vectors.view.take(own, axis=0)
+        if not len(vectors.view):
+            return np.zeros((len(own), self.dim), dtype=np.float32)
+        taken = vectors.view.take(own, axis=0, mode="clip")
+        taken[own == UNKNOWN] = 0.0  # not cached: a record that is gone may come back
+        return taken
 
     def _with(self, rows: Ints) -> tuple[Growing[np.float32], Ints]:
         """The cache after reading those of the rows that are not in it."""
@@ -79,12 +83,10 @@ class CollectionVectors:
             slots = more
         missing = rows[slots[rows] == UNKNOWN]
         ids = [self._side.moment.rows.ids[row] for row in missing.tolist()]
-        read = self._collection.vectors(ids)
-        zeros = np.zeros(self.dim, dtype=np.float32)
-        new = unit_vectors(np.array([read.get(id, zeros) for id in ids], dtype=np.float32).reshape(len(ids), self.dim))
-        first = len(vectors.view)
-        vectors.extend(new)
-        slots[missing] = np.arange(first, first + len(missing))  # last: a reader finds what it looks up
+        read, there = self._collection.vectors(ids, self.dim)
+        first, found = len(vectors.view), missing[there]
+        vectors.extend(unit_vectors(read[there]))
+        slots[found] = np.arange(first, first + len(found))  # last: a reader finds what it looks up
         self._cached = vectors, slots
         return self._cached
 

@@ -1,8 +1,9 @@
 """A chunk as a record of a Chroma collection and back.
 
 The text is the document. Metadata that Chroma holds is its metadata. The rest is JSON under the key `_umi`, which a
-record has only if it is needed: metadata that Chroma cannot hold (None, mixed lists, some keys), and source, position
-and time where the record's metadata does not say the same. Fractions are in both: a server may lose their last bit.
+record has only if it is needed: metadata that Chroma cannot hold (None, mixed lists, some keys), the search text, and
+source, position and time where the record's metadata does not say the same. Fractions are in both: a server may lose
+their last bit. What another program writes to text and metadata later is taken, not the older value under `_umi`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import partial
 from math import isclose
 from typing import Any
 
+from umi_common.errors import InvalidChunk
 from umi_common.filters import chroma_metadata
 from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.stores.chroma.collection import Record
@@ -37,6 +39,13 @@ def _read(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> C
     return to_chunk(text, metadata, id=id, keys=keys)
 
 
+def name_of(read: ReadRecord) -> str:
+    """A name that differs for readers that differ: module, function and, for a `partial`, its arguments."""
+    function = getattr(read, "func", read)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}.{name}{getattr(read, 'args', ())!r}{getattr(read, 'keywords', {})!r}"
+
+
 def is_text(record: Record) -> bool:
     """Whether the record has a text that can be searched."""
     return isinstance(record.text, str) and bool(record.text.strip())
@@ -49,21 +58,22 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
         InvalidChunk: If its metadata cannot be read.
     """
     stated = {key: value for key, value in record.metadata.items() if key != KEY}
-    chunk = read(record.id, record.text or "", stated)
-    own = record.metadata.get(KEY)
+    own, text = record.metadata.get(KEY), record.text or ""
     if own is None:
+        chunk = read(record.id, text, stated)
         return chunk if chunk.id == record.id else replace(chunk, id=record.id)
-    more = json.loads(own)
-    time = more["time"]
-    return Chunk(
-        record.id,
-        record.text or "",
-        metadata={**chunk.metadata, **_exact(more["metadata"], stated)},
-        source=more["source"],
-        position=more["position"],
-        event_time=None if time is None else from_microseconds(time),
-        search_text=more.get("search_text"),
-    )
+    try:
+        more = json.loads(own)
+        added = _added(more["metadata"], stated)
+        fields = {name: more[name] for name in ("source", "position") if name in more}
+        if "time" in more:
+            fields["event_time"] = None if more["time"] is None else from_microseconds(more["time"])
+        if "text_digest" not in more or more["text_digest"] == text_digest(text):
+            fields["search_text"] = more.get("search_text")
+        chunk = read(record.id, text, stated | {key: added[key] for key in stated.keys() & added.keys()})
+        return replace(chunk, id=record.id, text=text, metadata={**chunk.metadata, **added}, **fields)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {own!r:.80}; expected JSON that umi wrote") from error
 
 
 def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
@@ -72,19 +82,29 @@ def metadata_of_record(chunk: Chunk, read: ReadRecord) -> dict[str, Any]:
     stated: dict[str, Any] = {key: value for key, value in held.items() if key != KEY}
     by_order = chunk.source is not None and chunk.position is None  # else umi would give it the next position
     exact = not by_order and not any(isinstance(value, float) for value in stated.values())
-    if exact and chunk_of_record(Record(chunk.id, chunk.text, stated), read) == chunk:
+    as_read = chunk_of_record(Record(chunk.id, chunk.text, stated), read)
+    if exact and same_chunk(as_read, chunk):
         return stated
-    more: dict[str, Any] = {
-        "metadata": {
-            key: value for key, value in chunk.metadata.items() if key not in stated or isinstance(value, float)
-        },
-        "source": chunk.source,
-        "position": chunk.position,
-        "time": None if chunk.event_time is None else microseconds(chunk.event_time),
-    }
+    metadata = {key: value for key, value in chunk.metadata.items() if key not in stated or isinstance(value, float)}
+    more: dict[str, Any] = {"metadata": metadata}
+    for name in ("source", "position"):
+        if getattr(as_read, name) != getattr(chunk, name):
+            more[name] = getattr(chunk, name)
+    if as_read.event_time != chunk.event_time:
+        more["time"] = None if chunk.event_time is None else microseconds(chunk.event_time)
     if chunk.search_text is not None:
-        more["search_text"] = chunk.search_text
+        more |= {"search_text": chunk.search_text, "text_digest": text_digest(chunk.text)}
     return {**stated, KEY: json.dumps(more)}
+
+
+def same_chunk(one: Chunk, other: Chunk) -> bool:
+    """Whether two chunks are equal, also in the types of their metadata: 1 == True, but a filter tells them apart."""
+    return one == other and all(repr(value) == repr(other.metadata[key]) for key, value in one.metadata.items())
+
+
+def text_digest(text: str) -> int:
+    """63 bits of BLAKE2b over a text: a search text does not stay with a text that another program writes."""
+    return record_digest(Record("", text, {}))
 
 
 def record_digest(record: Record) -> int:
@@ -93,13 +113,14 @@ def record_digest(record: Record) -> int:
     return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest(), "little") >> 1
 
 
-def _exact(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The values under `_umi`; not those of fractions that the collection holds by now with another value."""
-    return {
-        key: _value(value)
-        for key, value in more.items()
-        if key not in stated or (isinstance(stated[key], (int, float)) and isclose(stated[key], value))
-    }
+def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The values under `_umi`, without those that the collection now holds with another value."""
+    return {key: _value(value) for key, value in more.items() if key not in stated or _rounded(value, stated[key])}
+
+
+def _rounded(value: Any, stated: Any) -> bool:
+    """Whether `stated` is the fraction `value`, up to the last bits."""
+    return isinstance(value, float) and type(stated) in (int, float) and isclose(stated, value)
 
 
 def _value(value: Any) -> Any:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
-from umi_common.types import Chunk, microseconds
+from umi_common.types import Chunk, Metadata, microseconds
 
 CHUNKS_CACHED = 2_048
 
@@ -59,6 +60,8 @@ class SideIndex:
         self._chunks: dict[str, tuple[Record, Chunk]] = {}
         """By id, for records that are read again unchanged."""
         self._in_source: Counter[str] = Counter()
+        self._changing = RLock()
+        """Held by a write, and while the columns are made: these must hold the metadata of each row."""
         self._publish()
 
     def _publish(self) -> None:
@@ -97,33 +100,34 @@ class SideIndex:
 
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
         """Take over records, each new or in place of that with its id, and the removal of others."""
-        chunks, kept = [], []
-        for record in records:
-            self.skipped.discard(record.id)
-            try:
-                if not is_text(record):
-                    raise InvalidChunk("no text")
-                chunks.append(chunk_of_record(record, self._read))
-                kept.append(record)
-            except InvalidChunk:
-                self.skipped.add(record.id)
-        gone = {*removed} | {record.id for record in records}
-        self.skipped -= {*removed}
-        heads = [self._head(*each) for each in zip(range(len(self._records), 10**18), chunks, kept, strict=False)]
-        dead = np.array([row for id in gone if (row := self._table.row_of(id)) is not None], dtype=np.int64)
-        rows = self._table.append(heads)
-        self._table.remove(dead)
-        self._digests += map(record_digest, kept)
-        self._records += kept
-        for row in dead.tolist():
-            self._records[row] = None
-        snapshot = self._table.snapshot()
-        texts = [chunk.indexed_text for chunk in chunks]
-        self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
-        self._note_derived(chunks, kept)
-        if self._columns is not None and len(rows):
-            self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
-        self._publish()
+        with self._changing:
+            chunks, kept = [], []
+            for record in records:
+                self.skipped.discard(record.id)
+                try:
+                    if not is_text(record):
+                        raise InvalidChunk("no text")
+                    chunks.append(chunk_of_record(record, self._read))
+                    kept.append(record)
+                except InvalidChunk:
+                    self.skipped.add(record.id)
+            gone = {*removed} | {record.id for record in records}
+            self.skipped -= {*removed}
+            heads = [self._head(*each) for each in zip(range(len(self._records), 10**18), chunks, kept, strict=False)]
+            dead = np.array([row for id in gone if (row := self._table.row_of(id)) is not None], dtype=np.int64)
+            rows = self._table.append(heads)
+            self._table.remove(dead)
+            self._digests += map(record_digest, kept)
+            self._records += kept
+            for row in dead.tolist():
+                self._records[row] = None
+            snapshot = self._table.snapshot()
+            texts = [chunk.indexed_text for chunk in chunks]
+            self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
+            self._note_derived(chunks, kept)
+            if self._columns is not None and len(rows):
+                self._columns.add(rows.tolist(), [chunk.metadata for chunk in chunks])
+            self._publish()
 
     def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
         position = chunk.position
@@ -152,8 +156,8 @@ class SideIndex:
     def chunk(self, record: Record) -> Chunk:
         """The chunk of a record, with the position that umi gave it."""
         known = self._chunks.get(record.id)
-        if known is not None and known[0] == record:
-            return known[1]
+        if known is not None and known[0].text == record.text and repr(known[0].metadata) == repr(record.metadata):
+            return known[1]  # compared as printed, because True == 1
         chunk = chunk_of_record(record, self._read)
         if chunk.source is not None and chunk.position is None and KEY not in record.metadata:
             chunk = replace(chunk, position=self._kept_position(chunk))
@@ -169,21 +173,31 @@ class SideIndex:
 
     def columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
         """The metadata columns; the first call fetches records that were read in an earlier process."""
-        if self._columns is None:
-            rows = self.moment.rows
-            alive = np.flatnonzero(rows.alive).tolist()
-            missing = [rows.ids[row] for row in alive if self._records[row] is None]
-            fetched = fetch(missing) if missing else {}
-            columns = MetadataColumns()
-            metadatas: list[Any] = [{}] * len(rows)
-            for row in alive:
-                record = self._records[row] or fetched.get(rows.ids[row])
-                if record is not None and is_text(record):
-                    self._records[row] = record
-                    metadatas[row] = chunk_of_record(record, self._read).metadata
-            columns.add(range(len(rows)), metadatas)
-            self._columns = columns
-        return self._columns
+        with self._changing:  # a write meanwhile would be in no column
+            if self._columns is None:
+                self._columns = self._made_columns(fetch)
+            return self._columns
+
+    def _made_columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
+        rows = self.moment.rows
+        alive = np.flatnonzero(rows.alive).tolist()
+        missing = [rows.ids[row] for row in alive if self._records[row] is None]
+        fetched = fetch(missing) if missing else {}
+        columns = MetadataColumns()
+        metadatas: list[Any] = [{}] * len(rows)
+        for row in alive:
+            record = self._records[row] or fetched.get(rows.ids[row])
+            if record is not None and is_text(record):
+                self._records[row] = record
+                metadatas[row] = self._metadata(record)
+        columns.add(range(len(rows)), metadatas)
+        return columns
+
+    def _metadata(self, record: Record) -> Metadata:
+        try:
+            return chunk_of_record(record, self._read).metadata
+        except InvalidChunk:  # it was changed; the next comparison skips it
+            return {}
 
     def save(self, directory: Path, made_of: dict[str, str]) -> None:
         """Write the index to the directory, in place of an older one.

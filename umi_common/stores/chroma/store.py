@@ -17,6 +17,7 @@ from umi_common.embedders import as_embedder
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import (
     InputError,
+    InvalidChunk,
     ReindexRequired,
     SearchUnavailable,
     StoreClosed,
@@ -30,7 +31,15 @@ from umi_common.stores.batch_checks import check_deletion, checked_page, embedde
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import CollectionVectors, IndexedCollection, recall_pool, statistics
-from umi_common.stores.chroma.records import ReadRecord, chunk_of_record, is_text, metadata_of_record, reader
+from umi_common.stores.chroma.records import (
+    ReadRecord,
+    chunk_of_record,
+    is_text,
+    metadata_of_record,
+    name_of,
+    reader,
+    same_chunk,
+)
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.analyzer import Analyzer
@@ -125,40 +134,50 @@ class ChromaStore:
     def _begin(self) -> None:
         """Load the saved index if it was made from this collection; then index what it does not contain yet."""
         side = SideIndex(self._analyzer, self._read)
-        self._made_of = {
+        made_of = {
             "collection": self._collection.id,
             "embedder": self._embedder.name,
             "dimension": str(self._embedder.dim),
             "analyzer": self._analyzer.fingerprint,
+            "read": name_of(self._read),
         }
-        saved = self._directory is not None and side.load(self._directory, self._made_of)
-        if not saved:
-            self._check_model()
+        saved = self._directory is not None and side.load(self._directory, made_of)
+        checked = bool(saved and side.moment.rows.living) or self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
+        follower = Follower(self._collection, side, self._sync_seconds)
+        follower.open()
         self._indexed = IndexedCollection(self._collection, side, vectors)
-        self._follower = Follower(self._collection, side, self._sync_seconds)
-        self._follower.open()
+        self._made_of, self._follower, self._model_checked = made_of, follower, checked  # last: nothing has failed
         if not saved and self._directory is not None:
             statistics(self._indexed, side.moment, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
             self.save()
 
-    def _check_model(self) -> None:
+    def _check_model(self) -> bool:
+        """Whether there was a record to compare. Raises ReindexRequired if its vector is another model's."""
         got = self._collection.call("get", limit=SAMPLES, include=["documents", "metadatas", "embeddings"])
         records = map(Record, got["ids"], got["documents"], [metadata or {} for metadata in got["metadatas"]])
-        pairs = [pair for pair in zip(records, got["embeddings"], strict=True) if is_text(pair[0])]
+        known = [(self._readable(record), vector) for record, vector in zip(records, got["embeddings"], strict=True)]
+        pairs = [(chunk, vector) for chunk, vector in known if chunk is not None]
         if not pairs:
-            return
-        chunks = [chunk_of_record(record, self._read) for record, _ in pairs]
+            return bool(got["ids"])
+        chunks = [chunk for chunk, _ in pairs]
         texts = [chunk.indexed_text for chunk in chunks]
         ours = embedded([chunk.id for chunk in chunks], texts, self._embedder, dim=None)
         theirs = unit_vectors(np.array([vector for _, vector in pairs], dtype=np.float32))
-        known = theirs.any(axis=1)
-        if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal()[known], default=1.0) < COSINE_MIN:
+        present = theirs.any(axis=1)
+        if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal()[present], default=1.0) < COSINE_MIN:
             raise ReindexRequired(
                 f"the vectors of collection {self._collection.name!r} ({theirs.shape[1]} dimensions) were not made by "
                 f"embedder {self._embedder.name!r} ({ours.shape[1]}); pass the one that made them: "
                 "ChromaStore(collection, embedder=...)"
             )
+        return True
+
+    def _readable(self, record: Record) -> Chunk | None:
+        try:
+            return chunk_of_record(record, self._read) if is_text(record) else None
+        except InvalidChunk:
+            return None
 
     def _ready(self) -> IndexedCollection:
         """The collection with its index, which is updated first."""
@@ -176,6 +195,8 @@ class ChromaStore:
                 if self._made_of["collection"] != self._collection.id:
                     self._begin()
         self._follower.follow(always=always)
+        if not self._model_checked and len(self._indexed.side):  # it was empty when it was opened
+            self._model_checked = self._check_model()
 
     def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
         """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
@@ -222,7 +243,12 @@ class ChromaStore:
 
     def _chunk(self, record: Record | None) -> Chunk | None:
         side = self._indexed.side
-        return side.chunk(record) if record and is_text(record) and record.id not in side.skipped else None
+        if record is None or not is_text(record) or record.id in side.skipped:
+            return None
+        try:
+            return side.chunk(record)
+        except InvalidChunk:  # it was changed; the next comparison skips it
+            return None
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` positions from it in its source, in order, itself included.
@@ -259,12 +285,7 @@ class ChromaStore:
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, scaled to length 1; zeros where there is none."""
         self._ready()
-        stored = self._collection.vectors(list(dict.fromkeys(ids)))
-        found = np.zeros((len(ids), self._embedder.dim), dtype=np.float32)
-        for index, id in enumerate(ids):
-            if id in stored:
-                found[index] = stored[id]
-        return unit_vectors(found)
+        return unit_vectors(self._collection.vectors(ids, self._embedder.dim)[0])
 
     def ids(self) -> list[str]:
         """Of all chunks, rising."""
@@ -291,15 +312,17 @@ class ChromaStore:
         dim, settings = self._embedder.dim, self._config.embedder
         batch = valid_batch(chunks, vectors, dim, on_invalid)
         ids = [chunk.id for chunk in batch.chunks]
-        same = [stored == chunk for stored, chunk in zip(self.get(ids), batch.chunks, strict=True)]
+        stored = zip(self.get(ids), batch.chunks, strict=True)
+        same = [own is not None and same_chunk(own, chunk) for own, chunk in stored]
         if batch.vectors is not None:
             pairs = zip(same, self.vectors(ids), batch.vectors, strict=True)
-            same = [equal and np.array_equal(stored, given) for equal, stored, given in pairs]
+            same = [equal and np.array_equal(held, given) for equal, held, given in pairs]
         todo = [index for index, equal in enumerate(same) if not equal]
         new = [batch.chunks[index] for index in todo]
         made = batch.vectors_of(
             todo, self._embedder, dim=dim, show_progress=show_progress, config=settings, cache=self._embeddings
         )
+        self._model_checked |= bool(new)
         write_in_parts(len(new), self._collection.batch, lambda part: self._write(new[part], made[part]), "Chroma")
         return AddReport(len(new), len(same) - len(new), batch.skipped)
 
