@@ -15,7 +15,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from umi_common import DualRetriever
+from umi_common import DualRetriever, HybridStore, UmiConfig
 from umi_common.errors import (
     ConfigError,
     EmbedderError,
@@ -592,3 +592,18 @@ class Absent:
         if arguments.get("include") == ["embeddings"]:
             arguments["ids"] = [id for id in arguments["ids"] if id not in self.ids] or ["none"]
         return self.inner.get(**arguments)
+
+
+def test_a_search_by_words_ranks_as_over_the_embedded_store(client):
+    topics = ("roof repair", "grey cat", "late bus")
+    chunks = [Chunk(f"m{n}", f"{topics[n % 7 % 3]} day {n}", source=f"chat{n % 2}", position=n // 2) for n in range(40)]
+    with ChromaStore(client.create_collection("chats"), MODEL) as store, HybridStore.open(embedder=MODEL) as embedded:
+        for each in (store, embedded):
+            each.add(chunks)
+        for settings in ({}, {"mmr": {"enabled": True}}):
+            config = UmiConfig(**settings, references={"enabled": False})  # which ChromaStore does not look for
+            live, copy = (
+                DualRetriever(each, config=config).search("cat on day 12", strategy="text", now=NOW)
+                for each in (store, embedded)
+            )
+            assert [(hit.chunk.id, hit.score) for hit in live.hits] == [(hit.chunk.id, hit.score) for hit in copy.hits]

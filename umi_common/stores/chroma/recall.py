@@ -117,7 +117,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
         try:
             found += _nearest(store, queries, request, allowed, weights)
             pool_rows = _pool_rows(store, moment, found, request, allowed)
-            vectors = store.vectors[pool_rows]
+            vectors: Vectors | None = store.vectors[pool_rows]
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
@@ -125,6 +125,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
         if request.strategy == "vector":
             raise SearchUnavailable(trace.reasons())
         pool_rows = _pool_rows(store, moment, [hits.rows for hits in lexical or ()], request, allowed)
+        vectors = _vectors_for_ranking(store, pool_rows, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
     arms: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
     own = None if weights is None else weights[pool_rows]
@@ -139,11 +140,13 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
             "source_lexical": scored.source,
             "source_bound": scored.source_bound,
         }
-    if queries is not None:
+    if queries is not None and vectors is not None:
         dense = cosines(vectors, queries).astype(np.float64)
         has: Bools = np.outer(queries.any(axis=1), vectors.any(axis=1))
         arms |= {"dense": dense, "dense_rank": ranked(weighted(dense, own), has, request.depth)}
-        arms |= {"vectors": vectors, "query_vectors": queries} | statistics(store, moment, queries, trace)
+        arms["query_vectors"] = queries
+    if vectors is not None:
+        arms |= {"vectors": vectors} | statistics(store, moment, queries, trace)
     return Pool.of(
         [rows.ids[row] for row in pool_rows.tolist()],
         **arms,
@@ -251,13 +254,27 @@ def _pool_rows(
     return rows.by_id(np.flatnonzero(joins))
 
 
-def statistics(store: IndexedCollection, moment: Moment, queries: Vectors, trace: RecallTrace) -> dict[str, Any]:
-    """The fields of a pool about the collection; none if Chroma fails."""
+def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
+    """The vectors of candidates that BM25 found, for the stages that compare chunks; None if Chroma fails, or has."""
+    if any(loss.part == "chroma" for loss in trace.degraded):
+        return None
+    try:
+        return store.vectors[rows]
+    except StoreUnavailable as error:
+        trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
+        return None
+
+
+def statistics(store: IndexedCollection, moment: Moment, queries: Vectors | None, trace: RecallTrace) -> dict[str, Any]:
+    """The fields of a pool about the collection, without queries only its calibration; none if Chroma fails."""
     rows, lexical, vectors = moment.rows, moment.lexical, store.vectors
     whole: Any = vectors  # both read some rows of it alone
+    calibration = store.side.calibration
     try:
-        usual = store.side.calibration.background(rows, whole, queries)
-        numbers = store.side.calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), moment.sources)
+        numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), moment.sources)
+        if queries is None:
+            return {"calibration": numbers}
+        usual = calibration.background(rows, whole, queries)
     except StoreUnavailable as error:
         trace.lost("chroma", error, "ranked without statistics of the collection")
         return {}
