@@ -241,3 +241,11 @@ def test_a_score_that_is_no_number_is_refused_and_the_hit_named(score):
 def test_a_counter_that_gives_no_number_is_refused_and_named(answer):
     with pytest.raises(ConfigError, match="token counter"):
         assemble(hits("alpha"), budget=TokenBudget(), counter=lambda text: answer)
+
+
+def test_the_beginning_of_the_best_hit_comes_before_a_short_second_one_where_both_do_not_fit():
+    found = [hit("a", 'a "q" a "q"', 1.0, 1), hit("b", "ok", 0.5, 2)]
+    policy = AssemblyPolicy(format="xml", citation="")
+    budget = TokenBudget(max_total=6, per_chunk_max=5)  # the frame of a part that is cut takes one word more
+    context = assemble(found, budget=budget, policy=policy, counter=Words())
+    assert context.ids == ["a"] and context.parts[0].text == "a"

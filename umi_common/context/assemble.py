@@ -65,14 +65,13 @@ def assemble(
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
     renderer = _Renderer(budget, policy, counter_for(counter), format_of(policy))
-    packing = Packing(budget, policy, renderer.counter, renderer.format)
+    packing = renderer.packing()
     candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), policy, renderer.counter)
     rendered = _packed(packing, renderer, candidates)
+    if policy.pack == "score" and rendered.pieces and not _shows(rendered, pieces[0]):
+        packing, rendered = _with_best(renderer, candidates, pieces[0]) or (packing, rendered)
     if not rendered.pieces and pieces:
         rendered = _forced(packing, renderer, candidates)
-    elif policy.pack == "score" and pieces and pieces[0].chunk.id not in {it.chunk.id for it in rendered.pieces}:
-        packing = Packing(budget, policy, renderer.counter, renderer.format)
-        rendered = _packed(packing, renderer, candidates, best=pieces[0])
     stats = _stats_of(offered, rendered, packing.refused, renderer)
     return AssembledContext(rendered.text, rendered.parts, stats)
 
@@ -95,6 +94,10 @@ class _Renderer:
     policy: AssemblyPolicy
     counter: Counter
     format: Format
+
+    def packing(self) -> Packing:
+        """A packing with nothing chosen."""
+        return Packing(self.budget, self.policy, self.counter, self.format)
 
     def render(self, pieces: Sequence[Piece]) -> _Rendered | None:
         """The finished text of these pieces; None if it is over a cap."""
@@ -141,7 +144,8 @@ def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece], 
     for kind, share in renderer.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     if best is not None and not packing.fill([best]):
-        packing.fill([_beginning(best, packing.room(best), renderer.counter)])
+        rooms = _shrinking(packing.room(best))  # an estimate, from which the pieces are cut shorter until one fits
+        any(packing.fill([_beginning(best, room, renderer.counter)]) for room in rooms)
     packing.fill(candidates)
     rendered = _with_one_cut(packing, renderer, candidates) or renderer.longest_prefix(packing.chosen)
     cut = len(rendered.pieces) > len(packing.chosen)
@@ -150,6 +154,23 @@ def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece], 
             break
         rendered = renderer.longest_prefix(packing.chosen)
     return rendered if cut else _with_one_cut(packing, renderer, candidates) or rendered
+
+
+def _with_best(renderer: _Renderer, candidates: Sequence[Piece], best: Piece) -> tuple[Packing, _Rendered] | None:
+    """The candidates packed after the beginning of the best; else the best alone; None if it cannot be shown."""
+    packing = renderer.packing()
+    rendered = _packed(packing, renderer, candidates, best=best)
+    if _shows(rendered, best):
+        return packing, rendered
+    packing = renderer.packing()
+    try:
+        return packing, _forced(packing, renderer, [best])
+    except BudgetError:
+        return None
+
+
+def _shows(rendered: _Rendered, piece: Piece) -> bool:
+    return any(shown.chunk.id == piece.chunk.id for shown in rendered.pieces)
 
 
 def _beginning(piece: Piece, room: int, counter: Counter) -> Piece:
