@@ -14,14 +14,13 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
-from umi_common.filters import parse_filter
+from umi_common.filters import Scope, parse_filter
 from umi_common.framework_records import Closing, PlaceKeys
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.request import (
     LIMIT_MAX,
     SearchOptions,
-    Window,
     checked_limit,
     end_of,
     narrowed,
@@ -187,8 +186,13 @@ class UmiVectorStore(Closing, VectorStore):
         """`add_documents` for texts; metadatas and ids are aligned with them."""
         return self.add_documents(as_documents(texts, metadatas, ids), **options)
 
-    def delete(self, ids: list[str] | None = None, *, where: Where = None, **_: Any) -> bool:
-        """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids do not matter."""
+    def delete(self, ids: list[str] | None = None, *, where: Where = None, **options: Any) -> bool:
+        """Remove documents by id, by filter, or those of the ids that pass the filter; unknown ids do not matter.
+
+        Raises:
+            TypeError: If an option is unknown; it may be meant to narrow what is removed.
+        """
+        refuse_unknown_options(options, ("ids", "where"), TypeError)
         self.store.delete(ids, where=where)
         return True
 
@@ -223,12 +227,12 @@ class UmiVectorStore(Closing, VectorStore):
             return await asyncio.to_thread(self._listed, k, filter, **options)
         return self._scored(await self.umi.asearch(end_of(query), **_asked(k, filter, options)))
 
-    def _listed(self, k: int, filter: Where, time_range: Window = None, **_: Any) -> list[tuple[Document, float]]:
+    def _listed(self, k: int, filter: Where, **options: Any) -> list[tuple[Document, float]]:
         """The first `k` documents by id that pass filter and time range, each with score 0."""
-        where, window = parse_filter(filter or None), narrowed(None, time_range)
+        asked = _asked(min(k, LIMIT_MAX), filter, options)  # only searches have an upper bound of k
+        where, window, k = asked["where"], narrowed(None, asked.get("time_range")), options.get("limit", k)
         found: list[Chunk] = []
         last: str | None = None
-        checked_limit(min(k, LIMIT_MAX), "k")  # only searches have an upper bound of k
         while len(found) < k:
             page = self.store.scan(where=where, after=last, limit=PAGE)
             found += [chunk for chunk in page if chunk_passes(chunk, None, window)]
@@ -353,9 +357,14 @@ class UmiVectorStore(Closing, VectorStore):
 
 
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a search under the core's names. Raises TypeError if one is unknown."""
+    """The options of a search under the core's names; documents must pass `filter` and `where`, if both are given.
+
+    Raises:
+        TypeError: If one is unknown.
+    """
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
-    return {"limit": checked_limit(k, "k"), "where": filter or None, **options}
+    where = Scope(parse_filter(filter or None)).narrow(options.get("where"))
+    return {"limit": checked_limit(k, "k"), **options, "where": where}
 
 
 def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQu
 from umi_common.config import MmrConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Filter, parse_filter
-from umi_common.search.request import end_of
+from umi_common.search.request import end_of, refuse_unknown_options
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
 
 NO_TEXT = "?"
 """Text of a query that has only a vector: the core requires a text, and this one has no term."""
 PREFETCH_FACTOR = 4.0
 """Default number of MMR's candidates for each node of the result, as in LlamaIndex's simple store."""
+EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
+"""Names of `vector_store_kwargs`, as LlamaIndex's own stores have them."""
 HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
 TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 
@@ -28,12 +30,13 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
 
     Args:
         query: A query to a vector store.
-        extras: Further arguments: `mmr_prefetch_k` or `mmr_prefetch_factor`; others are ignored.
+        extras: Further arguments, of EXTRAS. `where` is a filter that must pass, too.
 
     Raises:
-        ConfigError: If umi does not have the mode, or if alpha is outside 0..1.
+        ConfigError: If umi does not have the mode or an extra, or if alpha is outside 0..1.
         FilterError: If a filter is invalid.
     """
+    refuse_unknown_options(extras, EXTRAS, ConfigError)
     mode = VectorStoreQueryMode(query.mode)
     if mode not in HYBRID + TEXT:
         raise ConfigError(f"mode {mode.value!r}: expected default, hybrid, text_search, sparse or mmr")
@@ -51,7 +54,7 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
     text = NO_TEXT if stated is None else end_of(stated.strip())
     options = {
         "limit": limit,
-        "where": _where(query),
+        "where": _where(query, extras.get("where")),
         "deep_search": False,
         "strategy": "vector" if stated is None and strategy != "text" else strategy,
         "query_vector": None if strategy == "text" else query.query_embedding,
@@ -68,13 +71,14 @@ def _strategy(alpha: float | None) -> str:
 def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
     factor = extras.get("mmr_prefetch_factor", PREFETCH_FACTOR)
     pool = extras.get("mmr_prefetch_k", int(query.similarity_top_k * factor))
-    trade_off = MmrConfig().trade_off if query.mmr_threshold is None else query.mmr_threshold
+    threshold = extras.get("mmr_threshold") if query.mmr_threshold is None else query.mmr_threshold
+    trade_off = MmrConfig().trade_off if threshold is None else threshold
     return {"enabled": True, "trade_off": trade_off, "pool": max(1, pool)}
 
 
-def _where(query: VectorStoreQuery) -> Filter | None:
-    """The conditions of the query on metadata, documents and nodes; all must hold."""
-    conditions: list[Any] = [query.filters]
+def _where(query: VectorStoreQuery, where: Any) -> Filter | None:
+    """The conditions of the query on metadata, documents and nodes, and `where`; all must hold."""
+    conditions: list[Any] = [query.filters, where]
     if query.doc_ids is not None:
         conditions.append({REF_DOC_ID: {"$in": query.doc_ids}})
     if query.node_ids:  # VectorStoreIndex sends an empty list for "any node"

@@ -182,7 +182,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
         Raises:
             InputError: If neither is given.
+            ConfigError: If there is another argument; it may be meant to narrow what is removed.
         """
+        refuse_unknown_options(delete_kwargs, ("node_ids", "filters"), ConfigError)
         self._store.delete(node_ids, where=parse_filter(filters))
 
     def clear(self) -> None:
@@ -243,7 +245,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """`delete_nodes` in a thread."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
 
     async def aclear(self) -> None:
         """`clear` in a thread."""

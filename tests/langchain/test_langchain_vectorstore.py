@@ -281,3 +281,34 @@ def test_a_store_refuses_another_model_of_the_same_dimension_also_behind_a_cache
         with pytest.raises(ReindexRequired, match="Model/large"):
             UmiVectorStore(other, str(tmp_path))
     UmiVectorStore(Model("large"), str(tmp_path)).close()
+
+
+@pytest.fixture
+def two_users():
+    made = UmiVectorStore.from_texts(
+        ["a note", "one note"], metadatas=[{"user": "ann"}, {"user": "bob"}], ids=["a", "b"]
+    )
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("query", ["note", "", "  "])
+async def test_filter_and_where_must_both_pass_also_for_a_blank_query(two_users, query):
+    ann, bob = {"user": "ann"}, {"user": "bob"}
+    for options in ({"filter": ann}, {"where": ann}, {"filter": ann, "where": {"user": {"$ne": "bob"}}}):
+        assert ids(two_users.similarity_search(query, **options)) == ["a"]
+        assert ids(await two_users.asimilarity_search(query, **options)) == ["a"]
+    assert two_users.similarity_search(query, filter=ann, where=bob) == []
+    assert two_users.as_retriever(search_kwargs={"filter": ann}).invoke(query, where=bob) == []
+    with pytest.raises(TypeError, match="no option 'fliter'; did you mean filter"):
+        two_users.similarity_search(query, fliter=ann)
+
+
+async def test_a_delete_with_an_option_that_there_is_not_removes_nothing(two_users):
+    for options in ({"filter": {"user": "ann"}}, {"delete_all": True}):
+        with pytest.raises(TypeError, match="expected one of ids, where"):
+            two_users.delete(["a", "b"], **options)
+        with pytest.raises(TypeError, match="expected one of ids, where"):
+            await two_users.adelete(["a", "b"], **options)
+    two_users.delete(["a", "b"], where={"user": "ann"})
+    assert two_users.store.ids() == ["b"]

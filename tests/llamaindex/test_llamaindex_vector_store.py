@@ -251,3 +251,34 @@ def test_a_store_of_the_callers_stays_open(filled):
     borrowed = UmiVectorStore(store=filled.client)
     borrowed.close()
     assert len(filled.client) == 4
+
+
+async def test_where_among_the_kwargs_filters_as_over_chroma(filled):
+    index = VectorStoreIndex.from_vector_store(filled, embed_model=filled.embed_model)
+    retriever = index.as_retriever(similarity_top_k=10, vector_store_kwargs={"where": {"kind": "log"}})
+    assert [found.node_id for found in retriever.retrieve("cats")] == ["code"]
+    assert [found.node_id for found in await retriever.aretrieve("cats")] == ["code"]
+    pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet")])
+    both = VectorStoreQuery(query_str="cats", similarity_top_k=10, filters=pets)
+    assert filled.query(both, where={"kind": "log"}).ids == []
+    with pytest.raises(ConfigError, match="no option 'where_document'"):
+        filled.query(both, where_document={"$contains": "cats"})
+
+
+def test_the_threshold_of_mmr_may_stand_among_the_kwargs_as_in_llamaindexs_own_stores(store):
+    store.add(
+        [node("c1", "cats sleep all day"), node("c2", "cats sleep all the day"), node("d", "cats and dogs guard")]
+    )
+    asked = {"query_str": "cats sleep all day", "similarity_top_k": 2, "mode": Mode.MMR}
+    for threshold in (0.0, 1.0):
+        stated = store.query(VectorStoreQuery(**asked, mmr_threshold=threshold)).ids
+        assert store.query(VectorStoreQuery(**asked), mmr_threshold=threshold).ids == stated
+    assert store.query(VectorStoreQuery(**asked), mmr_threshold=0.0).ids != stated
+
+
+async def test_a_delete_of_nodes_with_an_argument_that_there_is_not_removes_nothing(filled):
+    with pytest.raises(ConfigError, match="expected one of node_ids, filters"):
+        filled.delete_nodes(["cats", "code"], where={"kind": "log"})
+    with pytest.raises(ConfigError, match="expected one of node_ids, filters"):
+        await filled.adelete_nodes(["cats", "code"], where={"kind": "log"})
+    assert len(filled.client) == 4
