@@ -11,7 +11,7 @@ import pytest
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_toys import Counting, local, qdrant
 
-from umi_common import UmiConfig
+from umi_common import DualRetriever, UmiConfig
 from umi_common.errors import ConfigError, MissingExtra, NotAStore, ReindexRequired, StoreUnavailable
 from umi_common.sim import HashEmbedder
 from umi_common.stores.qdrant import QdrantStore
@@ -173,3 +173,37 @@ def test_consistency_and_ordering_go_with_every_call():
     store = qdrant(Noting(local()), consistency="majority", ordering="strong")
     store.add([Chunk("x", "boat")])
     assert store.scan() and store.get(["x"]) and store.delete(["x"]) == 1
+
+
+class OtherModel(HashEmbedder):
+    """Another model of the same dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.name = "other"
+
+
+def test_a_collection_made_again_with_another_model_says_so_to_a_store_that_was_open():
+    client = local()
+    store = qdrant(client)
+    store.add([Chunk("a", "the roofers want nine thousand")])
+    client.delete_collection("toys")
+    other = QdrantStore(client, "toys", OtherModel())
+    other.add([Chunk("b", "a grey cat")])
+    with DualRetriever(store) as umi:
+        for call in (lambda: umi.search("cat"), lambda: store.add([Chunk("a", "the roofers want nine thousand")])):
+            with pytest.raises(ReindexRequired, match="made again, with embedder 'other'"):
+                call()
+    assert other.ids() == ["b"]
+
+
+def test_a_collection_made_again_by_another_program_is_not_written_to():
+    client = local()
+    store = qdrant(client)
+    client.delete_collection("toys")
+    QdrantStore(client, "toys", HashEmbedder())
+    store.add([Chunk("a", "the roofers want nine thousand")])  # made again just so: it goes on
+    client.delete(collection_name="toys", points_selector=models.Filter())
+    with pytest.raises(NotAStore, match="lost its settings"):
+        store.add([Chunk("b", "a grey cat")])
+    assert client.count("toys").count == 0

@@ -24,6 +24,8 @@ AVERAGE_LENGTH = 64.0
 of candidates depends on it; scores use the true average. Measured in docs/scale.md."""
 K1_MIN = 0.1
 """Smallest k1 of stored values. With 0 they would not depend on the term frequency."""
+MADE_WITH = ("format", "embedder", "dimension", "analyzer", "terms")
+"""Settings that a collection has for ever."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _ORDERED = ("position", "time", "draw", "source_draw")
 """Payload fields by which points are sorted."""
@@ -42,6 +44,24 @@ class OpenCollection:
     """Metadata keys with a tenant index."""
     search_params: Any
     """`models.SearchParams` of the dense arm; None: the server's defaults."""
+    made_with: Mapping[str, Any]
+    """The settings that it was made with, of MADE_WITH."""
+
+    def check(self, settings: Mapping[str, Any] | None) -> None:
+        """Check the stored settings, as read now: the collection may have been deleted and made again since.
+
+        Raises:
+            NotAStore: If there are none.
+            ReindexRequired: If they are others.
+        """
+        name = self.connection.collection
+        if settings is None:
+            raise NotAStore(f"collection {name!r} has lost its settings: another program has made it again")
+        if {field: settings.get(field) for field in MADE_WITH} != self.made_with:
+            raise ReindexRequired(
+                f"collection {name!r} was made again, with embedder {settings.get('embedder')!r} "
+                f"({settings.get('dimension')} dimensions); open another QdrantStore over it with that one"
+            )
 
 
 def open_collection(
@@ -77,7 +97,16 @@ def open_collection(
     if not connection.is_local:
         _index(connection, tenants, ordered)
     chosen, analyzer, saturation = _checked(connection.collection, settings, embedder, config)
-    return OpenCollection(connection, chosen, analyzer, saturation, embedder.dim, tuple(tenants), search_params)
+    made_with = {field: settings[field] for field in MADE_WITH}
+    return OpenCollection(
+        connection, chosen, analyzer, saturation, embedder.dim, tuple(tenants), search_params, made_with
+    )
+
+
+def settings_request() -> Any:
+    """The request for the stored settings."""
+    m = models()
+    return m.QueryRequest(filter=m.Filter(must=[m.HasIdCondition(has_id=[SETTINGS])]), limit=1, with_payload=True)
 
 
 def collection_made_with(connection: Connection) -> tuple[str, int] | None:

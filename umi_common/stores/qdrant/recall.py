@@ -27,7 +27,7 @@ from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
 from umi_common.stores.qdrant.bm25 import CandidateScorer, Peak, TermWeights, peak_requests, peaks_of, weighted_indices
 from umi_common.stores.qdrant.bm25 import query_vector as sparse_query
 from umi_common.stores.qdrant.candidates import CandidateRows
-from umi_common.stores.qdrant.collection import OpenCollection
+from umi_common.stores.qdrant.collection import OpenCollection, settings_request
 from umi_common.stores.qdrant.connection import models
 from umi_common.stores.qdrant.filters import Compiled, compiled
 from umi_common.stores.qdrant.neighbours import at_positions, beside, missing_positions, positions_near
@@ -175,8 +175,11 @@ def _union(
         prefetches += _named(request.probes[batch], where.condition)
         samples = sample_requests() if mark is not None and start == 0 else []
         union = [_merged(prefetches)] if prefetches else []
-        requests = [*union, *peak_requests(terms[batch]), *samples]
+        settings = [settings_request()] if start == 0 else []
+        requests = [*settings, *union, *peak_requests(terms[batch]), *samples]
         answers = collection.connection.query(requests) if requests else []
+        if settings:
+            collection.check(next((point.payload for point in answers.pop(0)), None))
         if samples:
             sources, sample = answers.pop(), answers.pop()
             drawn = statistics_of(sample, sources, collection.dim)

@@ -46,7 +46,8 @@ class QdrantStore:
         MissingExtra: If qdrant-client is not installed.
         ConfigError: If the client is asynchronous, or a tenant's key cannot be a path.
         NotAStore: If umi did not make the collection.
-        ReindexRequired: If it was made with another embedder, dimension or analyzer.
+        ReindexRequired: If it was made with another embedder, dimension or analyzer; also from a later search or `add`,
+            if it was made again so.
         StoreUnavailable: From every method, if the server fails or is too old.
         StoreClosed: From every method after close().
     """

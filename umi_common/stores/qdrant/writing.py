@@ -14,9 +14,9 @@ from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import check_deletion
-from umi_common.stores.qdrant.collection import OpenCollection
+from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection
 from umi_common.stores.qdrant.filters import compiled
-from umi_common.stores.qdrant.points import DENSE, HEAD, digest, metadata_of, point_id, to_point
+from umi_common.stores.qdrant.points import DENSE, HEAD, SETTINGS, digest, metadata_of, point_id, to_point
 from umi_common.stores.qdrant.reading import chunks_alone
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
 from umi_common.types import Chunk
@@ -66,7 +66,10 @@ def add(
 def _unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
     """Places in the batch of the chunks that are stored with the same fields and, if given, the same vectors."""
     ids = [point_id(chunk.id) for chunk in batch]
-    stored = collection.connection.retrieve(ids, payload=["digest"], vectors=False if given is None else [DENSE])
+    fields, vectors = ["digest", *MADE_WITH], False if given is None else [DENSE]
+    stored = collection.connection.retrieve([SETTINGS, *ids], payload=fields, vectors=vectors)
+    settings = stored.get(SETTINGS)
+    collection.check(None if settings is None else settings.payload)
     same = set()
     for at, (chunk, id) in enumerate(zip(batch, ids, strict=True)):
         record = stored.get(id)
