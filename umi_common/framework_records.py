@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
+from math import isclose
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -312,6 +313,13 @@ class Closing:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def same_fraction(value: object, stored: object) -> bool:
+    """Whether a Chroma record holds the fraction `value` as `stored`: a server may change its last bits."""
+    if not isinstance(value, float) or isinstance(stored, bool) or not isinstance(stored, (int, float)):
+        return False
+    return isclose(value, stored, rel_tol=1e-15)
 
 
 def scores_by_rank(chunks: Iterable[Chunk], depth: int) -> list[tuple[Chunk | str, float]]:

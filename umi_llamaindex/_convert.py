@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -26,7 +27,14 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
-from umi_common.framework_records import PlaceKeys, collection_pages, plain_metadata, to_chunk, to_metadata
+from umi_common.framework_records import (
+    PlaceKeys,
+    collection_pages,
+    plain_metadata,
+    same_fraction,
+    to_chunk,
+    to_metadata,
+)
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
@@ -169,7 +177,9 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     if collection is not None:  # its docstore is empty: the nodes are in the collection
         for page in collection_pages(collection):
             rows = zip(page.ids, page.texts, page.metadatas, strict=True)
-            yield to_chunks([_node(id, text, metadata) for id, text, metadata in rows], keys, seen), page.vectors
+            nodes = [_node(id, text, metadata) for id, text, metadata in rows]
+            each = zip(to_chunks(nodes, keys, seen), nodes, page.metadatas, strict=True)
+            yield [_as_recorded(chunk, node, record, keys) for chunk, node, record in each], page.vectors
     elif isinstance(vector_store, SimpleVectorStore):
         ids = list(index.index_struct.nodes_dict)
         yield to_chunks(index.docstore.get_nodes(ids), keys, seen), [vector_store.get(id) for id in ids]
@@ -187,7 +197,8 @@ def node_chunk_of_record(keys: PlaceKeys, id: str, text: str, metadata: Mapping[
     Raises:
         InvalidChunk: If the record cannot be a chunk.
     """
-    return to_chunks([_node(id, text, dict(metadata))], keys)[0]
+    node = _node(id, text, dict(metadata))
+    return _as_recorded(to_chunks([node], keys)[0], node, metadata, keys)
 
 
 def to_scored_node(hit: Hit, score: NodeScore = "score") -> NodeWithScore:
@@ -216,9 +227,41 @@ def to_node(chunk: Chunk) -> BaseNode:
 
 
 def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
-    if NODE_CONTENT in metadata:
+    if NODE_CONTENT not in metadata:
+        return TextNode(id_=id, text=text, metadata=metadata)
+    try:
         return metadata_dict_to_node(metadata, text=text)
-    return TextNode(id_=id, text=text, metadata=metadata)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidChunk(f"record {id!r:.80}: its {NODE_CONTENT} is not a node ({type(error).__name__})") from error
+
+
+def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: PlaceKeys) -> Chunk:
+    """The chunk of a record's node with the metadata that the record holds now. The search text stays the one that was
+    embedded.
+    """
+    if NODE_CONTENT not in record:
+        return chunk
+    now = _current(node.metadata, {key: record[key] for key in record.keys() - set(NODE_FIELDS)})
+    if repr(now) == repr(node.metadata):
+        return chunk
+    changed = to_chunks([node.model_copy(update={"metadata": now})], keys)[0]
+    position = chunk.position if changed.position is None else changed.position
+    return replace(changed, search_text=chunk.search_text, position=position)
+
+
+def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """A node's metadata as its record holds it: another program may have changed it since the node was written.
+
+    The order stays. None, which Chroma holds as "", and fractions, which a server may round, stay as written.
+    """
+    found = {}
+    for key, value in written.items():
+        now = record.get(key)
+        if same_fraction(value, now) or (value is None and now in (None, "")):
+            found[key] = value
+        elif key in record:
+            found[key] = now
+    return found | {key: record[key] for key in sorted(record.keys() - written.keys())}
 
 
 def _added_metadata(node: BaseNode) -> dict[str, Any]:

@@ -607,3 +607,10 @@ def test_a_search_by_words_ranks_as_over_the_embedded_store(client):
                 for each in (store, embedded)
             )
             assert [(hit.chunk.id, hit.score) for hit in live.hits] == [(hit.chunk.id, hit.score) for hit in copy.hits]
+
+
+def test_a_fraction_that_another_program_changes_a_little_is_another_fraction(collection):
+    with ChromaStore(collection, MODEL) as store:
+        store.add([Chunk("x", "A dated text.", metadata={"timestamp": 1714564800.5})])
+        collection.update("x", metadatas={"timestamp": 1714564801.5})
+        assert store.get(["x"])[0].metadata["timestamp"] == 1714564801.5

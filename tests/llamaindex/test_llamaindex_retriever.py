@@ -194,6 +194,32 @@ def test_a_chroma_index_is_searched_live(tmp_path, nodes, embed_model):
     UmiRetriever.from_index(index).close()
 
 
+@pytest.mark.parametrize("copy", [False, True])
+def test_metadata_that_another_program_changes_in_the_collection_is_what_filters_see(tmp_path, embed_model, copy):
+    notes = [
+        TextNode(id_="a", text="the roof leaks", metadata={"user": "ann", "owner": None, "share": 0.1}),
+        TextNode(id_="b", text="a grey cat", metadata={"user": "bob"}),
+    ]
+    index = chroma_index(tmp_path / "chroma", notes, embed_model)
+    collection = index.vector_store._collection
+    live = None if copy else UmiRetriever.from_index(index)
+    collection.update("a", metadatas={"user": "bob", "seen": 3})
+    for retriever in filter(None, (live, UmiRetriever.from_index(index, copy=copy))):
+        with retriever:
+            assert retriever.retrieve(UmiQuery("roof", filters={"user": "ann"})) == []
+            (found,) = retriever.retrieve(UmiQuery("roof", filters={"seen": 3}))
+            assert found.node.metadata == {"user": "bob", "owner": None, "share": 0.1, "seen": 3}
+            assert found.node.get_content() == "the roof leaks"
+
+
+def test_a_record_whose_node_cannot_be_read_is_left_out_and_the_others_are_found(tmp_path, nodes, embed_model):
+    index = chroma_index(tmp_path / "chroma", nodes[:20], embed_model)
+    index.vector_store._collection.update(nodes[0].node_id, metadatas={"_node_content": "not JSON"})
+    with UmiRetriever.from_index(index, similarity_top_k=20) as retriever:
+        assert set(ids(retriever.retrieve(QUESTION))) == {node.node_id for node in nodes[1:20]}
+        assert retriever.umi.store.status().skipped == (nodes[0].node_id,)
+
+
 def test_an_index_in_memory_is_taken_over_too(nodes, embed_model):
     index = VectorStoreIndex(nodes[:60], embed_model=embed_model)
     retriever = UmiRetriever.from_index(index, similarity_top_k=5)

@@ -13,12 +13,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from math import isclose
 from typing import Any
 
 from umi_common.errors import InvalidChunk
 from umi_common.filters import chroma_metadata
-from umi_common.framework_records import PlaceKeys, to_chunk
+from umi_common.framework_records import PlaceKeys, same_fraction, to_chunk
 from umi_common.stores.chroma.collection import Record
 from umi_common.types import Chunk, from_microseconds, microseconds
 
@@ -115,12 +114,7 @@ def record_digest(record: Record) -> int:
 
 def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
     """The values under `_umi`, without those that the collection now holds with another value."""
-    return {key: _value(value) for key, value in more.items() if key not in stated or _rounded(value, stated[key])}
-
-
-def _rounded(value: Any, stated: Any) -> bool:
-    """Whether `stated` is the fraction `value`, up to the last bits."""
-    return isinstance(value, float) and type(stated) in (int, float) and isclose(stated, value)
+    return {key: _value(value) for key, value in more.items() if key not in stated or same_fraction(value, stated[key])}
 
 
 def _value(value: Any) -> Any:
