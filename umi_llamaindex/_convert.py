@@ -241,7 +241,7 @@ def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: 
     """
     if NODE_CONTENT not in record:
         return chunk
-    now = _current(node.metadata, {key: record[key] for key in record.keys() - set(NODE_FIELDS)})
+    now = _current(node.metadata, record)
     if repr(now) == repr(node.metadata):
         return chunk
     changed = to_chunks([node.model_copy(update={"metadata": now})], keys)[0]
@@ -254,14 +254,14 @@ def _current(written: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str,
 
     The order stays. None, which Chroma holds as "", and fractions, which a server may round, stay as written.
     """
-    found = {}
+    found, own = {}, {NODE_ID, START, *NODE_FIELDS}
     for key, value in written.items():
         now = record.get(key)
-        if same_fraction(value, now) or (value is None and now in (None, "")):
+        if key in own or same_fraction(value, now) or (value is None and now in (None, "")):
             found[key] = value
         elif key in record:
             found[key] = now
-    return found | {key: record[key] for key in sorted(record.keys() - written.keys())}
+    return found | {key: record[key] for key in sorted(record.keys() - written.keys() - own)}
 
 
 def _added_metadata(node: BaseNode) -> dict[str, Any]:

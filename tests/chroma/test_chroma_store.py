@@ -614,3 +614,13 @@ def test_a_fraction_that_another_program_changes_a_little_is_another_fraction(co
         store.add([Chunk("x", "A dated text.", metadata={"timestamp": 1714564800.5})])
         collection.update("x", metadatas={"timestamp": 1714564801.5})
         assert store.get(["x"])[0].metadata["timestamp"] == 1714564801.5
+
+
+def test_nested_metadata_of_a_document_added_to_a_live_collection_comes_back_as_it_was(chroma):
+    metadata = {"nest": {"a": [1, {"b": 2}]}, "tags": ["p", 1], "share": 0.5}
+    with UmiRetriever.from_vectorstore(chroma, k=1) as retriever:
+        retriever.add_documents([Document(id="x", page_content="A nested note.", metadata=metadata)])
+        (found,) = retriever.invoke("nested")
+        assert {key: found.metadata[key] for key in metadata} == metadata and "_umi_json" not in found.metadata
+        chroma.update_document("x", Document(page_content="A flat note.", metadata={"nest": "none"}))
+        assert retriever.invoke("flat", filter={"nest": "none"})[0].metadata["nest"] == "none"

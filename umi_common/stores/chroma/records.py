@@ -17,7 +17,7 @@ from typing import Any
 
 from umi_common.errors import InvalidChunk
 from umi_common.filters import chroma_metadata
-from umi_common.framework_records import PlaceKeys, same_fraction, to_chunk
+from umi_common.framework_records import NESTED_KEY, PlaceKeys, same_fraction, to_chunk
 from umi_common.stores.chroma.collection import Record
 from umi_common.types import Chunk, from_microseconds, microseconds
 
@@ -56,7 +56,7 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
     Raises:
         InvalidChunk: If its metadata cannot be read.
     """
-    stated = {key: value for key, value in record.metadata.items() if key != KEY}
+    stated = _unnested({key: value for key, value in record.metadata.items() if key != KEY})
     own, text = record.metadata.get(KEY), record.text or ""
     if own is None:
         chunk = read(record.id, text, stated)
@@ -69,7 +69,7 @@ def chunk_of_record(record: Record, read: ReadRecord) -> Chunk:
             fields["event_time"] = None if more["time"] is None else from_microseconds(more["time"])
         if "text_digest" not in more or more["text_digest"] == text_digest(text):
             fields["search_text"] = more.get("search_text")
-        chunk = read(record.id, text, stated | {key: added[key] for key in stated.keys() & added.keys()})
+        chunk = read(record.id, text, stated | added)
         return replace(chunk, id=record.id, text=text, metadata={**chunk.metadata, **added}, **fields)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidChunk(f"record {record.id!r:.80}: {KEY} is {own!r:.80}; expected JSON that umi wrote") from error
@@ -110,6 +110,17 @@ def record_digest(record: Record) -> int:
     """63 bits of BLAKE2b over text and metadata; another one for a changed record."""
     whole = json.dumps([record.text, record.metadata], sort_keys=True, default=str)
     return int.from_bytes(hashlib.blake2b(whole.encode(), digest_size=DIGEST_BYTES).digest(), "little") >> 1
+
+
+def _unnested(stated: dict[str, Any]) -> dict[str, Any]:
+    """The metadata with the nested values that an adapter wrote as JSON, which `read` writes so again."""
+    try:
+        nested = json.loads(stated.get(NESTED_KEY, ""))
+    except (TypeError, ValueError):
+        return stated
+    return (
+        {**nested, **{key: stated[key] for key in stated if key != NESTED_KEY}} if isinstance(nested, dict) else stated
+    )
 
 
 def _added(more: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
