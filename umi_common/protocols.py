@@ -211,6 +211,7 @@ class Store(Protocol):
         recall_many     a function from several `RecallRequest` to one `Pool` each: several searches in one call
         get_versions    (ids, versions, *, exact), like `get`, but for the versions in `Pool.version`, so that a hit
                         shows the text that was scored
+        listing         (*, where, window), a `stores.values.Listing` of all chunks; a `SparseArm` needs it
         last_read       (ids), like `get`, without I/O: chunks as they were last read, shown if `get` raises
                         StoreUnavailable; the result is then `degraded`
 

@@ -11,6 +11,7 @@ loop_thread    an event loop in a thread, for models that have async functions o
 attempts       calls of a model: admitted, retried, limited in time
 documents      texts of documents in batches, several calls at a time
 cache          vectors of texts, in memory or in a file
+sparse         learned sparse encoders: weighted terms of texts, and their file
 token_vectors  vectors of the tokens of texts, for late interaction
 """
 

@@ -167,9 +167,9 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
         if all(hasattr(model, part) or hasattr(model, f"a{part}") for part in (documents, query)):
             return _framework_model(model, documents, query)
     if iscoroutinefunction(model) or iscoroutinefunction(getattr(model, "__call__", None)):  # noqa: B004 - its type
-        return CallableEmbedder(None, adocuments=model, name=_name_of(model)[0], named=False)
+        return CallableEmbedder(None, adocuments=model, name=name_of(model)[0], named=False)
     if callable(model):
-        return CallableEmbedder(model, name=_name_of(model)[0], named=False)
+        return CallableEmbedder(model, name=name_of(model)[0], named=False)
     raise ConfigError(
         f"embedder is {type(model).__name__}; expected {EMBEDDER_NAMES}, an object with embed_documents and "
         "embed_queries, a LangChain Embeddings, a LlamaIndex embed model, or a function from texts to vectors"
@@ -189,7 +189,7 @@ def identity_of(embedder: Embedder) -> str | None:
 
 
 def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder:
-    name, named = _name_of(_unwrapped(model)[-1])
+    name, named = name_of(_unwrapped(model)[-1])
     symmetric = getattr(model, "symmetric", False) is True
     own: dict[str, Any] = {
         "name": name,
@@ -238,7 +238,7 @@ def _unwrapped(model: Any) -> list[Any]:
     return models
 
 
-def _name_of(model: Any) -> tuple[str, bool]:
+def name_of(model: Any) -> tuple[str, bool]:
     """The model's name, and whether the model states it."""
     for attribute in ("model_name", "model", "model_id", "name"):
         stated = getattr(model, attribute, None)

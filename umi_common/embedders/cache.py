@@ -1,4 +1,4 @@
-"""Caches of the vectors of embedded texts: in memory, or in a file of a store."""
+"""Caches of the vectors of embedded texts, in memory or in a file of a store; the file may hold other values, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from umi_common.pool import Vectors
 from umi_common.runtime.forks import give_lock
 
 logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 FILE = "embeddings.db"
 KEY_BYTES = 20
@@ -81,28 +83,42 @@ class MemoryCache:
             self._vectors.clear()
 
 
-class FileCache:
-    """A cache in an SQLite file; the vectors that were written first are dropped first.
+class FileCache(Generic[Value]):
+    """A cache in an SQLite file, with the interface of `VectorCache`; the values written first are dropped first.
 
     The file holds hashes of the texts and not the texts. It is opened for each call, and each row has a checksum. A
     damaged file is replaced by an empty one. If the disk refuses a write, the cache is switched off and a warning is
-    logged. Cached vectors survive a kill of the process; a power cut may lose them.
+    logged. Cached values survive a kill of the process; a power cut may lose them.
 
     Args:
-        directory: An existing directory, in which the file is.
+        path: The file, in an existing directory.
         model: Name of the model; part of each key.
-        size: Largest number of vectors, of all models together; 0: nothing is cached.
+        size: Largest number of values, of all models together; 0: nothing is cached.
+        pack: From a value to the bytes that are stored.
+        unpack: From these bytes to the value.
+        writable: False: the file is only read.
     """
 
-    def __init__(self, directory: Path, model: str, size: int) -> None:
-        self._path = directory / FILE
+    def __init__(
+        self,
+        path: Path,
+        model: str,
+        size: int,
+        pack: Callable[[Value], bytes],
+        unpack: Callable[[bytes], Value],
+        *,
+        writable: bool = True,
+    ) -> None:
+        self._path = path
         self._model = model
         self._size = size
+        self._pack, self._unpack = pack, unpack
+        self._writable = writable
 
-    def get(self, texts: Sequence[str]) -> dict[str, Vectors]:
+    def get(self, texts: Sequence[str]) -> dict[str, Value]:
         """See `VectorCache.get`."""
         keys = {self._key(text): text for text in texts}
-        found: dict[str, Vectors] = {}
+        found: dict[str, Value] = {}
         if not self._size or not self._path.exists():
             return found
         wanted = list(keys)
@@ -114,18 +130,18 @@ class FileCache:
                 rows = connection.execute(f"SELECT key, vector, checksum FROM vectors WHERE key IN ({marks})", batch)
                 for key, vector, checksum in rows:
                     if zlib.crc32(vector, zlib.crc32(key)) == checksum:
-                        found[keys[key]] = np.frombuffer(vector, dtype="<f4")
+                        found[keys[key]] = self._unpack(vector)
 
         self._transact(read)
         return found
 
-    def put(self, texts: Sequence[str], vectors: Iterable[Vectors]) -> None:
+    def put(self, texts: Sequence[str], values: Iterable[Value]) -> None:
         """See `VectorCache.put`."""
-        if not self._size or not texts:
+        if not self._size or not texts or not self._writable:
             return
         rows = []
-        for text, vector in zip(texts, vectors, strict=True):
-            key, stored = self._key(text), np.asarray(vector, dtype="<f4").tobytes()
+        for text, value in zip(texts, values, strict=True):
+            key, stored = self._key(text), self._pack(value)
             rows.append((key, stored, zlib.crc32(stored, zlib.crc32(key))))
 
         def write(connection: sqlite3.Connection) -> None:
@@ -150,24 +166,30 @@ class FileCache:
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Run `work` in a transaction of a new connection. An error of SQLite is logged, or ignored if it is a lock."""
+        uri = f"{self._path.absolute().as_uri()}?mode={'rwc' if self._writable else 'ro'}"
         try:
-            with closing(sqlite3.connect(self._path, timeout=WAIT_SECONDS)) as connection, connection:
-                connection.execute("PRAGMA synchronous=OFF")
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS vectors"
-                    " (number INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB, checksum INTEGER)"
-                )
+            with closing(sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS)) as connection, connection:
+                if self._writable:
+                    connection.execute("PRAGMA synchronous=OFF")
+                    connection.execute(
+                        "CREATE TABLE IF NOT EXISTS vectors"
+                        " (number INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB, checksum INTEGER)"
+                    )
                 work(connection)
         except sqlite3.OperationalError as error:  # such as a full disk, or a directory that is gone
             if "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
                 return
-            self._size = 0
+            self._size, name = 0, self._path.name
             logger.warning(
-                "%s cannot be used (%s); vectors are not cached until the store is opened again", FILE, error
+                "%s cannot be used (%s); vectors are not cached until the store is opened again", name, error
             )
         except (sqlite3.DatabaseError, TypeError, ValueError) as error:
-            logger.warning("%s is damaged (%s); it is replaced by an empty file", FILE, error)
-            self.clear()
+            if self._writable:
+                logger.warning("%s is damaged (%s); it is replaced by an empty file", self._path.name, error)
+                self.clear()
+            else:
+                self._size = 0
+                logger.warning("%s is damaged (%s); it is not used", self._path.name, error)
 
 
 def document_cache(directory: Path | None, model: str | None, size: int) -> VectorCache:
@@ -180,4 +202,12 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
     """
     if directory is None or model is None:
         return MemoryCache(min(size, MEMORY_MAX))
-    return FileCache(directory, model, size)
+    return FileCache(directory / FILE, model, size, _vector_bytes, _vector)
+
+
+def _vector_bytes(vector: Vectors) -> bytes:
+    return np.asarray(vector, dtype="<f4").tobytes()
+
+
+def _vector(stored: bytes) -> Vectors:
+    return np.frombuffer(stored, dtype="<f4")

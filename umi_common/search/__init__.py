@@ -6,7 +6,8 @@ is a generator (`runtime.calls.Body`).
     pipeline           the steps of one search and of a context; the period that a query names
     request            the caller's arguments, checked
     recall             one pool of candidates for the query, for the LLM's variations, and from extra arms
-    extra_arms         further ways to find chunks (`Arm` is public)
+    extra_arms         further ways to find chunks (`Arm` and `SparseArm` are public)
+    sparse_index       postings of a learned sparse encoder, for `SparseArm`
     rank               a pool to an order: fusion, score stages, MMR
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
     number_pairs       the best candidates reordered by the query's numbers and the words beside them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +11,13 @@ from functools import partial
 from typing import Any
 
 from umi_common.config import ExtraArmsConfig
+from umi_common.embedders.sparse import SparseEncoder
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.runtime.calls import Call, CallFailure, CallOutcome
 from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
 from umi_common.search.request import SearchRequest
+from umi_common.search.sparse_index import SparseIndex
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk, TimeRange
 
@@ -54,6 +57,54 @@ class Arm:
             raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(OWN_ARMS)}")
         if not (math.isfinite(self.weight) and self.weight >= 0):
             raise ConfigError(f"arm {self.name!r}: weight {self.weight!r}: expected a number >= 0")
+
+
+class SparseArm(Arm):
+    """The store's chunks by a learned sparse encoder, such as a SPLADE model; exact, by postings in memory.
+
+    score(q, d) = sum over terms t of w_q(t) * w_d(t)      weights are float32, sums float64
+
+    Filter and time range are applied before the best k are taken. A search first indexes what was added, replaced or
+    deleted in the store. A text is encoded once: its weights are kept in `sparse.db`, by model and hash of the text.
+
+    Args:
+        store: A `HybridStore`, a `ChromaStore`, or a store that offers `listing` (`protocols.Store`).
+        encoder: sentence-transformers' `SparseEncoder`, fastembed's `SparseTextEmbedding`, an object with
+            `encode_document` and `encode_query`, or a function; all give one {term: weight} a text. It is called from
+            several threads at once.
+        model: Name and version of the encoder. None: the name that it states; if it states none, as functions and
+            sentence-transformers, the weights are in memory alone.
+        directory: An existing directory for `sparse.db`. None: the store's, which is only read if the store is
+            read-only; if it has none, the weights are in memory alone.
+        show_progress: A progress bar while the texts that the store holds now are encoded.
+
+    Raises:
+        ConfigError: If an argument is none of these.
+        EmbedderError: If the encoder fails, here or in `update`. In a search the arm is then left out.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        encoder: Any,
+        *,
+        model: str | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        name: str = "sparse",
+        weight: float = 0.5,
+        show_progress: bool = False,
+    ) -> None:
+        index = SparseIndex(store, SparseEncoder(encoder, model), directory)
+        super().__init__(name, index.search, weight)
+        object.__setattr__(self, "_update", index.update)
+        self.update(show_progress=show_progress)
+
+    def update(self, *, show_progress: bool = False) -> None:
+        """Index what the store holds now. For large writes, since a search waits `extra_arms.timeout_seconds` for it.
+
+        If it is interrupted, the next call goes on where it ended.
+        """
+        self.__dict__["_update"](show_progress=show_progress)
 
 
 def arms_of(retrievers: Sequence[Any], as_arm: Callable[[Any], Arm]) -> list[Arm]:

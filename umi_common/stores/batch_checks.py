@@ -106,7 +106,7 @@ def embedded(
         try:
             embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
         except BatchFailed as failed:
-            raise _failure(failed, ids, embedder) from failed.__cause__
+            raise embedding_failure(failed, ids, embedder.name) from failed.__cause__
     parts = [made[index] for index in sorted(made)]
     rows = np.concatenate(parts) if parts else np.zeros((0, dim or 0), dtype=np.float32)
     if len(missing) == len(texts):
@@ -115,12 +115,13 @@ def embedded(
     return np.stack([known[text] for text in texts])
 
 
-def _failure(failed: BatchFailed, ids: Sequence[str], embedder: Embedder) -> Exception:
+def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str) -> Exception:
+    """The error for callers, from a batch of places in `ids` on which the embedder of this name failed."""
     error = failed.__cause__
     if isinstance(error, UmiError):
         return error
     return EmbedderError(
-        f"embedder {embedder.name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
+        f"embedder {name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
         f"({type(error).__name__}); nothing was stored. Repeat the call: what the cache holds is not embedded again"
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from umi_common.errors import UmiError
+from umi_common.pool import Bools, Ints
 from umi_common.types import Degradation
 
 REASON_CHARACTERS_MAX = 200
@@ -39,3 +41,15 @@ class Verification:
 
     def __bool__(self) -> bool:
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """The chunks of a store at one moment, without their texts, by row."""
+
+    ids: Sequence[str]
+    """At least n ids; row i is that of ids[i]."""
+    versions: Ints
+    """(n,) rising. A chunk that is replaced gets a new row with a larger version; none is used twice."""
+    passing: Bools
+    """(n,) whether the row's chunk is stored, was not replaced, and passes filter and time range."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import SearchUnavailable, StoreUnavailable
-from umi_common.filters import to_chroma
+from umi_common.filters import Filter, to_chroma
 from umi_common.filters.tree import comparisons
 from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, unit_vectors, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
@@ -22,7 +22,7 @@ from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.rows.rows import UNKNOWN, Mask, renumbered
 from umi_common.stores.values import RecallTrace
-from umi_common.types import microseconds
+from umi_common.types import TimeRange, microseconds
 
 FEW = 1_000
 """Largest number of allowed rows whose vectors are all read and compared; exact, and faster than asking Chroma."""
@@ -109,7 +109,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     begun = time.perf_counter()
     moment = store.side.moment
     rows, now = moment.rows, microseconds(request.now)
-    allowed = _allowed(store, moment, request)
+    allowed = allowed_rows(store, moment, request.where, request.window)
     weights = rows.decay(now, request.decay)
     lexical = _lexical(moment, request, allowed, weights) if request.strategy != "vector" else None
     found = [hits.rows for hits in lexical or ()]
@@ -158,12 +158,12 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     )
 
 
-def _allowed(store: IndexedCollection, moment: Moment, request: RecallRequest) -> Mask:
+def allowed_rows(store: IndexedCollection, moment: Moment, where: Filter | None, window: TimeRange | None) -> Mask:
     """(n,) the rows that pass filter and time range."""
     rows = moment.rows
-    allowed = rows.alive if request.window is None else rows.alive & rows.within(request.window)
-    if request.where is not None:
-        allowed = allowed & store.side.columns(store.collection.records).mask(request.where, len(rows))
+    allowed = rows.alive if window is None else rows.alive & rows.within(window)
+    if where is not None:
+        allowed = allowed & store.side.columns(store.collection.records).mask(where, len(rows))
     return allowed
 
 

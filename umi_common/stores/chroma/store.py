@@ -30,7 +30,13 @@ from umi_common.protocols import Embedder, Probe, RecallRequest
 from umi_common.stores.batch_checks import check_deletion, checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
-from umi_common.stores.chroma.recall import CollectionVectors, IndexedCollection, recall_pool, statistics
+from umi_common.stores.chroma.recall import (
+    CollectionVectors,
+    IndexedCollection,
+    allowed_rows,
+    recall_pool,
+    statistics,
+)
 from umi_common.stores.chroma.records import (
     ReadRecord,
     chunk_of_record,
@@ -45,8 +51,8 @@ from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
-from umi_common.stores.values import RecallTrace
-from umi_common.types import Chunk
+from umi_common.stores.values import Listing, RecallTrace
+from umi_common.types import Chunk, TimeRange
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +62,9 @@ SAMPLES = 3
 COSINE_MIN = 0.9
 """A stored vector was made by another model if its cosine with a new vector of its text is below this. It is below 1
 because embedding services round their numbers."""
+
+ROWS_MAX = 2**40
+"""More than the rows of any side index, which are numbered anew if the collection was deleted and created again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,7 @@ class ChromaStore:
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
         self._closed = False
+        self._openings = 0
         self._collection = ChromaCollection(collection)
         try:
             self._begin()
@@ -133,6 +143,7 @@ class ChromaStore:
 
     def _begin(self) -> None:
         """Load the saved index if it was made from this collection; then index what it does not contain yet."""
+        self._openings += 1
         side = SideIndex(self._analyzer, self._read)
         made_of = {
             "collection": self._collection.id,
@@ -249,6 +260,13 @@ class ChromaStore:
             return side.chunk(record)
         except InvalidChunk:  # it was changed; the next comparison skips it
             return None
+
+    def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
+        """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
+        indexed = self._ready()
+        moment = indexed.side.moment
+        passing = allowed_rows(indexed, moment, parse_filter(where), window)
+        return Listing(moment.rows.ids, moment.rows.seq + self._openings * ROWS_MAX, passing)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` positions from it in its source, in order, itself included.

@@ -30,7 +30,8 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import fingerprint
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
-from umi_common.types import Chunk
+from umi_common.stores.values import Listing
+from umi_common.types import Chunk, TimeRange
 
 ANALYSE_DURING_COMMIT_FROM = 200
 """Fewest texts that a second thread analyses while SQLite commits; for fewer, starting it takes longer than it
@@ -207,6 +208,13 @@ class Core:
         """Ids of all chunks, rising."""
         rows = self.indexes.snapshot.rows
         return sorted(rows.ids[row] for row in np.flatnonzero(rows.alive).tolist())
+
+    def listing(self, where: Filter | None, window: TimeRange | None) -> Listing:
+        """See `HybridStore.listing`."""
+        snapshot = self.indexes.snapshot
+        passing = snapshot.row_data.mask(snapshot, where, window)
+        rows = snapshot.rows
+        return Listing(rows.ids, rows.seq, rows.alive if passing is None else passing)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """See `HybridStore.get`."""

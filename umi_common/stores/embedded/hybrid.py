@@ -23,8 +23,8 @@ from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.query_embedder import with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
-from umi_common.stores.values import Verification
-from umi_common.types import Chunk
+from umi_common.stores.values import Listing, Verification
+from umi_common.types import Chunk, TimeRange
 
 
 class HybridStore:
@@ -195,6 +195,11 @@ class HybridStore:
         """Ids of all chunks, rising."""
         self._core.ready()
         return self._core.ids()
+
+    def listing(self, *, where: Filter | Mapping[str, Any] | None = None, window: TimeRange | None = None) -> Listing:
+        """Ids and versions of all chunks, and which of them pass; reads no texts."""
+        self._core.ready()
+        return self._core.listing(parse_filter(where), window)
 
     def neighbours(
         self, ids: Sequence[str], *, reach: int, where: Filter | Mapping[str, Any] | None = None

@@ -1,0 +1,213 @@
+"""Postings of a learned sparse encoder over a store's chunks, kept in step with the store.
+
+A row is a distinct text, so a chunk whose metadata changed is not encoded again. New texts form a segment, which is
+merged with the one before it when that has at most twice as many postings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from umi_common.config import EmbedderConfig, UmiConfig
+from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
+from umi_common.embedders.sparse import SparseEncoder, SparseVector, sparse_cache
+from umi_common.errors import ConfigError, IndexUnavailable
+from umi_common.filters import Filter
+from umi_common.pool import Bools, Ints
+from umi_common.runtime.forks import give_lock
+from umi_common.stores.batch_checks import embedding_failure, progress
+from umi_common.stores.lexical.top_k import SearchLimits, best
+from umi_common.types import Chunk, TimeRange
+
+CHUNKS_AT_ONCE = 2_000
+"""New chunks that are read, encoded and indexed together."""
+WAIT_SECONDS = 1.0
+"""Seconds that a search waits while another call encodes new chunks."""
+SPARE_ROWS = 1_000
+"""Texts without a chunk are dropped when there are more rows than this plus two a chunk."""
+UNKNOWN = -1
+"""Code of a term that no text has, and row of a text that is dropped."""
+
+
+class _Segment(NamedTuple):
+    """P postings by rising term."""
+
+    codes: npt.NDArray[np.int32]
+    """(P,) codes of the terms."""
+    rows: npt.NDArray[np.int32]
+    """(P,) rows of the texts; no row twice for one term."""
+    weights: npt.NDArray[np.float32]
+    """(P,)."""
+
+
+class _State(NamedTuple):
+    """The index after an update; n chunks, rows for their texts and for some that no chunk has any more."""
+
+    ids: npt.NDArray[np.object_] = np.zeros(0, np.object_)
+    """(n,) ids of the chunks."""
+    versions: Ints = np.zeros(0, np.int64)
+    """(n,) their versions in the store's listing, rising."""
+    texts: Ints = np.zeros(0, np.int64)
+    """(n,) row of each chunk's text."""
+    rows: int = 0
+    segments: tuple[_Segment, ...] = ()
+
+
+class SparseIndex:
+    """The index of a `SparseArm`, whose arguments and errors it has. Thread-safe."""
+
+    _lock: Lock
+
+    def __init__(self, store: Any, encoder: SparseEncoder, directory: str | os.PathLike[str] | None) -> None:
+        if not hasattr(store, "listing"):
+            raise ConfigError(
+                f"store is {type(store).__name__}, which does not list the versions of its chunks; expected a "
+                "HybridStore, a ChromaStore or a store with the method `listing` of protocols.Store"
+            )
+        self._store, self._encoder = store, encoder
+        config = getattr(store, "config", None)
+        self._config = config.embedder if isinstance(config, UmiConfig) else EmbedderConfig()
+        writable = directory is not None or not getattr(store, "read_only", False)
+        folder = getattr(store, "path", None) if directory is None else directory
+        self._cache = None
+        if folder is not None and encoder.named:
+            self._cache = sparse_cache(Path(folder), encoder, writable=writable)
+        self._codes: dict[str, int] = {}
+        self._row_of: dict[bytes, int] = {}
+        """Row by hash of the text."""
+        self._state = _State()
+        give_lock(self)
+
+    def search(self, query: str, k: int, where: Filter | None, window: TimeRange | None) -> list[tuple[str, float]]:
+        """(id, score > 0) of the best k chunks that pass, best first; ties by the smaller id. Errors as `update`."""
+        state = self.update(wait_seconds=WAIT_SECONDS)
+        ((terms, weights),) = self._encoder.embed_queries([query])
+        codes = np.array([self._codes.get(term, UNKNOWN) for term in terms], np.int32)
+        sums = np.zeros(state.rows)
+        for held in state.segments:
+            first, end = held.codes.searchsorted(codes), held.codes.searchsorted(codes, "right")
+            for own, weight in zip(map(slice, first, end), weights, strict=True):
+                sums[held.rows[own]] += np.multiply(held.weights[own], weight, dtype=np.float64)
+        scores = sums[state.texts]
+        if where is not None or window is not None:
+            listing = self._store.listing(where=where, window=window)
+            scores *= _among(state.versions, listing.versions[listing.passing])
+        rows = np.flatnonzero(scores > 0.0)
+        found, values = best(rows, scores[rows], SearchLimits(k, None, None, state.ids.__getitem__))
+        return list(zip(state.ids[found].tolist(), values.tolist(), strict=True))
+
+    def update(self, *, show_progress: bool = False, wait_seconds: float = -1.0) -> _State:
+        """The index of all chunks that the store holds now.
+
+        Args:
+            wait_seconds: How long to wait for another thread that encodes new chunks; -1: until it is done.
+
+        Raises:
+            EmbedderError: If the encoder fails. What was encoded before is kept.
+            IndexUnavailable: If another thread is not done in time.
+        """
+        if not self._lock.acquire(timeout=wait_seconds):
+            raise IndexUnavailable(f"sparse encoder {self._encoder.name!r} is still encoding new chunks")
+        try:
+            listing, state = self._store.listing(), self._state
+            living = listing.versions[listing.passing]
+            if np.array_equal(living, state.versions):
+                return state
+            new = np.flatnonzero(listing.passing & ~_among(listing.versions, state.versions))
+            kept = _among(state.versions, living)
+            self._state = state._replace(ids=state.ids[kept], versions=state.versions[kept], texts=state.texts[kept])
+            with progress(len(new), show_progress) as advance:
+                for start in range(0, len(new), CHUNKS_AT_ONCE):
+                    rows = new[start : start + CHUNKS_AT_ONCE]
+                    chunks = self._store.get([listing.ids[row] for row in rows.tolist()])
+                    self._add(chunks, listing.versions[rows], advance)
+            if self._state.rows > 2 * len(self._state.ids) + SPARE_ROWS:
+                self._drop_unused()
+            return self._state
+        finally:
+            self._lock.release()
+
+    def _add(self, chunks: Sequence[Chunk | None], versions: Ints, advance: progress) -> None:
+        """Index chunks; None: the chunk was removed since it was listed."""
+        state, there = self._state, [chunk for chunk in chunks if chunk is not None]
+        keys = [hashlib.sha256(c.indexed_text.encode("utf-8", "surrogatepass")).digest() for c in there]
+        new = {key: chunk for key, chunk in zip(keys, there, strict=True) if key not in self._row_of}
+        advance(len(chunks) - len(new))
+        segments = [*state.segments, self._segment(self._encoded(list(new.values()), advance), state.rows)]
+        while len(segments) > 1 and len(segments[-2].rows) <= 2 * len(segments[-1].rows):
+            segments[-2:] = [_merged(segments[-2:])]
+        row_of = dict(zip(new, range(state.rows, state.rows + len(new)), strict=True))
+        texts = [row_of[key] if key in row_of else self._row_of[key] for key in keys]
+        self._state = _State(
+            np.concatenate([state.ids, np.array([chunk.id for chunk in there], np.object_)]),
+            np.concatenate([state.versions, versions[[chunk is not None for chunk in chunks]]]),
+            np.concatenate([state.texts, np.array(texts, np.int64)]),
+            state.rows + len(new),
+            tuple(segments),
+        )
+        self._row_of.update(row_of)  # last: after an interrupt every row in it exists
+
+    def _encoded(self, chunks: Sequence[Chunk], advance: progress) -> list[SparseVector]:
+        """The vectors of the chunks' texts, which differ, from the file or from the encoder."""
+        texts, cache = [chunk.indexed_text for chunk in chunks], self._cache
+        encoder: Any = self._encoder
+        known: dict[str, SparseVector] = {} if cache is None else cache.get(texts)
+        missing = [index for index, text in enumerate(texts) if text not in known]
+        advance(len(texts) - len(missing))
+
+        def on_batch(batch: Sequence[int], vectors: list[SparseVector]) -> None:
+            own = [texts[index] for index in batch]
+            known.update(zip(own, vectors, strict=True))
+            if cache is not None:
+                cache.put(own, vectors)
+            advance(len(batch))
+
+        try:
+            embed_batches(
+                encoder, texts, batches_of(texts, missing, self._config), self._config, on_batch, advance.note
+            )
+        except BatchFailed as failed:
+            raise embedding_failure(failed, [chunk.id for chunk in chunks], encoder.name) from failed.__cause__
+        return [known[text] for text in texts]
+
+    def _segment(self, vectors: Sequence[SparseVector], first: int) -> _Segment:
+        """A segment of texts whose rows begin at `first`."""
+        codes = [self._codes.setdefault(term, len(self._codes)) for terms, _ in vectors for term in terms]
+        rows = np.repeat(np.arange(first, first + len(vectors)), [len(terms) for terms, _ in vectors])
+        weights = np.concatenate([np.zeros(0, np.float32), *(weights for _, weights in vectors)])
+        return _merged([_Segment(np.array(codes, np.int32), rows.astype(np.int32), weights)])
+
+    def _drop_unused(self) -> None:
+        """Renumber the rows without those of texts that no chunk has."""
+        state, used = self._state, np.zeros(self._state.rows, np.bool_)
+        used[state.texts] = True
+        new_row = np.where(used, used.cumsum() - 1, UNKNOWN)
+        whole = _merged(state.segments)
+        kept = used[whole.rows]
+        segment = _Segment(whole.codes[kept], new_row[whole.rows[kept]].astype(np.int32), whole.weights[kept])
+        row_of, self._row_of = self._row_of, {}  # after an interrupt here, new texts are encoded again
+        self._state = state._replace(texts=new_row[state.texts], rows=int(used.sum()), segments=(segment,))
+        self._row_of = {key: int(new_row[row]) for key, row in row_of.items() if used[row]}
+
+
+def _merged(segments: Sequence[_Segment]) -> _Segment:
+    """The postings of all segments by rising term."""
+    codes, rows, weights = map(np.concatenate, zip(*segments, strict=True))
+    order = codes.argsort(kind="stable")
+    return _Segment(codes[order], rows[order], weights[order])
+
+
+def _among(values: Ints, rising: Ints) -> Bools:
+    """(n,) whether each value is among the rising ones."""
+    if not len(rising):
+        return np.zeros(len(values), np.bool_)
+    found: Bools = rising.take(rising.searchsorted(values), mode="clip") == values
+    return found
