@@ -38,7 +38,7 @@ def _read(keys: PlaceKeys, id: str, text: str, metadata: Mapping[str, Any]) -> C
     return to_chunk(text, metadata, id=id, keys=keys)
 
 
-def name_of(read: ReadRecord) -> str:
+def reader_name(read: ReadRecord) -> str:
     """A name that differs for readers that differ: module, function and, for a `partial`, its arguments."""
     function = getattr(read, "func", read)
     name = getattr(function, "__qualname__", type(function).__qualname__)

@@ -42,8 +42,8 @@ from umi_common.stores.chroma.records import (
     chunk_of_record,
     is_text,
     metadata_of_record,
-    name_of,
     reader,
+    reader_name,
     same_chunk,
 )
 from umi_common.stores.chroma.side_index import SideIndex
@@ -150,7 +150,7 @@ class ChromaStore:
             "embedder": self._embedder.name,
             "dimension": str(self._embedder.dim),
             "analyzer": self._analyzer.fingerprint,
-            "read": name_of(self._read),
+            "read": reader_name(self._read),
         }
         saved = self._directory is not None and side.load(self._directory, made_of)
         checked = bool(saved and side.moment.rows.living) or self._check_model()
