@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 import numpy as np
 
@@ -107,6 +106,10 @@ class Names:
                 self._lengths[name[0]] = tuple(sorted((*known, len(name)), reverse=True))
             self._rows.setdefault(name, []).append(row)
             self._names[row] = name
+
+    def __len__(self) -> int:
+        """Number of different names."""
+        return len(self._rows)
 
     def rows(self, name: Name) -> list[int]:
         """The rows of that name, dead ones included."""
@@ -197,8 +200,8 @@ def _of_rows(
     found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
     new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
     if len(new):
-        terms = terms_of(new.tolist())
-        table = _largest(_by_name(index, names, new, terms, config), _by_rare_term(index, new, terms))
+        by_name = _by_name(index, names, new, terms_of(new.tolist()), config) if names else np.zeros((4, 0))
+        table = _largest(by_name, _by_rare_term(index, new))
         starts = np.searchsorted(table[0], np.arange(1, len(new)))
         fresh = dict(zip(new.tolist(), np.split(table[1:], starts, axis=1), strict=True))
         if len(cache) > ROWS_CACHED:
@@ -236,31 +239,17 @@ def _name_weight(index: LexicalIndex, name: Name, chunks: int) -> float:
 def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list[int]:
     """The rows that hold all terms of a name; none where more than MENTIONS_READ hold the rarest."""
     _, rarest = min(zip(index.frequencies(name), name, strict=True))
-    _, rows = index.rows_of_rare([rarest], MENTIONS_READ)
+    rows = index.rows_of_rare(rarest, MENTIONS_READ)
     holding: list[int] = rows[index.held(dict.fromkeys(name, 1.0), rows, config)[1].all(axis=0)].tolist()
     return holding
 
 
-def _by_rare_term(index: LexicalIndex, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
+def _by_rare_term(index: LexicalIndex, sources: Ints) -> Floats:
     """(4, E) index in `sources`, target row, 0, rare(source, target); a pair occurs once for each term it shares."""
-    numbers = {term: number for number, term in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
-    term, row = index.rows_of_rare(list(numbers), RARE_DOCUMENTS)
-    counts = np.bincount(term, minlength=len(numbers))
-    starts = np.cumsum(counts) - counts
-    # The rare terms of each source, by number, and then all postings of each of these terms, one after the other.
-    own = [
-        np.array([number for each in dict.fromkeys(of_source) if counts[number := numbers[each]] > 1])
-        for of_source in terms
-    ]
-    at = np.repeat(np.arange(len(own)), [len(rare) for rare in own])
-    shared = np.concatenate([np.zeros(0), *own]).astype(np.int64)
-    sizes = counts[shared]
-    posting = np.arange(sizes.sum()) + np.repeat(starts[shared] - (np.cumsum(sizes) - sizes), sizes)
-    source, target = np.repeat(at, sizes), row[posting]
-    weight = np.repeat(1.0 / np.maximum(sizes - 1, 1), sizes)
+    source, target, df = index.sharing_rare(sources, RARE_DOCUMENTS)
     of_source, of_target = index.sources(sources[source]), index.sources(target)
     other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
-    return np.stack([source[other], target[other], np.zeros(int(other.sum())), weight[other]])
+    return np.stack([source[other], target[other], np.zeros(int(other.sum())), 1.0 / (df[other] - 1)])
 
 
 def _largest(*tables: Floats) -> Floats:

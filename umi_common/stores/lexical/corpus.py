@@ -15,7 +15,7 @@ import numpy.typing as npt
 from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
-from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge
+from umi_common.stores.lexical.segment import Codes, Offsets, Segment, TermCounts, merge, running
 from umi_common.stores.lexical.vocabulary import TermCodes
 from umi_common.stores.rows.rows import Mask
 
@@ -66,6 +66,9 @@ class LiveSegment:
     """Index of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Index of a common term -> its upper bounds; filled on demand."""
+    rare: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
+    """Number of postings -> the postings of all terms that have at most so many: (P,) rows, rising, and (P,) ordinals;
+    filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -78,7 +81,7 @@ class LiveSegment:
         if first == stop:
             return self
         gone = np.sort(np.concatenate([self.gone, self.segment.offsets_of(rows[first:stop])]))
-        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels)
+        return LiveSegment(self.segment, gone, dict(self.frontiers), self.dense, self.levels, self.rare)
 
     def df(self, ordinal: int) -> int:
         """Document frequency of a term less deleted documents; the shorter list is searched in the longer."""
@@ -89,6 +92,25 @@ class LiveSegment:
         at = many.searchsorted(few)
         at[at == len(many)] = 0
         return len(held) - int(np.count_nonzero(many[at] == few))
+
+    def rare_ordinals(self, rows: Ints, most: int) -> tuple[Ints, Ints]:
+        """The terms of these rows that at most `most` living documents hold, and perhaps some that more hold.
+
+        Returns:
+            (P,) index into `rows`, rising, and (P,) ordinal.
+        """
+        limit = most + (1 << self.dead.bit_length()) - 1  # so that most deletions change nothing in the cache
+        known = self.rare.get(limit)
+        if known is None:
+            ordinals = np.flatnonzero(self.segment.frequencies <= limit)
+            of_term, held = self.segment.all_postings(ordinals)
+            order = np.argsort(held, kind="stable")
+            known = self.rare[limit] = held[order], ordinals[of_term[order]]
+        held, ordinal = known
+        first, stop = held.searchsorted(rows), held.searchsorted(rows, "right")
+        sizes = stop - first
+        of_row = np.repeat(np.arange(len(rows)), sizes)
+        return of_row, ordinal[np.arange(len(of_row)) + np.repeat(first - running(sizes)[:-1], sizes)]
 
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
@@ -189,13 +211,26 @@ class Corpus:
                     counts[at] += part.df(ordinal)
         return counts
 
-    def postings_of(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
-        """The postings of rare terms: those that at most `most` live rows hold.
+    def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
+        """The terms of these rows that at most `most` live rows hold, and perhaps some that more hold.
 
         Returns:
-            (P,) indices into `terms`, rising, and the (P,) row of each posting.
+            (P,) index into `rows`, and (P,) term code.
         """
-        codes = [self.codes.get(term, NO_CODE) for term in terms]
+        found = [part.rare_ordinals(rows, most) for part in self.parts]
+        codes = [part.segment.terms[ordinals] for part, (_, ordinals) in zip(self.parts, found, strict=True)]
+        of_row = np.concatenate([np.zeros(0, np.int64), *(index for index, _ in found)])
+        return of_row, np.concatenate([np.zeros(0, np.int32), *codes])
+
+    def rows_of_rare(self, codes: Sequence[int], most: int) -> tuple[Ints, Ints]:
+        """The postings of rare terms: those that at most `most` live rows hold.
+
+        Args:
+            codes: n term codes, no one twice; a code that no row holds has no posting.
+
+        Returns:
+            (P,) indices into `codes`, rising, and the (P,) row of each posting.
+        """
         ordinals = [np.array(part.segment.ordinals(codes), np.int64) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
         dead = sum(part.dead for part in self.parts)

@@ -24,8 +24,8 @@ from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import RowScorer
-from umi_common.stores.lexical.corpus import Corpus
-from umi_common.stores.lexical.segment import Codes
+from umi_common.stores.lexical.corpus import NO_CODE, Corpus
+from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
@@ -284,9 +284,27 @@ class LexicalIndex:
         """Living rows that hold each term."""
         return self._snapshot.corpus.frequencies(terms)
 
-    def rows_of_rare(self, terms: Sequence[str], most: int) -> tuple[Ints, Ints]:
-        """See `Corpus.postings_of`."""
-        return self._snapshot.corpus.postings_of(terms, most)
+    def rows_of_rare(self, term: str, most: int) -> Ints:
+        """(P,) the living rows that hold a term, rising; none if more than `most` hold it."""
+        corpus = self._snapshot.corpus
+        return corpus.rows_of_rare([corpus.codes.get(term, NO_CODE)], most)[1]
+
+    def sharing_rare(self, rows: Ints, most: int) -> tuple[Ints, Ints, Ints]:
+        """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
+
+        Returns:
+            For each rare term of each row: (P,) index into `rows`, (P,) a row that holds the term, the first one
+            included, and (P,) number of rows that hold it.
+        """
+        corpus = self._snapshot.corpus
+        of_row, codes = corpus.rare_terms(rows, most)
+        terms, own = np.unique(codes, return_inverse=True)
+        term, row = corpus.rows_of_rare(terms.tolist(), most)
+        counts = np.bincount(term, minlength=len(terms))
+        sizes = counts[own]
+        first = running(counts)[:-1][own]
+        posting = np.arange(sizes.sum()) + np.repeat(first - running(sizes)[:-1], sizes)
+        return np.repeat(of_row, sizes), row[posting], np.repeat(sizes, sizes)
 
     def lengths(self, count: int) -> Codes:
         """(count,) terms in each of the first rows; 0 where nothing was indexed."""
