@@ -177,7 +177,7 @@ class FusionConfig(Frozen):
     """Rank damping of rrf: an arm adds weight / (rrf_k + rank), rank from 1."""
     variation_weight: float = Field(default=1.0, ge=0.0)
     """Weight of each variation that the LLM wrote; the original query has 1."""
-    number_pair_weight: float = Field(default=0.2, ge=0.0)
+    number_pair_weight: float = Field(default=0.3, ge=0.0)
     """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as the
     query does; 0: off."""
 
