@@ -15,6 +15,7 @@ from umi_common import DualRetriever, UmiConfig
 from umi_common.errors import ConfigError, MissingExtra, NotAStore, ReindexRequired, StoreUnavailable
 from umi_common.sim import HashEmbedder
 from umi_common.stores.qdrant import QdrantStore
+from umi_common.stores.qdrant.points import SETTINGS
 from umi_common.types import Chunk
 
 GERMAN = UmiConfig().replaced(analyzer={"language": "german"})
@@ -100,6 +101,14 @@ def test_another_embedder_or_dimension_is_refused():
         QdrantStore(client, "toys", HashEmbedder(32))
     with pytest.raises(ReindexRequired, match="embedder"):
         QdrantStore(client, "toys")
+
+
+def test_a_collection_whose_terms_another_version_of_umi_made_is_refused_and_says_so():
+    client = local()
+    qdrant(client)
+    client.set_payload("toys", {"terms": "0"}, points=[SETTINGS])
+    with pytest.raises(ReindexRequired, match="another version of umi"):
+        qdrant(client)
 
 
 def test_the_collection_keeps_its_analyzer():

@@ -196,9 +196,14 @@ def _checked(
         )
     chosen = UmiConfig(analyzer=known) if config is None else config
     analyzer = Analyzer(chosen.analyzer)
-    if chosen.analyzer != known or analyzer.fingerprint != terms:
+    if chosen.analyzer != known:
         raise ReindexRequired(
             f"collection {name!r} was made with another analyzer; open it with config=None, or add everything to a new "
             "collection"
+        )
+    if analyzer.fingerprint != terms:
+        raise ReindexRequired(
+            f"collection {name!r} holds terms that another version of umi or of Snowball made; add everything to a new "
+            "collection, or open it with that version"
         )
     return chosen, analyzer, saturation
