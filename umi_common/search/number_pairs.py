@@ -114,7 +114,8 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 
 def _is_number(part: str) -> bool:
     """Whether it has digits and no letters, or is a code of several parts."""
-    return SEVERAL.search(part) is not None or (bool(part) and not any(map(str.isalpha, part)))
+    alone = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
+    return alone or SEVERAL.search(part) is not None
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
@@ -151,7 +152,8 @@ def with_number_pairs(
         held: n mappings, g of the pairs of each candidate.
         weight: >= 0.
     """
-    early = np.array([[own.get(pair, 0.0) for pair in sorted(pairs)] for own in held])
+    in_order = sorted(pairs)
+    early = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
     holds = early / np.where(early.any(axis=0), early.max(axis=0), 1.0)
     pair_weights = np.where(early.any(axis=0), (early == 0).mean(axis=0), 0.0)
     share = holds @ pair_weights / max(1.0, pair_weights.sum())

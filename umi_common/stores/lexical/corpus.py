@@ -5,6 +5,7 @@ A write makes a new `Corpus`, which shares unchanged arrays with the old one. A 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -66,9 +67,9 @@ class LiveSegment:
     """Index of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
     """Index of a common term -> its upper bounds; filled on demand."""
-    rare: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
-    """Number of postings -> the postings of all terms that have at most so many: (P,) rows, rising, and (P,) ordinals;
-    filled on demand."""
+    rare: dict[int, tuple[Offsets, Codes]] = field(default_factory=dict)
+    """Number of postings -> the postings of all terms that have at most so many: (P,) offsets, rising, and (P,)
+    ordinals. Filled on demand; one entry at a time."""
 
     @property
     def dead(self) -> int:
@@ -94,23 +95,32 @@ class LiveSegment:
         return len(held) - int(np.count_nonzero(many[at] == few))
 
     def rare_ordinals(self, rows: Ints, most: int) -> tuple[Ints, Ints]:
-        """The terms of these rows that at most `most` living documents hold, and perhaps some that more hold.
+        """The terms of the rows in this segment that at most `most` living documents hold, and perhaps of more.
 
         Returns:
             (P,) index into `rows`, rising, and (P,) ordinal.
         """
-        limit = most + (1 << self.dead.bit_length()) - 1  # so that most deletions change nothing in the cache
-        known = self.rare.get(limit)
+        held, ordinal = self._rare_postings(most + self.dead)
+        inside = np.flatnonzero((rows >= self.segment.first) & (rows <= self.segment.last))
+        offsets = self.segment.offsets_of(rows[inside])
+        start, stop = held.searchsorted(offsets), held.searchsorted(offsets, "right")
+        sizes = stop - start
+        at = np.arange(sizes.sum()) + np.repeat(start - running(sizes)[:-1], sizes)
+        return np.repeat(inside, sizes), ordinal[at]
+
+    def _rare_postings(self, least: int) -> tuple[Offsets, Codes]:
+        """The entry of `rare` for `least` postings or up to 16 times as many, so that few deletions need a new one."""
+        known = next((held for limit, held in [*self.rare.items()] if least <= limit), None)
         if known is None:
+            limit = least if not self.dead else 16 ** math.ceil(math.log(least, 16))
             ordinals = np.flatnonzero(self.segment.frequencies <= limit)
-            of_term, held = self.segment.all_postings(ordinals)
-            order = np.argsort(held, kind="stable")
-            known = self.rare[limit] = held[order], ordinals[of_term[order]]
-        held, ordinal = known
-        first, stop = held.searchsorted(rows), held.searchsorted(rows, "right")
-        sizes = stop - first
-        of_row = np.repeat(np.arange(len(rows)), sizes)
-        return of_row, ordinal[np.arange(len(of_row)) + np.repeat(first - running(sizes)[:-1], sizes)]
+            of_term, rows = self.segment.all_postings(ordinals)
+            offsets = self.segment.offsets_of(rows)
+            order = np.argsort(offsets, kind="stable")
+            known = offsets[order], ordinals[of_term[order]].astype(np.int32)
+            self.rare.clear()
+            self.rare[limit] = known
+        return known
 
     def lookup(self, ordinal: int, offsets: Offsets) -> TermCounts:
         """Term frequency in documents (rising), none of them deleted; 0 where a document does not hold the term."""
@@ -233,20 +243,21 @@ class Corpus:
         """
         ordinals = [np.array(part.segment.ordinals(codes), np.int64) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
+        living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)
         dead = sum(part.dead for part in self.parts)
-        few = np.flatnonzero(sizes.sum(axis=0) <= most + dead) if self.parts else np.zeros(0, np.int64)
+        for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
+            for index in np.flatnonzero((living > most) & (living <= most + dead) & (size > 0)) if part.dead else ():
+                living[index] -= size[index] - part.df(ordinal.item(index))
         held, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
-            there = few[size[few] > 0]
+            there = np.flatnonzero((living <= most) & (size > 0))
             of_term, found = part.segment.all_postings(ordinal[there])
-            living = self.alive[found]
-            held.append(there[of_term][living])
-            rows.append(found[living])
+            alive = self.alive[found]
+            held.append(there[of_term][alive])
+            rows.append(found[alive])
         term, row = np.concatenate(held), np.concatenate(rows)
         order = np.lexsort((row, term))
-        term, row = term[order], row[order]
-        kept = np.bincount(term, minlength=len(codes))[term] <= most
-        return term[kept], row[kept]
+        return term[order], row[order]
 
     def term_counts(self, rows: Ints) -> dict[int, dict[int | None, int]]:
         """Row -> term code -> frequency of the term in it; reads all postings of the rows' segments."""
