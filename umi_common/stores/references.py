@@ -26,6 +26,7 @@ from umi_common.config import LexicalConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Links
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.bm25 import QueryTerms
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.rows.rows import Mask
 
@@ -49,8 +50,6 @@ NEED_SLOPE = 5.0
 """A reference has its full weight from a need of 1 / 5 on."""
 NEED_OF_RARE = 0.2
 """Need above which a shared rare term is a reference."""
-LACKING_MIN = 0.1
-"""Share of the weights of the query that a candidate must lack before its references are sought."""
 ROWS_CACHED = 10_000
 """Rows of one snapshot whose references are cached, some 200 bytes each. A full cache is emptied."""
 
@@ -145,46 +144,42 @@ class Names:
 def find_references(
     index: LexicalIndex,
     names: Names,
-    query: str,
+    query: QueryTerms,
     sources: Ints,
     terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
     allowed: Mask,
     config: LexicalConfig,
 ) -> Links | None:
-    """The weighted references of some rows; None if these rows lack no term of the query, or refer to no row.
+    """The weighted references of some rows; None if they refer to no row that holds a term of the query they lack.
 
     Args:
         index: One snapshot.
         names: Of the rows of the index, and perhaps of later ones.
-        query: Text of the query.
+        query: Its terms as `index.search` has looked them up.
         sources: (S,) living rows whose references are sought, rising.
         terms_of: Returns the terms of each row's text, in order.
         allowed: (n,) rows to which a reference may lead.
         config: BM25's settings, which weigh the terms.
     """
-    query_terms = index.weighted_terms(query, config)
-    weights, held = index.held(query_terms, sources, config)
+    weights = np.array([weight * max(term.idf, 0.0) for term, weight in zip(query.terms, query.weights, strict=True)])
     total = float(weights.sum())
-    if len(weights) < 2 or total <= 0:
-        return None
-    lacking = weights @ ~held > LACKING_MIN * total
-    sources, held = sources[lacking], held[:, lacking]
-    if not len(sources):
+    if not len(sources) or len(weights) < 2 or total <= 0:
         return None
     by_source = _of_rows(index, names, sources, terms_of, config)
-    at = np.repeat(np.arange(len(by_source)), [references.shape[1] for references in by_source])
+    source = np.repeat(sources, [references.shape[1] for references in by_source])
     target, by_name, by_rare = np.concatenate(by_source, axis=1)
     target = target.astype(np.int64)
     kept = allowed[target]
-    at, target, by_name, by_rare = at[kept], target[kept], by_name[kept], by_rare[kept]
-    rows = distinct(target)
-    missing = ~held[:, at] & index.held(query_terms, rows, config)[1][:, rows.searchsorted(target)]
-    need = weights @ missing / total
+    source, target, by_name, by_rare = source[kept], target[kept], by_name[kept], by_rare[kept]
+    rows = distinct(np.concatenate([source, target]))
+    held = index.held(query.terms, rows, config)
+    at = rows.searchsorted(source)
+    need = weights @ (~held[:, at] & held[:, rows.searchsorted(target)]) / total
     weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
     weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
-    weight /= np.maximum(1.0, np.bincount(at, weights=weight, minlength=len(sources)))[at]
+    weight /= np.maximum(1.0, np.bincount(at, weights=weight, minlength=len(rows)))[at]
     kept = weight > 0
-    return Links(sources[at[kept]], target[kept], weight[kept]) if kept.any() else None
+    return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
 
 def _of_rows(
@@ -240,7 +235,8 @@ def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list
     """The rows that hold all terms of a name; none where more than MENTIONS_READ hold the rarest."""
     _, rarest = min(zip(index.frequencies(name), name, strict=True))
     rows = index.rows_of_rare(rarest, MENTIONS_READ)
-    holding: list[int] = rows[index.held(dict.fromkeys(name, 1.0), rows, config)[1].all(axis=0)].tolist()
+    terms = index.query_terms(dict.fromkeys(name, 1.0), config).terms
+    holding: list[int] = rows[index.held(terms, rows, config).all(axis=0)].tolist()
     return holding
 
 

@@ -209,7 +209,7 @@ def _references(
         links = find_references(
             snapshot.lexical,
             snapshot.row_data.names(),
-            request.probes[0].text,
+            lexical[0].query,
             distinct(np.concatenate(best, dtype=np.int64)),
             lambda rows: _terms(core, snapshot, rows),
             snapshot.rows.alive if allowed is None else allowed,

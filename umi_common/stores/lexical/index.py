@@ -20,10 +20,11 @@ import numpy as np
 from umi_common.config import LexicalConfig
 from umi_common.errors import InputError
 from umi_common.pool import Floats, Ints
+from umi_common.stores.arrays import distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.lexical.bm25 import RowScorer
+from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import NO_CODE, Corpus
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
@@ -255,21 +256,14 @@ class LexicalIndex:
         """A cache for `stores.references`, empty after every write."""
         return self._snapshot.references
 
-    def held(self, terms: Mapping[str, float], rows: Ints, config: LexicalConfig) -> tuple[Floats, Mask]:
-        """Which rows hold which terms.
+    def query_terms(self, weights: Mapping[str, float], config: LexicalConfig) -> QueryTerms:
+        """Analysed terms of a query, each with its weight > 0, looked up in the index."""
+        return self._snapshot.scorer(config).scorer.query(weights)
 
-        Args:
-            terms: Terms with their weights.
-            rows: n living rows, rising.
-            config: As in `search`.
-
-        Returns:
-            (T,) weight times idf, >= 0, of the T terms that some living row holds; (T, n) whether each row holds each.
-        """
-        scorer = self._snapshot.scorer(config).scorer
-        known = scorer.query(terms).terms
-        weights = np.array([terms[term.text] * max(term.idf, 0.0) for term in known])
-        return weights, scorer.lookup(known, rows) > 0 if known else np.zeros((0, len(rows)), np.bool_)
+    def held(self, terms: Sequence[Term], rows: Ints, config: LexicalConfig) -> Mask:
+        """(T, n) which of n living rows, rising, hold which of T terms; `config` as in the search for the terms."""
+        held: Mask = self._snapshot.scorer(config).scorer.lookup(terms, rows) > 0
+        return held
 
     def sources(self, rows: Ints) -> Ints:
         """(n,) source code of each row; NO_SOURCE."""
@@ -298,7 +292,8 @@ class LexicalIndex:
         """
         corpus = self._snapshot.corpus
         of_row, codes = corpus.rare_terms(rows, most)
-        terms, own = np.unique(codes, return_inverse=True)
+        terms = distinct(codes)
+        own = terms.searchsorted(codes)
         term, row = corpus.rows_of_rare(terms.tolist(), most)
         counts = np.bincount(term, minlength=len(terms))
         sizes = counts[own]
