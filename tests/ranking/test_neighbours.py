@@ -8,7 +8,7 @@ from pytest import approx
 
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE
-from umi_common.ranking.neighbours import Shares, adjacent_rows, shares_of, source_evidence, spread
+from umi_common.ranking.neighbours import Shares, following_rows, shares_of, source_evidence, spread
 
 SHORT = 0
 """A length at which a chunk needs all the context it can get."""
@@ -69,10 +69,8 @@ def test_a_negative_share_is_refused():
         spread_line([1.0], previous=-0.1)
 
 
-def test_links_find_rows_wherever_they_stand():
-    previous, following = adjacent_rows(np.array([0, 1, 0, 0]), np.array([2, 3, 1, 4]))
-    assert previous.tolist() == [2, 4, 4, 4]
-    assert following.tolist() == [4, 4, 0, 4]
+def test_the_following_row_is_found_wherever_it_stands():
+    assert following_rows(np.array([0, 1, 0, 0]), np.array([2, 3, 1, 4])).tolist() == [4, 4, 0, 4]
 
 
 def test_source_evidence_is_measured_against_the_worst_source():

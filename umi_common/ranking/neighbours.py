@@ -126,15 +126,12 @@ def needs(length: Ints) -> Floats:
     return np.asarray(1.0 / (1.0 + relative * relative * relative), dtype=np.float64)
 
 
-def adjacent_rows(source: Ints, position: Ints) -> tuple[Ints, Ints]:
-    """The row at the previous and at the next position of each row's source; n where there is none.
+def following_rows(source: Ints, position: Ints) -> Ints:
+    """(n,) the row at the next position of each row's source; n where there is none.
 
     Args:
         source: (n,) codes; NO_SOURCE for a chunk without a source.
         position: (n,) order in the source, adjacent chunks differ by exactly 1; NO_POSITION for one without a position.
-
-    Returns:
-        (previous, following), each (n,).
     """
     n = len(source)
     order = np.lexsort((position, source))
@@ -145,11 +142,9 @@ def adjacent_rows(source: Ints, position: Ints) -> tuple[Ints, Ints]:
         & (source[first] != NO_SOURCE)
         & (position[first] != NO_POSITION)
     )
-    first, second = first[side_by_side], second[side_by_side]
-    previous, following = np.full(n, n), np.full(n, n)
-    previous[second] = first
-    following[first] = second
-    return previous, following
+    following = np.full(n, n)
+    following[first[side_by_side]] = second[side_by_side]
+    return following
 
 
 def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
@@ -216,32 +211,30 @@ def spread(
     gain = needs(length)
     gained = by_source * whole
     if before or after:
-        backward, forward = adjacent_rows(source, position)
-        given = own * own * own * gain
-        gained = (
-            gained + before * _gained_from(given, backward, vectors) + after * _gained_from(given, forward, vectors)
-        )
+        from_previous, from_following = _given_by_neighbours(own * own * own * gain, source, position, vectors)
+        gained = gained + before * from_previous + after * from_following
     return by_best(own * np.sqrt(own) + gain * gained)
 
 
-def _gained_from(given: Floats, beside: Ints, vectors: Vectors | None) -> Floats:
-    """(n,) sums of the scores that the next HOPS chunks in one direction give, less for copies.
+def _given_by_neighbours(given: Floats, source: Ints, position: Ints, vectors: Vectors | None) -> tuple[Floats, Floats]:
+    """(n,) what the HOPS chunks before each row give it, and (n,) what those after it give; less for copies.
 
     Args:
         given: (n,) what each row gives to an adjacent one: y in the formula.
-        beside: (n,) the row at the next position in that direction; n: none.
-        vectors: As in `spread`.
+        source, position, vectors: As in `spread`.
     """
     n = len(given)
-    gained = np.zeros(n)
-    next_row = np.append(beside, n)
-    giver = beside
+    from_previous, from_following = np.zeros(n), np.zeros(n)
+    next_row = np.append(following_rows(source, position), n)
+    reached = next_row[:n]
     for hop in range(HOPS):
-        rows = np.flatnonzero(giver < n)
-        scores = FADE**hop * given[giver[rows]]
-        gained[rows] += scores if vectors is None else scores * _new_in(vectors[giver[rows]], vectors[rows])
-        giver = next_row[giver]
-    return gained
+        first = np.flatnonzero(reached < n)
+        second = reached[first]
+        share = FADE**hop if vectors is None else FADE**hop * _new_in(vectors[first], vectors[second])
+        from_previous[second] += share * given[first]
+        from_following[first] += share * given[second]
+        reached = next_row[reached]
+    return from_previous, from_following
 
 
 def _new_in(one: Vectors, other: Vectors) -> Floats:

@@ -29,6 +29,7 @@ from umi_common.ranking.neighbours import needs
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
+from umi_common.stores.dense.cosines import cosines
 from umi_common.types import Chunk
 
 STAGE = "late_interaction"
@@ -75,9 +76,6 @@ def reorder_by_late_interaction(
 def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -> Floats:
     """(Q, n) m: for each token of the query its largest cosine with a token of each candidate.
 
-    BLAS is not used: its threads would compete with those of other searches, and the last digits of its results depend
-    on the row number in the matrix.
-
     Args:
         query: (Q, dim) unit rows.
         vectors: (T, dim) unit rows.
@@ -87,8 +85,8 @@ def max_similarity(query: Vectors, vectors: Vectors, rows: Ints, counts: Ints) -
     found: Floats = np.zeros((len(counts), len(query)))
     filled = np.flatnonzero(counts)
     if len(filled) and len(query):
-        cosines = np.einsum("td,qd->tq", vectors, query)[rows]
-        found[filled] = np.maximum.reduceat(cosines, np.cumsum(counts[filled]) - counts[filled], axis=0)
+        of_tokens = cosines(query, vectors).take(rows, axis=0)
+        found[filled] = np.maximum.reduceat(of_tokens, np.cumsum(counts[filled]) - counts[filled], axis=0)
     return np.asarray(found.T)
 
 
