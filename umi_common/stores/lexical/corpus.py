@@ -29,6 +29,8 @@ NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
 RARE = 64
 """The frontier of a term with at most this many documents is not cached: computing it again is fast."""
+SAMPLED = 4
+"""Postings, as a multiple of a limit, of which more than the limit live where fewer than half of all rows are dead."""
 MERGE_RATIO = 4
 """Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 
@@ -246,8 +248,11 @@ class Corpus:
         living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)
         dead = sum(part.dead for part in self.parts)
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
-            for index in np.flatnonzero((living > most) & (living <= most + dead) & (size > 0)) if part.dead else ():
-                living[index] -= size[index] - part.df(ordinal.item(index))
+            if part.dead:
+                counted = np.flatnonzero((living > most) & (living <= most + dead) & (size > 0))
+                counted = counted[~self._surely_frequent(part, ordinal[counted], size[counted], most)]
+                df = np.array([part.df(each) for each in ordinal[counted].tolist()], np.int64)
+                living[counted] -= size[counted] - df
         held, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):
             there = np.flatnonzero((living <= most) & (size > 0))
@@ -258,6 +263,19 @@ class Corpus:
         term, row = np.concatenate(held), np.concatenate(rows)
         order = np.lexsort((row, term))
         return term[order], row[order]
+
+    def _surely_frequent(self, part: LiveSegment, ordinals: Ints, sizes: Ints, most: int) -> Mask:
+        """(n,) whether more than `most` of a term's first SAMPLED * most postings live; if not, they must be counted.
+
+        Args:
+            ordinals: (n,) terms of the segment.
+            sizes: (n,) postings of each.
+        """
+        segment, nth = part.segment, np.arange(SAMPLED * most)
+        at = segment.starts[ordinals].astype(np.int64)[:, np.newaxis] + np.minimum(nth, sizes[:, np.newaxis] - 1)
+        alive = self.alive[segment.offsets[at].astype(np.int64) + segment.block] & (nth < sizes[:, np.newaxis])
+        frequent: Mask = alive.sum(axis=1) > most
+        return frequent
 
     def term_counts(self, rows: Ints) -> dict[int, dict[int | None, int]]:
         """Row -> term code -> frequency of the term in it; reads all postings of the rows' segments."""
