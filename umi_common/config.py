@@ -44,8 +44,9 @@ class Frozen(BaseModel):
 class AnalyzerConfig(Frozen):
     """How a text is cut into terms. The index holds the terms, so a change needs a reindex."""
 
-    language: str = "english"
-    """A Snowball language ("english", "german", ...) or "none" for no stemming."""
+    language: str = "auto"
+    """A Snowball language ("english", "german", ...), "none" for no stemming, or "auto": each text's own, if its
+    function words tell it, else English. Letters of other scripts than the language's have stemmers of their own."""
     stop_words: frozenset[str] = frozenset()
     """Lower-case words that are dropped before stemming. Empty by default: in short chats such words carry meaning."""
 

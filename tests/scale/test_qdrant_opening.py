@@ -115,8 +115,9 @@ def test_the_collection_keeps_its_analyzer():
     client = local()
     QdrantStore(client, "toys", HashEmbedder(), config=GERMAN)
     assert qdrant(client).config.analyzer.language == "german"
+    assert qdrant(client, config=UmiConfig()).config.analyzer.language == "german"
     with pytest.raises(ReindexRequired, match="analyzer"):
-        qdrant(client, config=UmiConfig())
+        qdrant(client, config=UmiConfig(analyzer={"language": "english"}))
     with pytest.raises(ReindexRequired):
         qdrant(client).reconfigure(UmiConfig())
 

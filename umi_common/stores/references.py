@@ -28,10 +28,13 @@ from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.bm25 import QueryTerms
 from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.lexical.languages import READ_CHARACTERS
 from umi_common.stores.rows.rows import Mask
 
 HEADING_CHARACTERS = 120
 """Number of characters at the beginning of a text that are searched for its heading."""
+BEGINNING = max(HEADING_CHARACTERS, READ_CHARACTERS)
+"""Number of characters at the beginning of a text by which its name and its language are found."""
 NAME_WORDS_MAX = 8
 """Words of the longest name; a longer heading is a sentence."""
 NAME_LETTERS_MIN = 4
@@ -94,10 +97,13 @@ class Names:
         """First term of a name -> the lengths of the names that begin with it, longest first."""
 
     def add(self, rows: Sequence[int], texts: Sequence[str]) -> None:
-        """Add the names of texts[i] as rows[i]; only the first HEADING_CHARACTERS characters of a text are read."""
+        """Add the names of texts[i] as rows[i]; only the first BEGINNING characters of a text are read."""
         for row, text in zip(rows, texts, strict=True):
             named = heading(text)
-            name = () if named is None else tuple(self._analyzer.terms(named))
+            if named is None:
+                continue
+            own = self._analyzer.of_language(self._analyzer.language_of(text))
+            name = tuple(own.terms(named))
             if not name:
                 continue
             known = self._lengths.get(name[0], ())

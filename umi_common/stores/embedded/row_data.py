@@ -32,7 +32,7 @@ from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.arm import LexicalArm
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.references import HEADING_CHARACTERS, Names
+from umi_common.stores.references import BEGINNING, Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
 from umi_common.types import Chunk, Metadata, TimeRange
@@ -268,7 +268,7 @@ class RowData:
 
     def _read_names(self) -> Names:
         seqs = self._rows.seq.tolist()
-        beginnings = self._ledger.retry_read(lambda: self._ledger.beginnings(HEADING_CHARACTERS))
+        beginnings = self._ledger.retry_read(lambda: self._ledger.beginnings(BEGINNING))
         names = Names(self.lexical.analyzer)
         known = [(row, beginnings[seq]) for row, seq in enumerate(seqs) if seq in beginnings]
         names.add([row for row, _ in known], [text for _, text in known])

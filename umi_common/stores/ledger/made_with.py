@@ -89,10 +89,10 @@ def refuse_other_embedder(ledger: Ledger, embedder: Embedder) -> None:
 
 
 def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
-    """The settings to use: the caller's, or the defaults with the store's analyzer. A new store records the analyzer.
+    """The caller's settings or the defaults, with the store's analyzer. A new store records the analyzer.
 
     Raises:
-        ReindexRequired: If the caller's analyzer is not the store's.
+        ReindexRequired: If the caller gives an analyzer that is not the store's.
     """
     text = _setting(ledger, ANALYZER)
     if text is None:
@@ -104,10 +104,11 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
         stored = AnalyzerConfig(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise LedgerDamaged(f"{ledger.path} has unreadable settings of its analyzer; restore it from a copy") from error
-    if config is None:
-        return UmiConfig(analyzer=stored)
-    UmiConfig(analyzer=stored).check_live_change(config)
-    return config
+    chosen = config or UmiConfig()
+    if "analyzer" not in chosen.model_fields_set:
+        return chosen.replaced(analyzer=stored)
+    UmiConfig(analyzer=stored).check_live_change(chosen)
+    return chosen
 
 
 def analyzer_text(config: AnalyzerConfig) -> str:

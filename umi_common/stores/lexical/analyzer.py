@@ -15,15 +15,14 @@ import string
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from itertools import chain
 from typing import Any
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
-from umi_common.stores.lexical import scripts
+from umi_common.stores.lexical import languages
 
 ANALYZER_VERSION = 2
 """Part of the fingerprint: raise it with every change of the rules below."""
@@ -71,7 +70,12 @@ class Analyzer:
 
     def __init__(self, config: AnalyzerConfig) -> None:
         self.config = config
-        self._stems = _Stemmers(config.language)
+        self._finds_language = config.language == "auto"
+        self.languages = languages.detected_languages() if self._finds_language else (config.language,)
+        """The languages that a text may have; the first is that of a text whose language is not found."""
+        self._language = self.languages[0]
+        self._by_language = {} if self._finds_language else {self._language: self}
+        self._stems = _Stemmers(self._language)
         self._stop_words = config.stop_words
         self._cached = lru_cache(PIECES_KEPT)(self.terms_of_piece)
         self._unicode_token: re.Pattern[str] | None = None
@@ -85,9 +89,22 @@ class Analyzer:
         parts = (ANALYZER_VERSION, self.config.language, sorted(self.config.stop_words), self._stems.release)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
+    def language_of(self, text: str) -> str:
+        """The language whose stems the terms of a text are: one of `languages`."""
+        return languages.language_of(text) if self._finds_language else self._language
+
+    def of_language(self, language: str) -> Analyzer:
+        """The analyzer of one of `languages`, whatever language a text has."""
+        known = self._by_language.get(language)
+        if known is None:
+            fixed = Analyzer(self.config.model_copy(update={"language": language}))
+            known = self._by_language.setdefault(language, fixed)
+        return known
+
     def terms(self, text: str) -> list[str]:
         """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
-        cached, uncached = self._cached, self.terms_of_piece
+        own = self.of_language(self.language_of(text))
+        cached, uncached = own._cached, own.terms_of_piece
         return [
             term
             for piece in pieces(text)
@@ -100,10 +117,11 @@ class Analyzer:
         An occurrence weighs 1, that of a function word `function_word_weight` (0..1). In a query of function words
         alone every occurrence weighs 1, as in a language without a list of them.
         """
-        counted = Counter(self.terms(query))
-        if function_word_weight == 1.0 or self._without_function_words is None:
+        own = self.of_language(self.language_of(query))
+        counted = Counter(own.terms(query))
+        if function_word_weight == 1.0 or own._without_function_words is None:
             return counted
-        content = Counter(self._without_function_words.terms(query))
+        content = Counter(own._without_function_words.terms(query))
         if not content:
             return counted
         weights = {term: content[term] + function_word_weight * (n - content[term]) for term, n in counted.items()}
@@ -113,11 +131,11 @@ class Analyzer:
     def _without_function_words(self) -> Analyzer | None:
         """An analyzer that drops the function words of each script's language, too; None: there is no list of such
         words."""
-        words = _function_words(scripts.stemmers_by_script(self.config.language).values())
+        words = languages.function_words(languages.stemmers_by_script(self._language).values())
         if not words:
             return None
         stop_words = self.config.stop_words | words
-        return Analyzer(self.config.model_copy(update={"stop_words": stop_words}))
+        return Analyzer(self.config.model_copy(update={"language": self._language, "stop_words": stop_words}))
 
     def terms_of_piece(self, piece: str) -> tuple[str, ...]:
         """Terms of one of the text's `pieces`; uncached."""
@@ -133,7 +151,7 @@ class Analyzer:
     def stems_of(self, pieces: Sequence[str]) -> list[str]:
         """The term of each piece that is one plain ASCII word, stemmed in one call; "" for every other piece."""
         words = [""] * len(pieces)
-        if self.config.language == "turkish":
+        if self._language == "turkish":
             return words  # I in lower case is not i
         for at, piece in enumerate(pieces):
             word = piece if piece.isalpha() else piece.strip(_AROUND)
@@ -146,7 +164,7 @@ class Analyzer:
 
     def _unicode_pattern(self) -> re.Pattern[str]:
         if self._unicode_token is None:
-            word = rf"[\w{scripts.combining_marks()}]"
+            word = rf"[\w{languages.combining_marks()}]"
             self._unicode_token = re.compile(rf"\w{word}*(?:{_LINK}{word}+|,\d{{3}}\b)*[+#]*")
         return self._unicode_token
 
@@ -155,10 +173,10 @@ class Analyzer:
         if token.isascii() and token.isalpha() and _CAMEL.search(token) is None:  # nearly all
             word = self._lower(token)
             return () if word in self._stop_words else (self._stems.stem(word),)
-        if token.isascii() or scripts.UNSEGMENTED.search(token) is None:
+        if token.isascii() or languages.UNSEGMENTED.search(token) is None:
             return tuple(self._word_terms(token))
         terms: list[str] = []
-        for piece in scripts.PIECES.finditer(token):
+        for piece in languages.PIECES.finditer(token):
             if piece.lastgroup == "bigrams":
                 terms += _character_terms(piece[0])
             elif piece.lastgroup == "syllables":
@@ -188,7 +206,7 @@ class Analyzer:
     def _segment_terms(self, segment: str) -> list[str]:
         """Terms of a token's part between links: its parts by case, digits and "_", and these joined."""
         if "'" in segment:
-            return self._stemmed(_apostrophes(self._lower(segment), self.config.language))
+            return self._stemmed(_apostrophes(self._lower(segment), self._language))
         parts = [part for piece in segment.split("_") if piece for part in _camel_case_parts(piece)]
         return self._stemmed(parts if len(parts) == 1 else [*parts, "".join(parts)])
 
@@ -197,9 +215,9 @@ class Analyzer:
         return [self._stems.stem(word) for word in lowered if word and word not in self._stop_words]
 
     def _lower(self, word: str) -> str:
-        if word.isascii() and self.config.language != "turkish":
+        if word.isascii() and self._language != "turkish":
             return word.lower()
-        if self.config.language == "turkish":
+        if self._language == "turkish":
             word = word.replace("I", "ı").replace("İ", "i")
         return word.lower().replace("i\u0307", "i")
 
@@ -213,16 +231,16 @@ class _Stemmers:
         known = Stemmer.algorithms()
         if language != "none" and language not in known:
             raise ConfigError(f"analyzer.language is {language!r}; expected 'none' or one of {', '.join(known)}")
-        self._languages = scripts.stemmers_by_script(language)
+        self._languages = languages.stemmers_by_script(language)
         self._local = threading.local()
         self.release = ".".join(Stemmer.version().split(".")[:2])
 
     def stem(self, word: str) -> str:
-        stemmer = self._set().get(scripts.LATIN if word.isascii() else scripts.script_of(word))
+        stemmer = self._set().get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
 
     def stem_latin(self, words: list[str]) -> list[str]:
-        stemmer = self._set().get(scripts.LATIN)
+        stemmer = self._set().get(languages.LATIN)
         if stemmer is None:
             return words
         return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
@@ -239,24 +257,6 @@ class _Stemmers:
 
         available = set(Stemmer.algorithms())
         return {script: Stemmer.Stemmer(name, 0) for script, name in self._languages.items() if name in available}
-
-
-def _function_words(languages: Iterable[str]) -> frozenset[str]:
-    """The function words of these Snowball languages, lower-case; none of a language without a list."""
-    lists = _function_word_lists()
-    return frozenset().union(*(lists.get(language, ()) for language in languages))
-
-
-@lru_cache(maxsize=1)
-def _function_word_lists() -> dict[str, list[str]]:
-    """Language -> its words, from function_words.txt, which names their source and licence."""
-    lists: dict[str, list[str]] = {}
-    for line in files(__package__).joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
-        if line.endswith(":"):
-            words = lists[line[:-1]] = []
-        elif line.startswith(" "):
-            words += line.split()
-    return lists
 
 
 def pieces(text: str) -> list[str]:
@@ -323,7 +323,7 @@ def _character_terms(run: str) -> list[str]:
     """Bigrams, and each Han character by itself, for it may be a word."""
     if len(run) == 1:
         return [run]
-    return [run[i : i + 2] for i in range(len(run) - 1)] + scripts.HAN.findall(run)
+    return [run[i : i + 2] for i in range(len(run) - 1)] + languages.HAN.findall(run)
 
 
 def _syllable_terms(run: str) -> list[str]:

@@ -36,11 +36,12 @@ MERGE_RATIO = 4
 
 
 class RowArrays(NamedTuple):
-    """`alive`, `lengths` and `sources` with spare room at the end: a write costs what it adds."""
+    """The arrays of a `Corpus` by these names, with spare room at the end: a write costs what it adds."""
 
     alive: Growing[np.bool_]
     lengths: Growing[np.int32]
     sources: Growing[np.int64]
+    languages: Growing[np.int8]
 
 
 class Levels(NamedTuple):
@@ -140,7 +141,8 @@ class LiveSegment:
 class Corpus:
     """One state of the index.
 
-    `alive`, `lengths` and `sources` have an entry for each row number so far; a row that was never added is not alive.
+    `alive`, `lengths`, `sources` and `languages` have an entry for each row number so far; a row that was never added
+    is not alive.
     """
 
     codes: TermCodes
@@ -151,6 +153,8 @@ class Corpus:
     """Terms in each row."""
     sources: Ints
     """Number of the source of each row; NO_SOURCE: it has none."""
+    languages: npt.NDArray[np.int8]
+    """Language of each row, as an index in `Analyzer.languages`."""
     documents: int = 0
     """N: live rows."""
     total_length: int = 0
@@ -160,12 +164,13 @@ class Corpus:
     source_lengths: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Number of terms in the live rows of each source."""
     by_row: RowArrays | None = None
-    """The growing arrays behind `alive`, `lengths` and `sources`; None: they have not grown yet."""
+    """The growing arrays behind the arrays by row; None: they have not grown yet."""
 
     @classmethod
     def empty(cls) -> Corpus:
         """A corpus without rows."""
-        return cls(TermCodes(), (), np.zeros(0, np.bool_), np.zeros(0, np.int32), np.zeros(0, np.int64))
+        alive, lengths, sources = np.zeros(0, np.bool_), np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return cls(TermCodes(), (), alive, lengths, sources, languages=np.zeros(0, np.int8))
 
     @property
     def rows(self) -> int:

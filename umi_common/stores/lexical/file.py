@@ -49,14 +49,14 @@ UNFINISHED = "new"
 DEAD_ROWS_SHARE_MAX = 0.5
 """Largest share of dead rows in a saved index that is used; with more, the index is rebuilt and rows numbered again."""
 MAGIC = b"UMIBM25\n"
-VERSION = 3
+VERSION = 4
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
 OF_STORE = "store "
 """Prefix of the names of the store's own arrays."""
 _SEGMENT_NUMBERS = ("first", "last", "documents")
 _SEGMENT_ARRAYS = ("terms", "starts", "offsets", "tf")
-_ROW_ARRAYS = ("alive", "lengths", "sources", "source_documents", "source_lengths")
+_CORPUS_ARRAYS = (*RowArrays._fields, "source_documents", "source_lengths")
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -173,6 +173,7 @@ def _canonical(corpus: Corpus) -> tuple[list[str], list[list[int]], Arrays]:
     arrays: dict[str, npt.NDArray[Any]] = {"alive": corpus.alive}
     arrays["lengths"] = np.where(corpus.alive, corpus.lengths, 0).astype(np.int32)
     arrays["sources"] = np.where(corpus.alive, corpus.sources, NO_SOURCE)
+    arrays["languages"] = np.where(corpus.alive, corpus.languages, 0).astype(np.int8)
     used = np.flatnonzero(corpus.source_documents)
     for name in ("source_documents", "source_lengths"):
         arrays[name] = getattr(corpus, name)[: int(used[-1]) + 1 if len(used) else 0]
@@ -265,7 +266,7 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
         raise ValueError("an earlier umi saved it, without the ids")
     count, size = header["terms"]
     names = bytes(body[:size]).decode().split("\n") if count else []
-    rows: dict[str, Any] = {name: arrays[name] for name in _ROW_ARRAYS}
+    rows: dict[str, Any] = {name: arrays[name] for name in _CORPUS_ARRAYS}
     parts = []
     for index, numbers in enumerate(header["segments"]):
         stored: dict[str, Any] = {name: arrays[f"{name}.{index}"] for name in _SEGMENT_ARRAYS}

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -73,6 +74,14 @@ class Snapshot:
                 self._scorers.clear()
             known = self._scorers.setdefault(config, SourceScorer(RowScorer(self.corpus, config)))
         return known
+
+    @cached_property
+    def languages(self) -> list[int]:
+        """The languages of the living rows, as indices in `Analyzer.languages`; the most frequent first."""
+        corpus = self.corpus
+        counts = np.bincount(corpus.languages[corpus.alive]) if corpus.languages.any() else np.zeros(0, np.int64)
+        held: list[int] = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].tolist()
+        return held or [0]
 
     def live(self, rows: Ints) -> Ints:
         """Indices into `rows` of the living ones, by rising row."""
@@ -248,8 +257,25 @@ class LexicalIndex:
         return LexicalScores(lexical, bound, coverage, source, source_bound, length)
 
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
-        """The distinct terms of a query, each with its weight."""
-        return self.analyzer.weighted_terms(query, config.function_word_weight)
+        """The distinct terms of a query, each with its weight, in every language of the living rows.
+
+        The first language is that of the query; English or not found, it is the most frequent one of the rows. Terms in
+        the others, which a query too short for its language to be found needs, are added if a living row holds them.
+        """
+        weight = config.function_word_weight
+        languages = [self.analyzer.languages[at] for at in self._snapshot.languages]
+        if len(languages) == 1:
+            return self.analyzer.of_language(languages[0]).weighted_terms(query, weight)
+        own = self.analyzer.language_of(query)
+        first = own if own in languages[1:] and own != self.analyzer.languages[0] else languages[0]
+        weights = dict(self.analyzer.of_language(first).weighted_terms(query, weight))
+        more: dict[str, int] = {}
+        for language in languages:
+            more |= Counter(self.analyzer.of_language(language).terms(query))
+        missing = [term for term in more if term not in weights]
+        held = zip(missing, self.frequencies(missing), strict=True)
+        weights.update({term: float(more[term]) for term, frequency in held if frequency})
+        return weights
 
     @property
     def references(self) -> dict[int, Floats]:

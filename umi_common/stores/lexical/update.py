@@ -32,14 +32,14 @@ def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequen
     Raises:
         InputError: If the rows do not rise, or are not above all rows so far.
     """
-    lengths, tokens = documents
+    lengths, tokens, _ = documents
     if not len(rows) == len(lengths) == len(sources):
         raise InputError(f"{len(rows)} rows, {len(lengths)} texts and {len(sources)} sources; expected one of each")
     if not len(rows):
         return corpus
     at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
     _check_new(corpus, at)
-    by_row = _grown(corpus, at, lengths, owner)
+    by_row = _grown(corpus, at, documents, owner)
     alive = by_row.alive.view
     parts, begins = corpus.parts, running(lengths)
     edges = np.flatnonzero(np.diff(at // BLOCK_ROWS, prepend=-1, append=-1)).tolist()
@@ -53,6 +53,7 @@ def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequen
         alive=alive,
         lengths=by_row.lengths.view,
         sources=by_row.sources.view,
+        languages=by_row.languages.view,
         by_row=by_row,
         documents=corpus.documents + len(at),
         total_length=corpus.total_length + int(lengths.sum(dtype=np.int64)),
@@ -103,13 +104,14 @@ def _check_new(corpus: Corpus, rows: Ints) -> None:
         raise InputError(f"row {row} after row {last}; rows must rise and never be used again")
 
 
-def _grown(corpus: Corpus, rows: Ints, lengths: Codes, sources: Ints) -> RowArrays:
+def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowArrays:
     """The arrays by row with the new rows and the gaps between them; rows in gaps are dead."""
     by_row = _by_row(corpus)
     indices = rows - corpus.rows
     by_row.alive.extend(_spread(indices, True, False))
-    by_row.lengths.extend(_spread(indices, lengths, 0))
+    by_row.lengths.extend(_spread(indices, documents.lengths, 0))
     by_row.sources.extend(_spread(indices, sources, NO_SOURCE))
+    by_row.languages.extend(_spread(indices, documents.languages, 0))
     return by_row
 
 
@@ -117,10 +119,14 @@ def _by_row(corpus: Corpus) -> RowArrays:
     """Arrays by row that can grow from this corpus; copied if another write has grown them further already."""
     if corpus.by_row is None:
         return RowArrays(
-            Growing.holding(corpus.alive), Growing.holding(corpus.lengths), Growing.holding(corpus.sources)
+            Growing.holding(corpus.alive),
+            Growing.holding(corpus.lengths),
+            Growing.holding(corpus.sources),
+            Growing.holding(corpus.languages),
         )
-    alive, lengths, sources = corpus.by_row
-    return RowArrays(alive.after(corpus.rows), lengths.after(corpus.rows), sources.after(corpus.rows))
+    alive, lengths, sources, languages = corpus.by_row
+    rows = corpus.rows
+    return RowArrays(alive.after(rows), lengths.after(rows), sources.after(rows), languages.after(rows))
 
 
 def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain, count, islice
+from itertools import chain, count, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 
 LETTERS_KEPT = 200_000
-"""Characters of the pieces whose terms are cached: some 20,000 pieces, 4 MB. A full cache is emptied."""
+"""Characters of pieces whose terms are cached, for each language: some 20,000 pieces, 4 MB. A full cache is emptied."""
 TEXTS_A_STEP = 1_000
 """Texts cut into pieces in one step; so many fit into the processor's cache."""
 
@@ -47,6 +47,8 @@ class Coded(NamedTuple):
     """(D,) terms in each document."""
     tokens: npt.NDArray[np.int32]
     """(sum of lengths,) codes of all documents in order, one document after the other."""
+    languages: npt.NDArray[np.int8]
+    """(D,) index of each document's language in `Analyzer.languages`."""
 
 
 class Vocabulary:
@@ -60,17 +62,9 @@ class Vocabulary:
     def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
         self.codes = TermCodes() if codes is None else codes
         self._analyzer = analyzer
+        self._by_language: dict[str, _PieceCodes] = {}
         self._ahead: tuple[Sequence[str], Coded] | None = None
         """The texts of the last `begin`, and their codes."""
-        self._start_over()
-
-    def _start_over(self) -> None:
-        self._pieces = Numbered()
-        self._letters = 0
-        self._starts = Growing(np.int64)
-        """By piece: the start of its codes in `_codes`; at the end, the start for the next piece."""
-        self._starts.extend([0])
-        self._codes = Growing(np.int32)
 
     def begin(self, texts: Sequence[str]) -> None:
         """Compute the codes of the texts that the next call of `coded` is expected to get."""
@@ -82,19 +76,46 @@ class Vocabulary:
         return ahead[1] if ahead is not None and ahead[0] == texts else self._code(texts)
 
     def _code(self, texts: Sequence[str]) -> Coded:
+        languages = list(map(self._analyzer.language_of, texts))
+        starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or languages[at] != languages[at - 1]]
         try:
             some = [
-                self._code_step(texts[start : start + TEXTS_A_STEP]) for start in range(0, len(texts), TEXTS_A_STEP)
+                self._pieces_of(languages[start]).code(texts[start:stop])
+                for start, stop in pairwise([*starts, len(texts)])
             ]
         except BaseException:
-            self._start_over()  # some pieces may have a number and no codes
+            self._by_language.clear()  # some pieces may have a number and no codes
             raise
-        lengths, tokens = zip(*some, strict=True) if some else ((np.zeros(0, np.int32),), (np.zeros(0, np.int32),))
-        return Coded(np.concatenate(lengths), np.concatenate(tokens))
+        code_of = {language: code for code, language in enumerate(self._analyzer.languages)}
+        return Coded(
+            np.concatenate([np.zeros(0, np.int32), *(lengths for lengths, _ in some)]),
+            np.concatenate([np.zeros(0, np.int32), *(tokens for _, tokens in some)]),
+            np.array([code_of[language] for language in languages], np.int8),
+        )
 
-    def _code_step(self, texts: Sequence[str]) -> Coded:
-        if self._letters > LETTERS_KEPT:
-            self._start_over()
+    def _pieces_of(self, language: str) -> _PieceCodes:
+        known = self._by_language.get(language)
+        if known is None or known.letters > LETTERS_KEPT:
+            known = self._by_language[language] = _PieceCodes(self._analyzer.of_language(language), self.codes)
+        return known
+
+
+class _PieceCodes:
+    """A cache of the codes of pieces of text in one language."""
+
+    def __init__(self, analyzer: Analyzer, codes: TermCodes) -> None:
+        self._analyzer = analyzer
+        self._term_codes = codes
+        self._pieces = Numbered()
+        self.letters = 0
+        """Characters of all pieces."""
+        self._starts = Growing(np.int64)
+        """By piece: the start of its codes in `_codes`; at the end, the start for the next piece."""
+        self._starts.extend([0])
+        self._codes = Growing(np.int32)
+
+    def code(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """`Coded.lengths` and `Coded.tokens` of some texts. After an error the cache may not be used again."""
         cut = list(map(pieces, texts))
         ends = np.cumsum([0, *map(len, cut)])
         numbers = self._pieces.of(chain.from_iterable(cut), int(ends[-1]))
@@ -103,7 +124,7 @@ class Vocabulary:
         sizes = starts[numbers + 1] - starts[numbers]
         before = np.concatenate([[0], np.cumsum(sizes)])
         indices = np.repeat(starts[numbers] - before[:-1], sizes) + np.arange(before[-1])
-        return Coded(np.diff(before[ends]).astype(np.int32), self._codes.view[indices])
+        return np.diff(before[ends]).astype(np.int32), self._codes.view[indices]
 
     def _learn(self, new: Sequence[str]) -> None:
         """Cache the codes of new pieces. Plain words are stemmed in one call, the few others one by one."""
@@ -116,6 +137,6 @@ class Vocabulary:
             terms += [*stems[done:at], *other]
             sizes[at], done = len(other), at + 1
         terms += stems[done:]
-        self._codes.extend(self.codes.of(terms, len(terms)))
+        self._codes.extend(self._term_codes.of(terms, len(terms)))
         self._starts.extend(self._starts.view[-1] + np.cumsum(sizes))
-        self._letters += sum(map(len, new))
+        self.letters += sum(map(len, new))

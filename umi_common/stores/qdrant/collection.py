@@ -169,11 +169,17 @@ def _settings(embedder: Embedder, config: UmiConfig) -> dict[str, Any]:
         "embedder": embedder.name,
         "dimension": embedder.dim,
         "analyzer": analyzer_text(config.analyzer),
-        "terms": Analyzer(config.analyzer).fingerprint,
+        "terms": _analyzer(config.analyzer).fingerprint,
         "k1": max(config.lexical.k1, K1_MIN),
         "b": config.lexical.b,
         "average_length": AVERAGE_LENGTH,
     }
+
+
+def _analyzer(config: AnalyzerConfig) -> Analyzer:
+    """English for "auto": a query to the server cannot tell the languages of the texts that it is compared with."""
+    analyzer = Analyzer(config)
+    return analyzer.of_language(analyzer.languages[0])
 
 
 def _checked(
@@ -194,8 +200,10 @@ def _checked(
             f"collection {name!r} was made with embedder {made_with!r} ({dim} dimensions), not {embedder.name!r} "
             f"({embedder.dim}); open it with the first, or add everything to a new collection"
         )
-    chosen = UmiConfig(analyzer=known) if config is None else config
-    analyzer = Analyzer(chosen.analyzer)
+    chosen = config or UmiConfig()
+    if "analyzer" not in chosen.model_fields_set:
+        chosen = chosen.replaced(analyzer=known)
+    analyzer = _analyzer(chosen.analyzer)
     if chosen.analyzer != known:
         raise ReindexRequired(
             f"collection {name!r} was made with another analyzer; open it with config=None, or add everything to a new "

@@ -1,4 +1,4 @@
-"""Writing systems: the letters of each script, and its Snowball stemmer.
+"""Languages: the language of a text in Latin letters by its function words, and each script's letters and stemmer.
 
 Scripts are ranges of Unicode blocks, not Unicode's full script tables: ranges do not change between versions and need
 no data file. They decide how a text is cut into terms, and which stemmer a word gets.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from importlib.resources import files
 
 _BIGRAM_BLOCKS = (
     "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
@@ -29,6 +32,19 @@ PIECES = re.compile(
 """Runs of one kind: the group "bigrams", the group "syllables", or neither for all other characters."""
 HAN = re.compile(f"[{_HAN_BLOCKS}]")
 """One Chinese character, as in Chinese, Japanese and old Korean texts."""
+
+ENGLISH = "english"
+READ_CHARACTERS = 240
+"""Characters at the beginning of a text by which its language is found, some 40 words."""
+ENGLISH_SHARE = 0.2
+"""A text with at least this share of English function words is English; no other language is considered."""
+LEAD, SHARE_MIN = 2, 0.1
+"""A text in another language has at least so many more of its function words than English ones, and at least this share
+of all its words."""
+
+LONG = 3
+"""Letters of a long word. An ASCII text holds at least LEAD long function words of other languages if it is in one of
+them: shorter ones are often codes, syllables or names."""
 
 LATIN = "Latin"
 """Name of the script of every letter that is in none of the blocks below."""
@@ -95,3 +111,76 @@ def combining_marks() -> str:
         else:
             ranges.append([code, code])
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+def language_of(text: str) -> str:
+    """The language, of those with a list of function words and Latin letters, that a text begins in; else English.
+
+    Of several languages it is the one with the largest sum over its function words of 1 / languages with that word.
+    """
+    beginning = text[:READ_CHARACTERS].lower()
+    words = set(beginning.split())
+    if len(words & _words_of_latin_languages()[ENGLISH]) >= ENGLISH_SHARE * len(words):
+        return ENGLISH
+    if beginning.isascii() and len(words & _long_words()) < LEAD:
+        return ENGLISH
+    languages_of = _languages_of_words()
+    known = words & languages_of.keys()
+    sums: Counter[str] = Counter()
+    for word in sorted(known):
+        sums.update(dict.fromkeys(languages_of[word], 1 / len(languages_of[word])))
+    best = max(sorted(sums), key=sums.__getitem__, default=ENGLISH)
+    found = [word for word in known if best in languages_of[word]]
+    english = sum(ENGLISH in languages_of[word] for word in known)
+    return best if len(found) >= max(english + LEAD, SHARE_MIN * len(words)) else ENGLISH
+
+
+@lru_cache(maxsize=1)
+def detected_languages() -> tuple[str, ...]:
+    """The languages that `language_of` returns, English first."""
+    return (ENGLISH, *sorted(set(_words_of_latin_languages()) - {ENGLISH}))
+
+
+@lru_cache(maxsize=1)
+def _words_of_latin_languages() -> Mapping[str, frozenset[str]]:
+    """Function words of two letters or more, by language: single letters are often list marks or names of columns."""
+    return {
+        language: frozenset(word for word in words if len(word) > 1)
+        for language, words in _function_word_lists().items()
+        if language not in _LANGUAGE_SCRIPTS
+    }
+
+
+@lru_cache(maxsize=1)
+def _languages_of_words() -> Mapping[str, list[str]]:
+    by_word: dict[str, list[str]] = {}
+    for language, words in _words_of_latin_languages().items():
+        for word in words:
+            by_word.setdefault(word, []).append(language)
+    return by_word
+
+
+@lru_cache(maxsize=1)
+def _long_words() -> frozenset[str]:
+    """The words of `_languages_of_words` that are long and not English."""
+    return frozenset(
+        word for word, languages in _languages_of_words().items() if len(word) >= LONG and ENGLISH not in languages
+    )
+
+
+def function_words(languages: Iterable[str]) -> frozenset[str]:
+    """The function words of these Snowball languages, lower-case; none of a language without a list."""
+    lists = _function_word_lists()
+    return frozenset().union(*(lists.get(language, ()) for language in languages))
+
+
+@lru_cache(maxsize=1)
+def _function_word_lists() -> dict[str, list[str]]:
+    """Language -> its words, from function_words.txt, which names their source and licence."""
+    lists: dict[str, list[str]] = {}
+    for line in files(__package__).joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
+        if line.endswith(":"):
+            words = lists[line[:-1]] = []
+        elif line.startswith(" "):
+            words += line.split()
+    return lists

@@ -1,0 +1,121 @@
+"""The language of each text: found by its function words, and a query meets texts of every language."""
+
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.store.lexical.test_postings_file import MARK
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.config import AnalyzerConfig, LexicalConfig
+from umi_common.errors import ReindexRequired
+from umi_common.sim import HashEmbedder
+from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.lexical.languages import language_of
+
+AUTO = Analyzer(AnalyzerConfig())
+CONFIG = LexicalConfig()
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+TEXTS = {
+    "german": "Die alten Häuser wurden verkauft, und der Käufer ist mit dem Preis zufrieden.",
+    "spanish": "Las casas de la ciudad se vendieron por mucho dinero, pero no todas.",
+    "turkish": "Bu evler için çok para ödendi ve bir yıl sonra yine satıldı.",
+    "romanian": "Casele vechi din oraș au fost vândute pentru o sumă foarte mare.",
+    "english": "The old houses were sold, and the buyer is happy with the price.",
+    "none": "Rechnungen bezahlen",
+}
+
+
+def index_of(texts: list[str], analyzer: Analyzer = AUTO) -> LexicalIndex:
+    index = LexicalIndex(analyzer)
+    index.update(range(len(texts)), texts, [-1] * len(texts))
+    return index
+
+
+def found(index: LexicalIndex, query: str) -> list[tuple[int, float]]:
+    (hits,) = index.search([query], k=10, config=CONFIG)
+    return list(zip(hits.rows.tolist(), hits.scores.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("language", "text"), [(name, text) for name, text in TEXTS.items() if name != "none"])
+def test_the_language_of_a_sentence_is_found(language, text):
+    assert language_of(text) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Die Hard is on tonight",
+        "Rio de Janeiro, Los Angeles, La Paz",
+        "Marketing: So okay ? Cool . That's me .",
+        "def _release(self):\n    del self.funcs\n    del self.variables",
+        "a b c d e o y s t",
+        "de en es fr it nl",
+        "Um right so",
+        "",
+    ],
+)
+def test_names_code_and_short_turns_are_no_other_language(text):
+    assert language_of(text) == "english"
+
+
+@pytest.mark.parametrize(
+    ("query", "language"), [("Haus", "german"), ("casa vendida", "spanish"), ("ev", "turkish"), ("house", "english")]
+)
+def test_under_the_defaults_another_form_of_a_word_finds_a_text_in_its_language(query, language):
+    others = [text for name, text in TEXTS.items() if name != language]
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store, clock=lambda: NOW) as umi:
+        store.add([Chunk(id=language, text=TEXTS[language]), *(Chunk(id=text, text=text) for text in others)])
+        assert umi.search(query, strategy="text").ids[0] == language
+
+
+def words_of(text: str) -> list[str]:
+    return text.replace(",", "").replace(".", "").split()
+
+
+@given(st.lists(st.sampled_from(list(TEXTS.values())), min_size=1, unique=True), st.data())
+def test_a_word_finds_every_text_in_which_it_is_spelled_so_whatever_their_languages(texts, data):
+    word = data.draw(st.sampled_from(data.draw(st.sampled_from(texts)).replace(",", "").replace(".", "").split()))
+    rows = {row for row, _ in found(index_of(texts), word)}
+    assert rows.issuperset(
+        row for row, text in enumerate(texts) if word in text.replace(",", "").replace(".", "").split()
+    )
+
+
+@given(st.sets(st.integers(0, len(TEXTS) - 1)), st.sampled_from(list(TEXTS.values())))
+def test_removed_texts_leave_no_trace_of_their_languages(removed, query):
+    texts = list(TEXTS.values())
+    index = index_of(texts)
+    index.update(removed=sorted(removed))
+    kept = [row for row in range(len(texts)) if row not in removed]
+    fresh = found(index_of([texts[row] for row in kept]), query)
+    assert found(index, query) == [(kept[row], score) for row, score in fresh]
+
+
+def test_an_index_that_was_saved_knows_the_languages(tmp_path):
+    index = index_of(list(TEXTS.values()))
+    index.save(tmp_path, MARK, np.arange(len(TEXTS)), [])
+    loaded = LexicalIndex.load(tmp_path, AUTO, MARK.__eq__)
+    assert loaded is not None
+    for query in ("Haus", "casa", "house", "Rechnungen"):
+        assert found(loaded[0], query) == found(index, query)
+
+
+def test_texts_in_one_language_are_searched_as_with_that_language_in_the_settings():
+    texts = [TEXTS["german"], "Der Verkauf ist vorbei, und das Haus wird nicht mehr angeboten."]
+    german = index_of(texts, Analyzer(AnalyzerConfig(language="german")))
+    for query in ("Häuser", "Wer hat die Häuser verkauft?", "verkauft"):
+        assert found(index_of(texts), query) == found(german, query)
+
+
+def test_a_store_keeps_the_analyzer_it_was_made_with_unless_the_settings_name_another(tmp_path):
+    english = UmiConfig(analyzer={"language": "english"})
+    HybridStore.open(tmp_path, embedder=HashEmbedder(), config=english).close()
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(), config=UmiConfig(mmr={"enabled": True})) as store:
+        assert store.config.analyzer.language == "english"
+        assert store.config.mmr.enabled
+    with pytest.raises(ReindexRequired):
+        HybridStore.open(tmp_path, embedder=HashEmbedder(), config=UmiConfig(analyzer={"language": "auto"}))
