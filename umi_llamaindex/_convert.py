@@ -15,6 +15,9 @@ from uuid import UUID
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import (
     BaseNode,
+    Document,
+    ImageDocument,
+    ImageNode,
     IndexNode,
     MetadataMode,
     NodeRelationship,
@@ -116,6 +119,13 @@ def checked_node(index: int, node: object, holder: str = "TextNode(text=...)") -
             f"node {index} is {type(node).__name__}; expected a list of LlamaIndex nodes or Documents; "
             f"{holder} holds a string"
         )
+
+
+def is_blank(node: object) -> bool:
+    """Whether a node of text has none, as readers and splitters make of empty pages; images are no nodes of text."""
+    if not isinstance(node, (TextNode, Document)) or isinstance(node, (ImageNode, ImageDocument)):
+        return False
+    return not node.get_content(MetadataMode.NONE).strip()
 
 
 def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
@@ -21,15 +22,15 @@ from llama_index.core.vector_stores.types import (
 )
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import Closing, PlaceKeys
+from umi_common.framework_records import NAMED, Closing, PlaceKeys
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
-from umi_common.search.request import QUERY_BYTES_MAX, refuse_unknown_options
+from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.types import Chunk, SearchResult
-from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node
+from umi_common.types import Chunk
+from umi_llamaindex._convert import REF_DOC_ID, is_blank, to_chunks, to_node
 from umi_llamaindex._models import embed_model_of, llm_of, reranker_of
 from umi_llamaindex._modes import search_of
 from umi_llamaindex.embedding import UmiEmbedding
@@ -41,6 +42,10 @@ COPIES_CHECKED = 3
 """Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
 COPY_CANDIDATES = 10
 """Chunks of the store with which each of these texts is compared: the best by BM25."""
+ONE_MODEL = (
+    "give index or pipeline embed_model=store.embed_model, or open the store with theirs: UmiVectorStore(embed_model)"
+)
+"""What to do if an index embeds with another model than its store."""
 log = logging.getLogger("umi")
 
 
@@ -141,16 +146,23 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Insert nodes, or replace those with the same id; returns their ids in order. An error writes nothing.
 
-        If the store already holds the same texts under other ids, the logger `umi` warns once; the nodes are added.
+        Nodes without text, as readers and splitters make of empty pages, are left out, and the logger `umi` names them:
+        a pipeline has removed the old nodes of changed documents when it calls this. If the store already holds the
+        same texts under other ids, the logger warns once; the nodes are added.
 
         Raises:
             InvalidChunk, DuplicateId: If a node cannot be stored; names it.
             InvalidVector: If the embeddings have another dimension than the store's.
         """
-        chunks = to_chunks(nodes, self._keys, Counter())
+        filled = [node for node in nodes if not is_blank(node)]
+        chunks = to_chunks(filled, self._keys, Counter())
         self._warn_of_copies(chunks)
-        self._store.add(chunks, vectors=_vectors(nodes, [chunk.indexed_text for chunk in chunks], self._store.embedder))
-        return [chunk.id for chunk in chunks]
+        texts = [chunk.indexed_text for chunk in chunks]
+        self._store.add(chunks, vectors=_vectors(filled, texts, self._store.embedder))
+        if len(filled) < len(nodes):
+            blank = [node.node_id for node in nodes if is_blank(node)]
+            log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
+        return [node.node_id for node in nodes]
 
     def _warn_of_copies(self, chunks: Sequence[Chunk]) -> None:
         """Log one warning if some texts are stored under other ids already: a splitter makes new ids at each run."""
@@ -210,23 +222,35 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return [to_node(c) for c in found if c is not None and (where is None or matches(where, c.metadata))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """The best nodes, best first; none for a blank query. A query that is too long is cut to its end.
+        """The best nodes, best first. A query that is too long is cut to its end.
+
+        For a blank query (`VectorIndexAutoRetriever` sends some), the first nodes by id that pass the filter, with
+        similarity 0; without a filter, none.
 
         Raises:
             ConfigError: If umi does not have the mode.
             UmiError: As `DualRetriever.search`.
         """
         text, options, changes = search_of(query, kwargs)
-        if not text:
-            return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-        return _answer(self._with(changes).search(text, **options))
+        with _explained():
+            hits = self._with(changes).search(text, **options).hits if text else ()
+        if not hits and _lists(query, options):
+            return self._listed(options)
+        return _answer([(hit.chunk, hit.score) for hit in hits])
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` for an event loop; never blocks it."""
         text, options, changes = search_of(query, kwargs)
-        if not text:
-            return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-        return _answer(await self._with(changes).asearch(text, **options))
+        with _explained():
+            hits = (await self._with(changes).asearch(text, **options)).hits if text else ()
+        if not hits and _lists(query, options):
+            return await asyncio.to_thread(self._listed, options)
+        return _answer([(hit.chunk, hit.score) for hit in hits])
+
+    def _listed(self, options: dict[str, Any]) -> VectorStoreQueryResult:
+        """The first nodes by id that pass the filter, with similarity 0."""
+        chunks = self._store.scan(where=options["where"], limit=checked_limit(options["limit"]))
+        return _answer([(chunk, 0.0) for chunk in chunks])
 
     def _with(self, changes: dict[str, Any]) -> DualRetriever:
         if not changes:
@@ -259,8 +283,18 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:
-    """The nodes' embeddings, missing ones made by the embedder; None: no node has one, and the store makes all."""
+    """The nodes' embeddings, missing ones made by the embedder; None: no node has one, and the store makes all.
+
+    Raises:
+        InvalidVector: If a node's embedding has another dimension than the embedder's.
+    """
     given: list[Any] = [node.embedding for node in nodes]
+    for node in nodes:
+        if node.embedding is not None and len(node.embedding) != embedder.dim:
+            raise InvalidVector(
+                f"node {node.node_id!r}: its embedding has {len(node.embedding)} dimensions, and the store's model "
+                f"{embedder.name!r} gives {embedder.dim}; {ONE_MODEL}"
+            )
     missing = [index for index, vector in enumerate(given) if vector is None]
     if len(missing) == len(given):
         return None
@@ -271,7 +305,24 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
     return given
 
 
-def _answer(result: SearchResult) -> VectorStoreQueryResult:
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise InvalidVector with the advice for an index that embeds with another model."""
+    try:
+        yield
+    except InvalidVector as error:
+        raise InvalidVector(f"{error}; {ONE_MODEL}") from error
+
+
+def _lists(query: VectorStoreQuery, options: dict[str, Any]) -> bool:
+    """Whether a query that finds nothing is a blank one with a filter."""
+    return not (query.query_str or "").strip() and options["where"] is not None
+
+
+def _answer(found: Sequence[tuple[Chunk, float]]) -> VectorStoreQueryResult:
+    """The nodes of chunks with their scores, in their order."""
     return VectorStoreQueryResult(
-        nodes=[to_node(hit.chunk) for hit in result], similarities=[hit.score for hit in result], ids=result.ids
+        nodes=[to_node(chunk) for chunk, _ in found],
+        similarities=[score for _, score in found],
+        ids=[chunk.id for chunk, _ in found],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from llama_index.core import Document, StorageContext, VectorStoreIndex
+from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.memory import VectorMemoryBlock
@@ -157,6 +157,29 @@ def test_embeddings_given_are_used_and_missing_ones_are_made():
     store.close()
 
 
+def test_embeddings_of_another_dimension_are_refused_before_a_store_holds_them(tmp_path):
+    """Else the directory holds vectors that no model can search, and cannot be opened again."""
+    store = UmiVectorStore(persist_dir=str(tmp_path / "s"))
+    with pytest.raises(InvalidVector, match=r"node 'c': .*has 8 .* gives 256; .*embed_model=store\.embed_model"):
+        store.add([node("c", "text four", vector=[1.0] * 8)])
+    store.add([node("c", "text four")])
+    index = VectorStoreIndex.from_vector_store(store, embed_model=MockEmbedding(8))
+    with pytest.raises(InvalidVector, match=r"embed_model=store\.embed_model"):
+        index.as_retriever().retrieve("text")
+    store.close()
+
+
+async def test_a_blank_query_lists_what_passes_its_filter(filled):
+    pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet")])
+    vector = filled.embed_model.get_query_embedding("")
+    for blank in ({"words": ""}, {"words": " "}, {"words": "", "query_embedding": vector}):
+        assert found(filled, filters=pets, **blank) == ["cats", "dogs"]
+    asked = VectorStoreQuery(query_str="", query_embedding=vector, similarity_top_k=1, doc_ids=["animals"])
+    answer = await filled.aquery(asked)
+    assert answer.ids == ["cats"] and answer.similarities == [0.0] and answer.nodes[0].text == "cats sleep all day"
+    assert found(filled, "") == []
+
+
 def test_its_embed_model_makes_the_stores_vectors(store):
     model = store.embed_model
     assert isinstance(model, UmiEmbedding) and model.class_name() == "UmiEmbedding"
@@ -196,6 +219,18 @@ async def test_a_pipeline_with_a_docstore_keeps_both_arms_in_step(store, asynchr
     assert await run("otters swim") == 0
     assert [one.get_content() for one in store.get_nodes()] == ["otters swim"], "doc1 is gone, and from both arms"
     assert found(store, "lions", mode=Mode.TEXT_SEARCH) == []
+
+
+async def test_a_blank_document_does_not_take_the_others_out_of_a_pipelines_store(store, caplog):
+    """A pipeline removes the old nodes of changed documents before it adds the new ones."""
+    pipeline = pipeline_into(store, DocstoreStrategy.UPSERTS_AND_DELETE)
+    pipeline.run(documents=documents("zebras graze", "lions wait"))
+    pipeline.run(documents=documents("otters swim", "", "lions wait"))
+    assert sorted(one.get_content() for one in store.get_nodes()) == ["lions wait", "otters swim"]
+    assert "1 nodes without text are left out" in caplog.text
+    index = VectorStoreIndex.from_vector_store(store, embed_model=store.embed_model)
+    index.refresh_ref_docs(documents("", "birds sing"))
+    assert found(store, "birds", mode=Mode.TEXT_SEARCH)
 
 
 def test_nodes_of_one_document_stand_in_the_order_of_their_text(store):
