@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, MessageLikeRepresentation, convert_to_messages
 
-from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.framework_records import PlaceKeys, collection_pages, to_chunk, to_metadata
 from umi_common.protocols import Store
@@ -246,7 +246,13 @@ def message_text(message: BaseMessage) -> str:
 
 
 def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
-    """A conversation as a list of texts; a message, pair or dict becomes "role: text"."""
+    """A conversation as a list of texts; a message, pair or dict becomes "role: text".
+
+    Raises:
+        InputError: If it is one message or string and no list.
+    """
+    if isinstance(history, (str, Mapping, BaseMessage)):
+        raise InputError(f"history is {type(history).__name__}; expected a list of messages or strings, oldest first")
     messages = [turn if isinstance(turn, str) else convert_to_messages([turn])[0] for turn in history]
     return [turn if isinstance(turn, str) else f"{turn.type}: {message_text(turn)}" for turn in messages]
 

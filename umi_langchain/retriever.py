@@ -19,7 +19,7 @@ from typing_extensions import Self, Unpack
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
-from umi_common.filters import Filter, Scope, parse_filter
+from umi_common.filters import Filter, Scope, asked_filter, parse_filter
 from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_mirrored
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
@@ -116,7 +116,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
         checked_limit(self.k, "k")
-        parse_filter(self.filter or None)
+        asked_filter(self.filter)
 
     @classmethod
     def from_documents(
@@ -312,7 +312,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
         """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids do not matter."""
-        within = None if ids is None and where is None else self._where(where)
+        within = None if ids is None and where is None else self._where(parse_filter(where))
         self.umi.store.delete(ids, where=within)
         return True
 
@@ -415,7 +415,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
     def _where(self, asked: Where) -> Filter | None:
         """The retriever's own filter and the call's, which must both pass."""
-        return Scope(parse_filter(self.filter or None)).narrow(asked or None)
+        return Scope(asked_filter(self.filter)).narrow(asked_filter(asked))
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         embedder = getattr(self.umi.store, "embedder", None)

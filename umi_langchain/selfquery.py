@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.structured_query import Comparator, Comparison, Operation, Operator, StructuredQuery, Visitor
 
-from umi_common.filters import Scope, parse_filter
+from umi_common.filters import Scope, asked_filter
 
 SPELLINGS = {Comparator.CONTAIN: "$contains"}
 """umi's operators for comparators whose operator is not "$" followed by their name."""
@@ -26,7 +26,7 @@ class UmiTranslator(Visitor):
     allowed_operators = tuple(Operator)
 
     def __init__(self, filter: Any = None) -> None:
-        self._scope = Scope(parse_filter(filter or None))
+        self._scope = Scope(asked_filter(filter))
 
     def visit_operation(self, operation: Operation) -> dict[str, Any]:
         """The filter of a conjunction, a disjunction or a negation."""

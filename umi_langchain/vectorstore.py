@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
-from umi_common.filters import Scope, parse_filter
+from umi_common.filters import Scope, asked_filter
 from umi_common.framework_records import Closing, PlaceKeys
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
@@ -363,7 +363,7 @@ def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
         TypeError: If one is unknown.
     """
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
-    where = Scope(parse_filter(filter or None)).narrow(options.get("where"))
+    where = Scope(asked_filter(filter)).narrow(options.get("where"))
     return {"limit": checked_limit(k, "k"), **options, "where": where}
 
 

@@ -23,7 +23,7 @@ from typing_extensions import Self
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InvalidChunk
-from umi_common.filters import Scope, parse_filter
+from umi_common.filters import Scope, asked_filter
 from umi_common.framework_records import Closing, PlaceKeys, add_mirrored
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
@@ -111,7 +111,7 @@ class UmiRetriever(Closing, BaseRetriever):
         self._default_callbacks = self.callback_manager if callback_manager is None else None
         self.umi = umi
         self.similarity_top_k = similarity_top_k
-        self._scope = Scope(parse_filter(filters or None))
+        self._scope = Scope(asked_filter(filters))
         self._time_range = time_range
         self._deep_search = deep_search
         self._now = now
@@ -398,7 +398,7 @@ class UmiRetriever(Closing, BaseRetriever):
         asked = bundle if isinstance(bundle, UmiQuery) else UmiQuery(bundle.query_str)
         return {
             "limit": self.similarity_top_k if asked.limit is None else asked.limit,
-            "where": self._scope.narrow(asked.filters or None),
+            "where": self._scope.narrow(asked_filter(asked.filters)),
             "time_range": narrowed(self._time_range, asked.time_range),
             "deep_search": self._deep_search if asked.deep_search is None else asked.deep_search,
             "now": self._now if asked.now is None else asked.now,

@@ -10,16 +10,17 @@ import pytest
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit
+from umi_common.errors import ConfigError, DuplicateId, FilterError, InputError, InvalidLimit, InvalidTimeRange
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
-from umi_langchain import UmiRetriever, UmiVectorStore
+from umi_langchain import UmiRetriever, UmiTranslator, UmiVectorStore
 
 QUESTION = "run a coroutine with a timeout"
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -137,6 +138,32 @@ def test_a_calls_filter_narrows_the_retrievers_own_and_never_widens_it(notes):
     anns = UmiRetriever.from_store(notes.umi.store, filter={"user": "ann"})
     assert set(ids(anns.invoke("met"))) == {"n0", "n2"}
     assert anns.invoke("met", filter={"user": "bob"}) == []
+
+
+@pytest.mark.parametrize("lost", ["", [], 0, False, ()])
+def test_a_filter_that_was_lost_is_refused_and_does_not_open_everything(notes, lost):
+    for refused in (
+        lambda: notes.invoke("met", filter=lost),
+        lambda: UmiRetriever.from_store(notes.umi.store, filter=lost),
+        lambda: UmiVectorStore(store=notes.umi.store).similarity_search("met", filter=lost),
+        lambda: UmiTranslator(filter=lost),
+        lambda: notes.delete(where=lost),
+    ):
+        with pytest.raises(FilterError, match=r"filter .*expected a dict"):
+            refused()
+    anns = UmiRetriever.from_store(notes.umi.store, filter={"user": "ann"})
+    assert set(ids(anns.invoke("met", filter={}))) == {"n0", "n2"}, "an empty dict is no filter, as in Chroma"
+    with pytest.raises(FilterError, match="empty"):
+        anns.delete(where={})
+    assert len(notes.umi.store) == 4
+
+
+def test_one_moment_is_no_time_range_and_one_message_no_history(notes):
+    with pytest.raises(InvalidTimeRange, match="expected TimeRange"):
+        notes.invoke("met", time_range=datetime(2024, 5, 1, tzinfo=timezone.utc))
+    for one in ("and Carl?", HumanMessage("and Carl?"), {"role": "user", "content": "and Carl?"}):
+        with pytest.raises(InputError, match=r"history is .*expected a list"):
+            notes.invoke("met", history=one)
 
 
 def test_options_can_be_configured_fields(retriever):

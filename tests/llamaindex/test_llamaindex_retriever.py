@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from loop_watch import held
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, DuplicateId, InvalidLimit
+from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
 from umi_common.types import Chunk
@@ -121,6 +121,15 @@ def test_a_querys_filters_narrow_the_retrievers_own_and_never_widen_them(notes):
     anns = UmiRetriever.from_store(notes.umi.store, filters=of_user("ann"))
     assert set(ids(anns.retrieve("met"))) == {"n0", "n2"}
     assert anns.retrieve(UmiQuery("met", filters=of_user("bob"))) == []
+
+
+@pytest.mark.parametrize("lost", ["", [], 0, False])
+def test_a_filter_that_was_lost_is_refused_and_does_not_open_everything(notes, lost):
+    with pytest.raises(FilterError, match=r"filter .*expected a dict"):
+        notes.retrieve(UmiQuery("met", filters=lost))
+    with pytest.raises(FilterError, match=r"filter .*expected a dict"):
+        UmiRetriever.from_store(notes.umi.store, filters=lost)
+    assert notes.retrieve(UmiQuery("met", filters={})) == notes.retrieve("met")
 
 
 def test_the_bundles_embedding_is_the_querys_vector(notes):

@@ -16,7 +16,7 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import TokenBudget
 from umi_common.errors import InputError, MissingExtra, UmiError
 from umi_common.explain import to_text
-from umi_common.filters import And, Comparison, Filter, Scope, matches, parse_filter
+from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_window
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
@@ -85,7 +85,7 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
     server: MCPServer[Any] = MCPServer("umi", instructions=TOOL_DESCRIPTION)
 
     def search_arguments(limit: int, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
-        return {"limit": limit, "where": scope.narrow(filter or None), "time_range": tool_window(start, end)}
+        return {"limit": limit, "where": scope.narrow(asked_filter(filter)), "time_range": tool_window(start, end)}
 
     @server.tool(description=TOOL_DESCRIPTION)
     async def search(

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from umi_common.filters.chroma import ChromaWhere, chroma_metadata, to_chroma
 from umi_common.filters.evaluate import holds, matches
-from umi_common.filters.parse import NODES_MAX, parse_filter
+from umi_common.filters.parse import NODES_MAX, asked_filter, parse_filter
 from umi_common.filters.scope import EVERYTHING, Scope, narrow, scope
 from umi_common.filters.sql import to_sql
 from umi_common.filters.tree import DEPTH_MAX, VALUES_MAX, And, Comparison, Filter, Not, Or, identity
@@ -44,6 +44,7 @@ __all__ = [
     "Not",
     "Or",
     "Scope",
+    "asked_filter",
     "chroma_metadata",
     "holds",
     "identity",

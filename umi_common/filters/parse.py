@@ -68,6 +68,11 @@ def parse_filter(where: object) -> Filter | None:
     return _Parser().read(where, depth=1)
 
 
+def asked_filter(where: object) -> Filter | None:
+    """`parse_filter` where an empty dict means no filter, as in Chroma and LangChain; other empty values raise."""
+    return None if isinstance(where, Mapping) and not where else parse_filter(where)
+
+
 class _Parser:
     """One parse. Counts conditions and values, so that shared or cyclic parts do not make an endless tree."""
 

@@ -196,9 +196,9 @@ def narrowed(own: Window, asked: Window) -> TimeRange | None:
     """The time that lies in both a retriever's own range and the one that a call asks for; None: any.
 
     Raises:
-        InvalidTimeRange: If no time lies in both.
+        InvalidTimeRange: If no time lies in both, or one is no range.
     """
-    windows = [w if isinstance(w, TimeRange) else TimeRange(*w) for w in (own, asked) if w is not None]
+    windows = [window for window in map(_checked_range, (own, asked)) if window is not None]
     if len(windows) < 2:
         return windows[0] if windows else None
     start = max((w.start for w in windows if w.start is not None), default=None)
