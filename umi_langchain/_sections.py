@@ -15,7 +15,9 @@ from umi_common.types import Chunk, Hit, SearchResult, TimeRange
 IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
 REACH = 100
-"""Largest number of chunks before a hit, and after it, in its section."""
+"""Number of chunks before a hit, and after it, that are read first. A section may be longer."""
+GROWTH = 8
+"""Factor by which more of the source is read where a section may go on."""
 POLICY = AssemblyPolicy()
 """Defaults by which adjacent chunks are joined; text in which two of them overlap appears once."""
 
@@ -36,27 +38,48 @@ def with_sections(
     hits: list[Hit] = []
     for hit in result:
         if hit.chunk.id not in shown:
-            visible = [chunk for chunk in around.get(hit.chunk.id, ()) if chunk_passes(chunk, where, window)]
-            section = _section(hit.chunk, visible, key)
+            section = _section(hit.chunk, around.get(hit.chunk.id, []), store, key, where, window)
             shown.update(chunk.id for chunk in section)
-            hits.append(replace(hit, chunk=_joined(hit.chunk, section), rank=len(hits) + 1))
+            chunk = _joined(hit.chunk, section) if hit.chunk.metadata.get(key) is not None else hit.chunk
+            hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
     return replace(result, hits=tuple(hits))
 
 
-def _section(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
+def _section(
+    found: Chunk, around: list[Chunk], store: Store, key: str, where: Filter | None, window: TimeRange | None
+) -> list[Chunk]:
+    """The section of `found`, in reading order.
+
+    Args:
+        around: The chunks at most REACH places from it that pass `where`; more are read if the section may go on.
+    """
+    if found.metadata.get(key) is None:
+        return [found]
+    reach = REACH
+    while True:
+        visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
+        section = _within(found, visible, key)
+        ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
+        if not ends & {chunk.id for chunk in section} or (where is None and len(around) <= reach):
+            return section
+        reach *= GROWTH
+        more = store.neighbours([found.id], reach=reach, where=where).get(found.id, [])
+        if len(more) == len(around):
+            return section
+        around = more
+
+
+def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
     """`found` and the chunks adjacent to it that have the same value under the key, in reading order."""
-    if found.metadata.get(key) is not None:
-        for _, group in groupby(around, lambda chunk: chunk.metadata.get(key)):
-            section = list(group)
-            if any(chunk.id == found.id for chunk in section):
-                return section
+    for _, group in groupby(around, lambda chunk: chunk.metadata.get(key)):
+        section = list(group)
+        if any(chunk.id == found.id for chunk in section):
+            return section
     return [found]
 
 
 def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     """`found` with the text of the section. The scores are equal, so the ranks keep the chunks in reading order."""
-    if len(section) == 1:
-        return found
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
-    text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner))
+    text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
     return replace(found, text=text, metadata={**found.metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

@@ -65,7 +65,7 @@ async def test_a_chunk_that_is_found_brings_its_whole_section_once(retriever):
 
 async def test_a_section_of_the_same_name_elsewhere_in_the_source_stays_apart(retriever):
     (barn,) = await ways(retriever, "what stands in the barn?", k=1)
-    assert barn.page_content == BOOK[4][2]
+    assert barn.page_content == BOOK[4][2] and barn.metadata["umi_ids"] == ["4"]
 
 
 async def test_a_section_shows_nothing_that_filter_and_time_range_hide(retriever):
@@ -89,3 +89,13 @@ async def test_documents_are_grouped_by_source_in_the_same_way(retriever):
         (document.metadata["relevance_score"] for document in found), reverse=True
     )
     by_source.close()
+
+
+@pytest.mark.parametrize("filter", [None, {"user": "ann"}])
+async def test_a_long_source_is_one_document_with_all_of_its_text(filter):
+    texts = [f"{'alpha' if place in (0, 899) else 'filler'} {place}" for place in range(900)]
+    documents = [Document(id=text, page_content=text, metadata={"source": "big.md", "user": "ann"}) for text in texts]
+    retriever = UmiRetriever.from_documents(documents, whole="source")
+    (found,) = await ways(retriever, "alpha", filter=filter)
+    assert found.metadata["umi_ids"] == texts and found.page_content.split() == " ".join(texts).split()
+    retriever.close()
