@@ -18,7 +18,7 @@ from math import isclose
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from typing_extensions import Self
 
 from umi_common.config import first_fault
@@ -348,6 +348,17 @@ def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
     return scores
 
 
+class _ToolArguments(BaseModel):
+    """Arguments of which null and "" count as missing: models send them for options that they leave open."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _given(cls, asked: Any) -> Any:
+        if not isinstance(asked, Mapping):
+            return asked
+        return {name: value for name, value in asked.items() if value not in (None, "") or name == "query"}
+
+
 def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
     """The arguments that a model may give an agent's search tool."""
     when = "ISO date or time, for example 2024-05-01 or 2024-05-01T09:30:00+02:00"
@@ -362,7 +373,7 @@ def tool_schema(limit_name: str, limit: int, limit_max: int) -> type[BaseModel]:
         "start": (str | None, Field(default=None, description=f"Only texts about this time or later; {when}.")),
         "end": (str | None, Field(default=None, description=f"Only texts about a time before this; {when}.")),
     }
-    return create_model("UmiSearch", **fields)
+    return create_model("UmiSearch", __base__=_ToolArguments, **fields)
 
 
 def tool_window(start: str | None, end: str | None) -> TimeRange | None:

@@ -13,7 +13,6 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.framework_records import PlaceKeys, collection_pages, to_chunk, to_metadata
-from umi_common.protocols import Store
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit
 
@@ -27,7 +26,7 @@ SearchText = str | Sequence[str] | None
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 SCORE_KEY = "relevance_score"
 REASONS_KEY = "umi_reasons"
-SKIP_ADVICE = 'from_documents(..., on_invalid="skip") leaves such documents out'
+SKIP_ADVICE = 'from_documents(..., on_invalid="skip"), or UmiVectorStore(on_invalid="skip"), leaves such documents out'
 
 
 def to_chunks(
@@ -163,17 +162,26 @@ def with_ids(documents: Sequence[Document], ids: Sequence[str | None]) -> list[D
 
 
 def add_documents(
-    store: Store,
+    store: Any,
     documents: Sequence[Document],
     keys: PlaceKeys,
     ids: Sequence[str | None] | None = None,
     search_text: SearchText = None,
     *,
+    skipped: list[SkippedChunk] | None = None,
     show_progress: bool = False,
 ) -> list[str]:
-    """Insert documents into a store, or replace those with the same id; returns the ids, aligned."""
-    found, chunks = to_chunks(documents if ids is None else with_ids(documents, ids), keys, search_text=search_text)
-    store.add(chunks, show_progress=show_progress)
+    """Insert documents into a store, or replace those with the same id; returns the ids, aligned.
+
+    Documents that cannot be stored are appended to `skipped`, and their ids are left out; None: they raise. With
+    a list, the store is one of umi's, whose `add` takes `on_invalid`.
+    """
+    given = documents if ids is None else with_ids(documents, ids)
+    found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped)
+    if skipped is None:
+        store.add(chunks, show_progress=show_progress)
+    else:
+        skipped.extend(store.add(chunks, on_invalid="skip", show_progress=show_progress).skipped)
     return found
 
 

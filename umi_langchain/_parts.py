@@ -12,7 +12,9 @@ from langchain_core.vectorstores import VectorStore
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.framework_records import PlaceKeys, scores_by_rank, scores_of_kept
+from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
+from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, TimeRange
 from umi_langchain._convert import SCORE_KEY, to_chunks
 
@@ -59,9 +61,12 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
 
 
 def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> list[tuple[Chunk | str, float]]:
-    """The chunks of the first `k` documents with text, scored by rank."""
+    """The chunks of the first `k` documents with text, scored by rank; one that cannot be a chunk is left out."""
     with_text = [document for document in documents if document.page_content.strip()][:k]
-    ids, chunks = to_chunks(with_text, keys)
+    skipped: list[SkippedChunk] = []
+    ids, chunks = to_chunks(with_text, keys, skipped=skipped)
+    for gone in skipped:
+        warn_once("arm", str(gone.id), "document %r of an arm is left out: umi cannot hold its metadata", gone.id)
     by_id = {chunk.id: chunk for chunk in reversed(chunks)}
     return scores_by_rank((by_id[id] for id in dict.fromkeys(ids)), k)
 

@@ -104,7 +104,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     time_key: str | None = "timestamp"
     """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970. None: no key."""
     _owns_store: bool = PrivateAttr(default=False)
-    _skipped: tuple[SkippedChunk, ...] = PrivateAttr(default=())
+    _skipped: list[SkippedChunk] = PrivateAttr(default_factory=list)
+    _on_invalid: OnInvalid = PrivateAttr(default="raise")
     _search_text: SearchText = PrivateAttr(default=None)
 
     def __init__(self, **fields: Any) -> None:
@@ -172,7 +173,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
         retriever = cls._with_own_store(fill, embedding, persist_directory, llm=llm, k=k, **options)
-        retriever._skipped = tuple(skipped)
+        retriever._skipped, retriever._on_invalid = skipped, on_invalid
         retriever._search_text = search_text
         return retriever
 
@@ -290,8 +291,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
     @property
     def skipped(self) -> tuple[SkippedChunk, ...]:
-        """The documents that `from_documents(on_invalid="skip")` left out, with the reasons."""
-        return self._skipped
+        """The documents that `from_documents(on_invalid="skip")`, and `add_documents` then, left out, with reasons."""
+        return tuple(self._skipped)
 
     def close(self) -> None:
         """End the threads, and close the store unless the caller made it."""
@@ -304,7 +305,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     ) -> list[str]:
         """Insert documents, or replace those with the same id, as `UmiVectorStore.add_documents`; returns the ids."""
         how = self._search_text if search_text is None else search_text
-        return add_documents(self.umi.store, documents, self.keys, ids, how)
+        skipped = None if self._on_invalid == "raise" else self._skipped
+        return add_documents(self.umi.store, documents, self.keys, ids, how, skipped=skipped)
 
     async def aadd_documents(self, documents: Sequence[Document], **options: Any) -> list[str]:
         """`add_documents` for an event loop."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -27,6 +28,7 @@ from umi_common.search.request import (
     refuse_unknown_options,
 )
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._options import CallOptions
@@ -36,7 +38,7 @@ from umi_langchain.retriever import UmiRetriever
 log = logging.getLogger("umi")
 PAGE = 1_000
 """Chunks read from the store in one call when documents are listed."""
-OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text")
+OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text", "on_invalid")
 """Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
 
 
@@ -54,6 +56,7 @@ class UmiVectorStore(Closing, VectorStore):
         reranker: As in `DualRetriever`.
         read_only: Search a directory that another process writes; it must exist.
         search_text: As in `UmiRetriever.from_documents`, for all documents that are added.
+        on_invalid: "skip" leaves out documents that cannot be stored, blank ones for example; `skipped` lists them.
         source_key: Metadata key of the source, such as a file, that a text is a part of; None: texts have no source.
         position_key: Metadata key of the position in the source; LangChain's splitters' "start_index" is read too.
         time_key: Metadata key of the time: a datetime, an ISO string or seconds since 1970.
@@ -70,6 +73,7 @@ class UmiVectorStore(Closing, VectorStore):
         reranker: Any = None,
         read_only: bool = False,
         search_text: SearchText = None,
+        on_invalid: OnInvalid = "raise",
         source_key: str | None = "source",
         position_key: str | None = "position",
         time_key: str | None = "timestamp",
@@ -79,11 +83,14 @@ class UmiVectorStore(Closing, VectorStore):
             raise ConfigError(
                 "store= has an embedder and a directory already; leave embedding and persist_directory out"
             )
+        if on_invalid not in get_args(OnInvalid):
+            raise ConfigError(f"on_invalid {on_invalid!r:.80}: expected 'raise' or 'skip'")
         refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_directory")
         config = UmiConfig(**stages)
         self._owns_store = store is None
         self._embedding = embedding
         self._search_text = search_text
+        self._skipped: list[SkippedChunk] | None = None if on_invalid == "raise" else []
         self._keys = PlaceKeys(source_key, position_key, time_key)
         if store is None:
             settings = config if stages else None
@@ -95,6 +102,14 @@ class UmiVectorStore(Closing, VectorStore):
     def embeddings(self) -> Embeddings | None:
         """The embedding that the constructor got; None if it got a name or none."""
         return None if isinstance(self._embedding, str) else self._embedding
+
+    @property
+    def skipped(self) -> tuple[SkippedChunk, ...]:
+        """The documents that `on_invalid="skip"` left out since the constructor, with the reasons."""
+        return tuple(self._skipped or ())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy.copy(self)  # the store is shared, as by a copy of a retriever
 
     @classmethod
     def from_texts(
@@ -167,13 +182,15 @@ class UmiVectorStore(Closing, VectorStore):
             show_progress: A progress bar while texts are embedded.
 
         Returns:
-            The ids, aligned.
+            The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.
 
         Raises:
             InvalidChunk, DuplicateId: Names the document. Nothing is written.
         """
         how = self._search_text if search_text is None else search_text
-        return add_documents(self.store, documents, self._keys, ids, how, show_progress=show_progress)
+        return add_documents(
+            self.store, documents, self._keys, ids, how, skipped=self._skipped, show_progress=show_progress
+        )
 
     def add_texts(
         self,

@@ -12,7 +12,9 @@ from llama_index.core.schema import NodeWithScore
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.framework_records import PlaceKeys, scores_by_rank
+from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
+from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, TimeRange
 from umi_llamaindex._candidates import node_text
 from umi_llamaindex._convert import to_chunks
@@ -52,6 +54,10 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
 
 
 def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredChunks:
-    """The chunks of the first `k` nodes with text, scored by rank."""
+    """The chunks of the first `k` nodes with text, scored by rank; one that cannot be a chunk is left out."""
     nodes = list({item.node.node_id: item.node for item in reversed(items) if node_text(item).strip()}.values())[::-1]
-    return scores_by_rank(to_chunks(nodes[:k], keys, Counter()), k)
+    skipped: list[SkippedChunk] = []
+    chunks = to_chunks(nodes[:k], keys, Counter(), skipped)
+    for gone in skipped:
+        warn_once("arm", str(gone.id), "node %r of an arm is left out: umi cannot hold its metadata", gone.id)
+    return scores_by_rank(chunks, k)

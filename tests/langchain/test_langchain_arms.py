@@ -51,6 +51,13 @@ async def all_doors(retriever, query, **options):
     return found
 
 
+async def test_one_document_that_umi_cannot_hold_does_not_take_the_arms_others(caplog):
+    odd = Document(id="odd", page_content="red figs", metadata={"image": b"GIF"})
+    retriever = made(as_arm(Fixed(found=[odd, FRUIT[2]]), weight=5.0))
+    assert ids(await all_doors(retriever, "red apples"))[0] == "plum"
+    assert retriever.search("red apples").degraded == () and "document 'odd' of an arm is left out" in caplog.text
+
+
 async def test_a_retrievers_documents_rise_and_say_so():
     retriever = made(as_arm(Fixed(found=[FRUIT[2]]), weight=5.0)).model_copy(update={"reasons": True})
     found = await all_doors(retriever, "red apples")

@@ -9,8 +9,10 @@ import sys
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.messages import AIMessage
 from langchain_core.retrievers import BaseRetriever
 
@@ -253,6 +255,37 @@ def test_a_skipped_document_without_a_source_has_none():
     assert [skipped.source for skipped in skipping.skipped] == [None]
 
 
+async def test_a_vector_store_leaves_blank_pages_out_if_asked(tmp_path):
+    """One blank page of a PDF must not stop `index()`, which has no argument for it."""
+    pages = [Document(f"Page {n}." if n != 1 else " ", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
+    with pytest.raises(InvalidChunk, match=r"UmiVectorStore\(on_invalid=\"skip\"\)"):
+        UmiVectorStore.from_documents(pages)
+    with UmiVectorStore(on_invalid="skip") as store:
+        records = InMemoryRecordManager("memory")
+        records.create_schema()
+        index(pages, records, store, cleanup="full", source_id_key="source", key_encoder="blake2b")
+        assert len(store.store) == 2 and [gone.source for gone in store.skipped] == ["a.pdf"]
+        assert len(await store.aadd_documents(pages, ids=["0", "1", "2"])) == 2
+    with pytest.raises(ConfigError, match="expected 'raise' or 'skip'"):
+        UmiVectorStore(on_invalid="ignore")
+    with UmiRetriever.from_documents(pages, on_invalid="skip") as retriever:
+        assert len(retriever.add_documents([Document("Page 4."), Document("")])) == 1
+        assert len(retriever.skipped) == 2
+
+
+def test_a_deep_copy_of_a_vector_store_shares_the_store(store, tmp_path):
+    for copied in (copy.deepcopy(store), copy.deepcopy(store.as_retriever()).vectorstore):
+        copied.add_texts(["Emil met Fay"], ids=["new"])
+        assert ids(store.similarity_search("Emil", k=1)) == {"new"}
+        store.delete(["new"])
+
+
+def test_a_retriever_over_chroma_says_why_it_cannot_be_pickled():
+    chroma = Chroma("pickled", DeterministicFakeEmbedding(size=8))
+    with UmiRetriever.from_vectorstore(chroma) as retriever, pytest.raises(ConfigError, match="in the other process"):
+        pickle.dumps(retriever)
+
+
 @pytest.mark.parametrize("start", ["2024-05-01", MAY.date()])
 def test_a_time_range_that_is_no_datetime_shows_one(retriever, start):
     with pytest.raises(InvalidTimeRange, match=r"datetime\(2024, 5, 1, tzinfo=timezone.utc\)"):
@@ -278,6 +311,14 @@ def test_an_embedding_class_is_refused_with_what_is_missing():
 
 def test_a_tool_tells_the_model_which_argument_was_wrong(retriever):
     assert "k" in (said := create_umi_tool(retriever).invoke({"query": "Bob", "k": "two"})) and "integer" in said
+
+
+def test_a_tool_takes_null_and_empty_arguments_for_missing_ones(retriever):
+    """OpenAI's strict mode makes a model send every argument."""
+    tool = create_umi_tool(retriever)
+    left_open = {"k": None, "filter": None, "start": "", "end": None}
+    assert tool.invoke({"query": "who met Dora?", **left_open}) == tool.invoke({"query": "who met Dora?"})
+    assert "query is empty" in tool.invoke({"query": "", **left_open})
 
 
 def test_a_star_import_works_without_the_packages_of_agents():

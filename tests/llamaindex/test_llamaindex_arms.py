@@ -46,6 +46,13 @@ async def ids(retriever):
     return found
 
 
+async def test_one_node_that_umi_cannot_hold_does_not_take_the_arms_others(store, caplog):
+    arm = Fixed("fig", "plum")
+    arm.found[0].node.metadata["image"] = b"GIF"
+    retriever = UmiRetriever.from_store(store, arms=[as_arm(arm, weight=5.0)])
+    assert (await ids(retriever))[0] == "plum" and "node 'fig' of an arm is left out" in caplog.text
+
+
 async def test_its_nodes_rise_by_its_weight(store):
     assert (await ids(UmiRetriever.from_store(store)))[0] == "apple"
     assert (await ids(UmiRetriever.from_store(store, arms=[as_arm(Fixed("plum"), weight=5.0)])))[0] == "plum"

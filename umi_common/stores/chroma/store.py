@@ -16,6 +16,7 @@ from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import (
+    ConfigError,
     InputError,
     InvalidChunk,
     ReindexRequired,
@@ -449,6 +450,12 @@ class ChromaStore:
             self.save()
             self._collection.close()
         self._closed = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise ConfigError(
+            "a store over a Chroma collection cannot be pickled, because its client has connections and threads; make "
+            "it, or its retriever, again in the other process"
+        )
 
     def __enter__(self) -> ChromaStore:
         return self
