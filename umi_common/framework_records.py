@@ -200,6 +200,7 @@ def add_mirrored(
     chunks: Sequence[Chunk],
     origin_of: Callable[[Chunk], Hashable | None],
     *,
+    left_out: Sequence[tuple[str | None, Hashable | None]] = (),
     everything: bool = False,
     on_invalid: str = "raise",
 ) -> tuple[Any, ...]:
@@ -211,6 +212,8 @@ def add_mirrored(
         store: A `HybridStore`.
         chunks: All that there is now of each origin.
         origin_of: What a chunk was cut from; None: it replaces nothing.
+        left_out: (id, origin) of given items that are no chunks, for example of a file that is empty now: they replace
+            what is stored, too.
         everything: Also remove what comes from elsewhere.
         on_invalid: As in `store.add`; what it skips is returned.
 
@@ -222,10 +225,13 @@ def add_mirrored(
         raise InputError("mirror=True with nothing to store would empty the store; check what was loaded")
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
-    origins = {origin_of(chunk) for chunk in chunks} - {None}
+    gone, origins = {id for id, _ in left_out}, {origin_of(chunk) for chunk in chunks}
+    origins = {*origins, *(origin for _, origin in left_out)} - {None}
     pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
     found = (chunk for page in pages for chunk in page if chunk is not None)
-    replaced = {chunk.id: chunk.indexed_text for chunk in found if everything or origin_of(chunk) in origins}
+    replaced = {
+        chunk.id: chunk.indexed_text for chunk in found if everything or chunk.id in gone or origin_of(chunk) in origins
+    }
     by_text = {text: id for id, text in replaced.items()}
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]

@@ -168,7 +168,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
             chunks = to_chunks(given, keys, Counter(), search_text, None if on_invalid == "raise" else skipped)[1]
             origin = partial(document_origin, keys=keys)
-            skipped.extend(add_mirrored(store, chunks, origin, everything=mirror, on_invalid=on_invalid))
+            gone = [(left_out.id, left_out.source) for left_out in skipped]
+            skipped.extend(add_mirrored(store, chunks, origin, left_out=gone, everything=mirror, on_invalid=on_invalid))
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")

@@ -40,7 +40,7 @@ from umi_common.framework_records import (
 )
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import SkippedChunk
-from umi_common.types import Chunk, Hit
+from umi_common.types import Chunk, Hit, plain_value
 
 NodeScore = Literal["score", "relevance"]
 """The field of a hit that becomes the score of its node."""
@@ -153,18 +153,25 @@ def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence
 def node_origin(chunk: Chunk, source_key: str | None) -> Hashable:
     """A value that is equal for nodes of the same document, in any version of it.
 
-    The metadata under `source_key`; else the path of the file, as a reader wrote it; else the document's id, unless it
-    is random; else text and metadata: then only a node with the same text and metadata counts as the same document.
+    That of `stated_origin`; else text and metadata: then only a node with the same text and metadata counts as the same
+    document.
     """
-    for key in (source_key, FILE_PATH):
-        if key is not None and key in chunk.metadata:
-            return key, chunk.metadata[key]
-    document = chunk.metadata.get(REF_DOC_ID)
-    if isinstance(document, str) and not _is_random(document):
-        return REF_DOC_ID, document
+    stated = stated_origin(chunk.metadata, chunk.metadata.get(REF_DOC_ID), source_key)
+    if stated is not None:
+        return stated
     return chunk.text, frozenset(
         (key, value) for key, value in chunk.metadata.items() if key not in (NODE_ID, *NODE_FIELDS)
     )
+
+
+def stated_origin(metadata: Mapping[str, Any], document: object, source_key: str | None) -> Hashable | None:
+    """The metadata under `source_key`; else the path of the file, as a reader wrote it; else the document's id, unless
+    it is random; None: none of these is known.
+    """
+    for key in (source_key, FILE_PATH):
+        if key is not None and key in metadata:
+            return key, plain_value(metadata[key])
+    return (REF_DOC_ID, document) if isinstance(document, str) and not _is_random(document) else None
 
 
 def _is_random(id: str) -> bool:

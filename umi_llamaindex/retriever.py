@@ -41,6 +41,7 @@ from umi_llamaindex._convert import (
     index_pages,
     node_chunk_of_record,
     node_origin,
+    stated_origin,
     to_chunks,
     to_scored_node,
 )
@@ -174,7 +175,9 @@ class UmiRetriever(Closing, BaseRetriever):
             if embed_model is not None:
                 add_embedded(store, nodes, chunks)
             origin = partial(node_origin, source_key=source_key)
-            skipped.extend(add_mirrored(store, chunks, origin, everything=mirror, on_invalid=on_invalid))
+            unstored = [nodes[left_out.place] for left_out in skipped]
+            gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]
+            skipped.extend(add_mirrored(store, chunks, origin, left_out=gone, everything=mirror, on_invalid=on_invalid))
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
     VectorStoreQueryResult,
 )
+from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidVector
@@ -117,6 +119,22 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             if self._owns_store:
                 store.close()
             raise
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return copy.copy(self)  # the store is shared, as by a copy of a retriever
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for pickle: the other process reads the directory.
+
+        Raises:
+            ConfigError: If the store cannot be pickled; LlamaIndex would leave it out without an error.
+        """
+        state: dict[str, Any] = super().__getstate__()
+        if not {"_store", "_umi"} <= state["__pydantic_private__"].keys():
+            raise ConfigError(
+                "a store in memory cannot be pickled, and none whose model cannot; open it in a directory"
+            )
+        return state
 
     @classmethod
     def class_name(cls) -> str:

@@ -91,6 +91,12 @@ def test_a_store_that_is_open_elsewhere_says_how_to_read_it(tmp_path):
     writer.close()
 
 
+def test_a_file_that_is_empty_now_does_not_answer_with_its_old_text(start):
+    start([page("The fee is 3 euros."), page("Pets are allowed.", "b.md"), Document("A note.", id="note")])
+    emptied = [page(""), Document(" ", id="note")]
+    assert start(emptied, on_invalid="skip") == {"Pets are allowed."}
+
+
 def test_a_blank_page_is_skipped_and_listed_if_asked(start, tmp_path):
     pages = [page("One."), page(" ", "b.pdf", id="blank"), page("Two.", id="2"), page("Twice.", id="2")]
     with pytest.raises(InvalidChunk, match="document 1"):

@@ -237,6 +237,19 @@ def test_a_pickled_retriever_reads_the_same_directory_and_one_in_memory_says_wha
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports
+def test_a_copy_of_a_vector_store_shares_the_store_and_one_in_memory_says_why_it_is_not_pickled(tmp_path):
+    with UmiVectorStore() as store:
+        for copied in (copy.deepcopy(store), store.model_copy(deep=True)):
+            copied.add(NODES)
+            assert len(store.client) == len(NODES)
+        with pytest.raises(ConfigError, match="in memory cannot be pickled"):
+            pickle.dumps(store)
+    with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+        store.add(NODES)
+        with pickle.loads(pickle.dumps(store)) as again:  # noqa: S301 our own bytes
+            assert again.retriever().retrieve("Dora")[0].node == store.retriever().retrieve("Dora")[0].node
+
+
 def test_a_store_knows_its_documents():
     store = UmiVectorStore()
     index = VectorStoreIndex.from_documents(

@@ -55,6 +55,17 @@ def test_an_edited_file_answers_with_its_new_text_though_readers_make_new_ids(st
     assert start(documents, mirror=True) == ["The fee is 5 euros."]
 
 
+def test_a_file_that_is_empty_now_does_not_answer_with_its_old_text(start, tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The fee is 3 euros.")
+    (folder / "b.txt").write_text("Pets are allowed.")
+    start([*SimpleDirectoryReader(folder).load_data(), Document(text="A note.", doc_id="note")])
+    (folder / "a.txt").write_text("")
+    emptied = [*SimpleDirectoryReader(folder).load_data(), Document(text="", doc_id="note")]
+    assert start(emptied, on_invalid="skip") == ["Pets are allowed."]
+
+
 def test_an_edited_document_with_an_id_answers_with_its_new_text(start):
     start([Document(text="The fee is 3 euros.", doc_id="fees"), Document(text="Pets are allowed.", doc_id="pets")])
     assert start([Document(text="The fee is 5 euros.", doc_id="fees")]) == ["Pets are allowed.", "The fee is 5 euros."]
