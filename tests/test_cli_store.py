@@ -83,6 +83,20 @@ def test_where_narrows(store, condition):
     assert [hit["metadata"]["speaker"] for hit in found["hits"]] == ["Jonas"]
 
 
+@pytest.mark.parametrize("value", [2023, "2023", True, "true", 1.5, "1.5"])
+def test_where_finds_a_number_and_the_same_as_a_string_because_a_shell_has_no_types(tmp_path, value):
+    with HybridStore.open(tmp_path / "store") as made:
+        made.add([{"id": "a", "text": "the boiler", "metadata": {"key": value}}])
+    shown = run("search", "boiler", "--store", tmp_path / "store", "--where", f"key={str(value).lower()}")
+    assert "1 hits" in shown.output
+    assert "nothing found" in run("search", "boiler", "--store", tmp_path / "store", "--where", "key=7").output
+
+
+def test_search_says_when_no_hit_is_likely_to_answer(store):
+    assert "none is likely to answer the query" in run("search", "quantum chromodynamics", "--store", store).output
+    assert "none is likely" not in run("search", "who looked at the boiler?", "--store", store).output
+
+
 def test_explain_writes_a_page_with_the_packed_context(store, tmp_path):
     shown = run("explain", "--html", tmp_path / "why.html", "boiler", "--store", store)
     assert shown.output == f"4 hits; {tmp_path / 'why.html'} says why: open it in a browser\n"

@@ -54,32 +54,42 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
     return opened(store, writing=writing, embedder=None if known is None else AbsentEmbedder(*known))
 
 
-def where_of(conditions: Sequence[str] | None) -> dict[str, Any] | None:
-    """`["user=ann", "year=2023"]` as a filter. A value that is JSON is parsed; any other is a string.
+def where_of(
+    conditions: Sequence[str] | None, option: str = "--where", *, exact: bool = False
+) -> dict[str, Any] | None:
+    """`["user=ann", "year=2023"]` as a filter. A value that is JSON passes as what it is and as the string.
+
+    Args:
+        option: Name of the option, for messages.
+        exact: A value that is JSON passes only as what it is.
 
     Raises:
         ConfigError: If a condition is neither KEY=VALUE nor a JSON object.
     """
-    parsed = [_condition(condition) for condition in conditions or ()]
+    parsed = [_condition(condition, option, exact) for condition in conditions or ()]
     if not parsed:
         return None
     return parsed[0] if len(parsed) == 1 else {"$and": parsed}
 
 
-def _condition(condition: str) -> dict[str, Any]:
+def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
     if condition.lstrip().startswith("{"):
         try:
             return dict(json.loads(condition))
         except ValueError as error:
-            raise ConfigError(f"--where {condition!r} is no JSON ({error}); expected KEY=VALUE or an object") from error
+            raise ConfigError(
+                f"{option} {condition!r} is no JSON ({error}); expected KEY=VALUE or an object"
+            ) from error
     key, equals, value = condition.partition("=")
     if not equals or not key:
-        raise ConfigError(f"--where {condition!r}: expected KEY=VALUE, for example --where speaker=Mira")
+        raise ConfigError(f"{option} {condition!r}: expected KEY=VALUE, for example {option} speaker=Mira")
     try:
         read = json.loads(value)
     except ValueError:
         read = value
-    return {key: read if isinstance(read, (str, int, float, bool)) else value}
+    if not isinstance(read, (int, float)):
+        return {key: read if isinstance(read, str) else value}
+    return {key: read if exact else {"$in": [read, value]}}
 
 
 def print_json(value: Mapping[str, Any]) -> None:

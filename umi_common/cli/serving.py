@@ -66,7 +66,7 @@ def mcp(
         raise MissingExtra("mcp", "mcp") from error
     from umi_common.stores.embedded.hybrid import HybridStore
 
-    scope = Scope(parse_filter(where_of(filter)))
+    scope = Scope(parse_filter(where_of(filter, "--filter", exact=True)))
     settings = UmiConfig.load(config)
     with (
         HybridStore.open(store) if writable else opened(store) as source,

@@ -22,6 +22,9 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, fu
     """
     words = QueryWords.of(result)
     lines = [f"{len(result)} hits, {result.mode}, {result.trace.milliseconds:.1f} ms"]
+    if result.hits and result.answerable is False:
+        best = max(hit.relevance or 0.0 for hit in result)
+        lines.append(f"  none is likely to answer the query: the best relevance is {best:.2f}, of 0 to 1")
     lines.extend(f"  also searched: {one_line(text)}" for text in result.query_variations)
     for hit, path in zip(result, steps(result), strict=True):
         lines += _hit(hit, words, emphasis)
