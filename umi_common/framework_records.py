@@ -390,8 +390,8 @@ def tool_window(start: str | None, end: str | None) -> TimeRange | None:
     """
     moments = []
     for name, text in (("start", start), ("end", end)):
-        moment = None if text is None else read_time(text)
-        if text is not None and moment is None:
+        moment = read_time(text)
+        if text not in (None, "") and moment is None:
             raise InputError(f"{name} {text!r:.40} is no ISO date or time; expected for example 2024-05-01")
         moments.append(moment)
     return None if moments == [None, None] else TimeRange(*moments)

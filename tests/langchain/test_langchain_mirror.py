@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 
-from umi_common.errors import ConfigError, InputError, InvalidChunk, StoreLocked, StoreReadOnly
+from umi_common.errors import ConfigError, EmbedderError, InputError, InvalidChunk, StoreLocked, StoreReadOnly
 from umi_langchain import UmiRetriever, UmiVectorStore
 
 
@@ -89,6 +90,32 @@ def test_a_store_that_is_open_elsewhere_says_how_to_read_it(tmp_path):
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert StoreLocked.__name__ in other.stderr and "read_only=True" in other.stderr
     writer.close()
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_failure_says_whether_what_was_embedded_is_kept(tmp_path, named):
+    class Model(Embeddings):
+        calls, texts, failing = 0, 0, True
+
+        def embed_documents(self, texts):
+            self.calls += 1
+            if self.failing and self.calls > 1:
+                raise ValueError
+            self.texts += len(texts)
+            return [[float(len(text)), 1.0] for text in texts]
+
+        def embed_query(self, text):
+            return [1.0, 1.0]
+
+    model, pages = Model(), [page(f"Page {number} of the rules.") for number in range(600)]
+    if named:
+        model.model_name = "rules-1"
+    told = "what the cache holds is not embedded again" if named else "needs a directory and a model with a model_name"
+    with pytest.raises(EmbedderError, match=told):
+        UmiRetriever.from_documents(pages, model, persist_directory=str(tmp_path))
+    kept, model.failing = model.texts, False
+    UmiRetriever.from_documents(pages, model, persist_directory=str(tmp_path)).close()
+    assert model.texts == (600 if named else 600 + kept) and kept > 0
 
 
 def test_a_file_that_is_empty_now_does_not_answer_with_its_old_text(start):

@@ -175,7 +175,7 @@ class SparseIndex:
                 encoder, texts, batches_of(texts, missing, self._config), self._config, on_batch, advance.note
             )
         except BatchFailed as failed:
-            raise embedding_failure(failed, [chunk.id for chunk in chunks], encoder.name) from failed.__cause__
+            raise embedding_failure(failed, [chunk.id for chunk in chunks], encoder.name, cache) from failed.__cause__
         return [known[text] for text in texts]
 
     def _segment(self, vectors: Sequence[SparseVector], first: int) -> _Segment:

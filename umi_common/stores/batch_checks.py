@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from umi_common.config import EmbedderConfig
-from umi_common.embedders.cache import VectorCache
+from umi_common.embedders.cache import FileCache, VectorCache
 from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
 from umi_common.errors import (
     DuplicateId,
@@ -106,7 +106,7 @@ def embedded(
         try:
             embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
         except BatchFailed as failed:
-            raise embedding_failure(failed, ids, embedder.name) from failed.__cause__
+            raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
     parts = [made[index] for index in sorted(made)]
     rows = np.concatenate(parts) if parts else np.zeros((0, dim or 0), dtype=np.float32)
     if len(missing) == len(texts):
@@ -115,14 +115,26 @@ def embedded(
     return np.stack([known[text] for text in texts])
 
 
-def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str) -> Exception:
-    """The error for callers, from a batch of places in `ids` on which the embedder of this name failed."""
+def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> Exception:
+    """The error for callers, from a batch of places in `ids` on which the embedder of this name failed.
+
+    Args:
+        cache: It holds what was embedded before; None: nothing does.
+    """
     error = failed.__cause__
     if isinstance(error, UmiError):
         return error
+    advice = "Repeat the call"
+    if isinstance(cache, FileCache):
+        advice = "Repeat the call: what the cache holds is not embedded again"
+    elif cache is not None:
+        advice = (
+            "Repeat the call on this open store, whose cache is in memory; one that outlives the store needs a "
+            "directory and a model with a model_name"
+        )
     return EmbedderError(
         f"embedder {name!r} failed on chunks {ids[failed.batch[0]]!r} to {ids[failed.batch[-1]]!r} "
-        f"({type(error).__name__}); nothing was stored. Repeat the call: what the cache holds is not embedded again"
+        f"({type(error).__name__}); nothing was stored. {advice}"
     )
 
 
