@@ -367,6 +367,12 @@ class UmiConfig(Frozen):
             )
 
 
+def checked_settings(config: object) -> None:
+    """Raise ConfigError if `config` is neither None nor a `UmiConfig`."""
+    if config is not None and not isinstance(config, UmiConfig):
+        raise ConfigError(f"config is {type(config).__name__}; expected UmiConfig(...): UmiConfig(fusion={{...}})")
+
+
 def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
     """The message of a ConfigError for an unknown name, else for the first fault.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self, Unpack
 
-from umi_common.config import UmiConfig
+from umi_common.config import UmiConfig, checked_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
@@ -83,6 +83,7 @@ class DualRetriever:
         self._workers = Workers()
         self._counter = SearchCounter()
         self._watched: WatchedFile | None = None
+        checked_settings(config)
         given = UmiConfig() if config is None else config
         self._components = self._components_for(_with_settings_of(store, given, given.model_fields_set), None)
 

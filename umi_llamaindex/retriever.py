@@ -22,7 +22,7 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
-from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.filters import Scope, asked_filter
 from umi_common.framework_records import Closing, PlaceKeys, add_mirrored
 from umi_common.protocols import Embedder, Store
@@ -336,7 +336,7 @@ class UmiRetriever(Closing, BaseRetriever):
 
     def batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`retrieve` for each query, aligned; queries with the same options share one embedding call and one recall."""
-        bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
+        bundles = _bundles(queries)
         answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
@@ -344,7 +344,7 @@ class UmiRetriever(Closing, BaseRetriever):
 
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
-        bundles = [QueryBundle(query) if isinstance(query, str) else query for query in queries]
+        bundles = _bundles(queries)
         answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
@@ -436,6 +436,13 @@ class UmiRetriever(Closing, BaseRetriever):
         if prompt is not None:  # with its own placeholders as values, a template of any kind becomes a string
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
+
+
+def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
+    """The queries as bundles; raises InputError for one query in place of a list."""
+    if isinstance(queries, (str, QueryBundle)):
+        raise InputError(f"queries is one {type(queries).__name__}; expected a list of queries")
+    return [QueryBundle(query) if isinstance(query, str) else query for query in queries]
 
 
 def _has_vector(bundle: QueryBundle) -> bool:

@@ -37,6 +37,11 @@ def store(tmp_path, embedder):
         yield opened
 
 
+def test_one_folder_needs_no_list(folder):
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        assert index(store, str(folder)).files == index(store, folder).files == 2
+
+
 def test_a_folder_is_indexed_with_sources_as_seen_from_the_store(store, folder):
     report = index(store, [folder])
     assert (report.files, report.indexed, report.chunks) == (2, 2, 2)

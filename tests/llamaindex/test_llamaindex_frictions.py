@@ -23,7 +23,15 @@ from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, R
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
-from umi_common.errors import ConfigError, InvalidChunk, InvalidTimeRange, InvalidVector, StoreClosed, StoreLocked
+from umi_common.errors import (
+    ConfigError,
+    InputError,
+    InvalidChunk,
+    InvalidTimeRange,
+    InvalidVector,
+    StoreClosed,
+    StoreLocked,
+)
 from umi_llamaindex import (
     UmiContextBudget,
     UmiDecay,
@@ -248,6 +256,13 @@ def test_a_copy_of_a_vector_store_shares_the_store_and_one_in_memory_says_why_it
         store.add(NODES)
         with pickle.loads(pickle.dumps(store)) as again:  # noqa: S301 our own bytes
             assert again.retriever().retrieve("Dora")[0].node == store.retriever().retrieve("Dora")[0].node
+
+
+def test_one_query_in_place_of_a_list_is_not_read_letter_by_letter():
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        for one in ("who met Dora?", UmiQuery("who met Dora?")):
+            with pytest.raises(InputError, match="expected a list of queries"):
+                retriever.batch(one)
 
 
 def test_a_store_knows_its_documents():

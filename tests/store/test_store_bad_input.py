@@ -25,6 +25,7 @@ from umi_common.errors import (
     StoreReadOnly,
 )
 from umi_common.protocols import Probe
+from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -50,6 +51,24 @@ def store():
 def test_a_bad_chunk_is_named(make, said):
     with pytest.raises(InvalidChunk, match=said):
         make()
+
+
+@pytest.mark.parametrize("given", [Chunk("a", "text"), {"id": "a", "text": "text"}, "text", None, 7])
+def test_one_chunk_in_place_of_a_list_says_what_to_pass(store, given):
+    for on_invalid in ("raise", "skip"):
+        with pytest.raises(InvalidChunk, match=r"expected a list of umi_common\.Chunk"):
+            store.add(given, on_invalid=on_invalid)
+
+
+def test_one_id_in_place_of_a_list_is_not_read_letter_by_letter(store):
+    with pytest.raises(InputError, match="expected a list of ids"):
+        store.get("t0")
+
+
+def test_a_dict_in_place_of_settings_is_refused(store):
+    for refused in (lambda: HybridStore.open(config={}), lambda: DualRetriever(store, config={"fusion": {}})):
+        with pytest.raises(ConfigError, match=r"config is dict; expected UmiConfig"):
+            refused()
 
 
 def unchanged(store: HybridStore) -> bool:

@@ -25,7 +25,7 @@ CHECKPOINT = "umi.db-ingest"
 
 def index(
     store: Any,
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     embedder: Any = None,
@@ -50,7 +50,8 @@ def index(
 
     Args:
         store: Any `protocols.Store`.
-        paths: Files and folders. Indexed files below these folders that are gone are removed from the store.
+        paths: Files and folders, or one of these. Indexed files below these folders that are gone are removed from the
+            store.
         checkpoint: A file, created if it does not exist; for one store only. None: in the directory of a `HybridStore`.
         embedder: What `HybridStore.open` takes; None: the store's own, or the embedded default.
         relative_to: Folder that sources, and so ids, are relative to; a file outside of it is named by its whole path.
@@ -78,7 +79,7 @@ def index(
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     model = _model(store, embedder)
     home = getattr(store, "path", None)
-    roots = checked_roots([Path(path) for path in paths])
+    roots = checked_roots([Path(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)])
     base = None if relative_to is None else Path(relative_to).resolve()
     if base is None and home is not None:
         base = home.resolve().parent

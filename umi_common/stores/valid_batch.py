@@ -88,6 +88,8 @@ def valid_batch(
         InvalidChunk, DuplicateId, InvalidVector: As `HybridStore.add`.
         InputError: If `on_invalid` is neither.
     """
+    if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
+        raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
     batch = list(items)
     if on_invalid == "raise":
         chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))

@@ -11,7 +11,7 @@ from typing import Any
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import ConfigError, StoreClosed
+from umi_common.errors import ConfigError, InputError, StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest
@@ -163,7 +163,13 @@ class HybridStore:
         return self._core.delete(ids, where)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
-        """Chunks aligned with ids; None where the store has no such chunk."""
+        """Chunks aligned with ids; None where the store has no such chunk.
+
+        Raises:
+            InputError: If `ids` is one string.
+        """
+        if isinstance(ids, str):
+            raise InputError("ids is one string; expected a list of ids")
         self._core.ready()
         return self._core.get(ids)
 
