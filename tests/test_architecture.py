@@ -29,6 +29,7 @@ FLOORS = (
     ("context",),
     ("stores/failpoints", "stores/arrays", "stores/values", "stores/batch_checks"),
     ("stores/query_embedder", "stores/valid_batch"),
+    ("stores/base",),
     ("stores/ledger",),
     ("stores/rows",),
     ("stores/lexical",),

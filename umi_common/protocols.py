@@ -13,7 +13,7 @@ from inspect import Parameter, signature
 from math import nan
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from umi_common.config import DecayConfig, LexicalConfig, RecallConfig, UmiConfig
+from umi_common.config import DecayConfig, LexicalConfig, RecallConfig
 from umi_common.decay import decay_factors, rate_of
 from umi_common.filters import Filter, matches
 from umi_common.pool import Floats, Pool, Vectors
@@ -156,27 +156,6 @@ class RecallRequest:
     def named(self) -> list[str]:
         """The ids that the probes name."""
         return [id for probe in self.probes for id in probe.ids]
-
-    @classmethod
-    def with_settings(
-        cls,
-        config: UmiConfig,
-        probes: Sequence[Probe],
-        *,
-        lexical: LexicalConfig | None = None,
-        decay: DecayConfig | None = None,
-        embedder_timeout_seconds: float | None = None,
-        **others: Any,
-    ) -> RecallRequest:
-        """A request in which each of these three arguments that is None is taken from the store's settings."""
-        seconds = embedder_timeout_seconds
-        return cls(
-            probes,
-            lexical=config.lexical if lexical is None else lexical,
-            decay=config.decay if decay is None else decay,
-            embedder_timeout_seconds=config.recall.embedder_timeout_seconds if seconds is None else seconds,
-            **others,
-        )
 
 
 LATER_OPTIONS = frozenset({"strategy", "embedder_timeout_seconds", "references"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import timedelta
+from inspect import signature
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +17,9 @@ from umi_common.filters import parse_filter
 from umi_common.pool import FIRST_RANK, NO_POSITION, NO_SOURCE, NOT_RANKED
 from umi_common.protocols import NEIGHBOURS_OF, Probe, RecallRequest
 from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.qdrant import QdrantStore
 from umi_common.types import Chunk, TimeRange
 
 WEEK = TimeRange(NOW - timedelta(hours=300), NOW - timedelta(hours=50))
@@ -33,6 +38,12 @@ CONDITIONS = [
 def oracle():
     """What a store of `corpus()`, as `filled` is, must answer."""
     return Oracle(corpus())
+
+
+@pytest.mark.parametrize("store_class", [HybridStore, ChromaStore, QdrantStore])
+def test_an_editor_shows_every_option_of_recall(store_class):
+    shown = list(signature(store_class.recall).parameters)
+    assert shown == ["self", *(each.name for each in fields(RecallRequest))]
 
 
 def expected(oracle, query, where=None, window=None, decay=None):

@@ -7,6 +7,7 @@ In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chun
     rows/            chunks as arrays by row number
     lexical/         BM25
     dense/           nearest neighbours by cosine
+    base             base classes of the three stores: `recall`, settings
     chroma/          ChromaStore: over a collection of Chroma; import of a collection
     qdrant/          QdrantStore: the same over a Qdrant cluster
     batch_checks     chunks and vectors of a write, checked and embedded

@@ -14,7 +14,6 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.embedders.cache import document_cache
 from umi_common.errors import (
     ConfigError,
     InputError,
@@ -27,7 +26,8 @@ from umi_common.errors import (
 from umi_common.filters import Filter, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
-from umi_common.protocols import Embedder, Probe, RecallRequest
+from umi_common.protocols import RecallRequest
+from umi_common.stores.base import CollectionStore
 from umi_common.stores.batch_checks import check_deletion, checked_page, embedded
 from umi_common.stores.chroma.collection import ChromaCollection, Record
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
@@ -50,7 +50,7 @@ from umi_common.stores.chroma.records import (
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.stores.query_embedder import QueryEmbedder, query_vectors
+from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
 from umi_common.stores.values import Listing, RecallTrace
 from umi_common.types import Chunk, TimeRange
@@ -89,7 +89,7 @@ class ChromaStatus:
     """Fingerprint of the analyzer."""
 
 
-class ChromaStore:
+class ChromaStore(CollectionStore):
     """The chunks of a Chroma collection, searched by BM25 and by cosine. Thread-safe.
 
     umi keeps a side index of terms, sources, positions and times, in memory or in a directory. It is updated when any
@@ -125,15 +125,12 @@ class ChromaStore:
     ) -> None:
         if not sync_seconds > 0:
             raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
+        settings = UmiConfig() if config is None else config
+        super().__init__(as_embedder(embedder, settings), settings)
         self._directory = None if directory is None else Path(directory)
-        self._config = UmiConfig() if config is None else config
-        self._embedder = as_embedder(embedder, self._config)
-        self._query_embedder = QueryEmbedder(self._embedder, self._config.embedder)
-        self._embeddings = document_cache(None, None, self._config.embedder.cached_documents)
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)
-        self._closed = False
         self._openings = 0
         self._collection = ChromaCollection(collection)
         try:
@@ -210,8 +207,8 @@ class ChromaStore:
         if not self._model_checked and len(self._indexed.side):  # it was empty when it was opened
             self._model_checked = self._check_model()
 
-    def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
-        """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
+    def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
+        """`recall` for each of several searches, with one embedding call for all.
 
         If Chroma fails, the candidates are those of BM25, from the index; `pool.degraded` says so.
 
@@ -219,10 +216,6 @@ class ChromaStore:
             SearchUnavailable: If Chroma or the embedder fails and only the dense arm is asked.
             InvalidVector: If a probe's vector has not the collection's dimension.
         """
-        return self.recall_many([RecallRequest.with_settings(self._config, probes, **options)])[0]
-
-    def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches, with one embedding call for all."""
         self._check_open()
         traces = [RecallTrace() for _ in requests]
         queries = query_vectors(requests, self._query_embedder, self._embedder.dim, traces)
@@ -419,30 +412,9 @@ class ChromaStore:
         return self._directory
 
     @property
-    def embedder(self) -> Embedder:
-        """Makes vectors of texts."""
-        return self._embedder
-
-    @property
-    def config(self) -> UmiConfig:
-        """The settings in force."""
-        return self._config
-
-    @property
     def terms_of(self) -> Callable[[str], list[str]]:
         """Text to terms, as the lexical arm has them."""
         return self._analyzer.terms
-
-    def reconfigure(self, config: UmiConfig) -> None:
-        """Swap the settings for the calls that start from now on.
-
-        Raises:
-            ReindexRequired: If the analyzer differs; nothing is changed then.
-        """
-        self._config.check_live_change(config)
-        if config.embedder != self._config.embedder:
-            self._query_embedder = QueryEmbedder(self._embedder, config.embedder)
-        self._config = config
 
     def close(self) -> None:
         """Save the index and refuse further calls."""
@@ -456,12 +428,6 @@ class ChromaStore:
             "a store over a Chroma collection cannot be pickled, because its client has connections and threads; make "
             "it, or its retriever, again in the other process"
         )
-
-    def __enter__(self) -> ChromaStore:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"ChromaStore({self._collection.name!r})"

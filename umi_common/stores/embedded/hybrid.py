@@ -14,7 +14,8 @@ from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, InputError, StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Embedder, Probe, RecallRequest
+from umi_common.protocols import Embedder, RecallRequest
+from umi_common.stores.base import BaseStore
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
@@ -27,7 +28,7 @@ from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
 
 
-class HybridStore:
+class HybridStore(BaseStore):
     """Chunks with their vectors, searched by BM25 and by cosine. Opened by `HybridStore.open`. Thread-safe.
 
     A write is on the disk when its call returns. One process writes to a directory, any number read it. Within a
@@ -217,15 +218,6 @@ class HybridStore:
         self._core.ready()
         return self._core.neighbours(ids, reach, parse_filter(where))
 
-    def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
-        """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
-
-        Raises:
-            SearchUnavailable: If neither arm can answer.
-            InvalidVector: If a probe's vector has not the store's dimension.
-        """
-        return self.recall_many([RecallRequest.with_settings(self.config, probes, **options)])[0]
-
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
         self._core.ready()
@@ -340,12 +332,6 @@ class HybridStore:
     def close(self) -> None:
         """Close the store; its directory is released when all stores that share it are closed."""
         self._handle.close()
-
-    def __enter__(self) -> HybridStore:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled store opens its directory again, for reading, since another process may write it."""

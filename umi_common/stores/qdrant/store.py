@@ -7,17 +7,17 @@ from typing import Any
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.embedders.cache import document_cache
 from umi_common.errors import StoreClosed
 from umi_common.filters import Filter, parse_filter
 from umi_common.pool import Pool, Vectors
-from umi_common.protocols import Embedder, Probe, RecallRequest
+from umi_common.protocols import RecallRequest
+from umi_common.stores.base import CollectionStore
 from umi_common.stores.qdrant import bm25, reading, writing
 from umi_common.stores.qdrant.collection import OpenCollection, open_collection
 from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
-from umi_common.stores.query_embedder import QueryEmbedder, query_vectors, with_vectors
+from umi_common.stores.query_embedder import query_vectors, with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
@@ -25,7 +25,7 @@ from umi_common.types import Chunk
 Where = Filter | Mapping[str, Any] | None
 
 
-class QdrantStore:
+class QdrantStore(CollectionStore):
     """Chunks and vectors in a Qdrant collection, searched by BM25 and by cosine in one round trip. Thread-safe.
 
     Args:
@@ -66,22 +66,19 @@ class QdrantStore:
         search_params: Any = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._embedder = as_embedder(embedder, config)
+        model = as_embedder(embedder, config)
         self._collection = open_collection(
             Connection(client, collection, consistency=consistency, ordering=ordering),
-            self._embedder,
+            model,
             config,
             tenants=tenants,
             ordered=ordered,
             options={} if options is None else options,
             search_params=search_params,
         )
-        self._config = self._collection.config
-        self._query_embedder = QueryEmbedder(self._embedder, self._config.embedder)
-        self._embeddings = document_cache(None, None, self._config.embedder.cached_documents)
+        super().__init__(model, self._collection.config)
         self._statistics = CachedStatistics()
         self._pages = reading.Pages()
-        self._closed = False
 
     def add(
         self,
@@ -152,8 +149,8 @@ class QdrantStore:
         """
         return reading.neighbours(self._ready(), ids, reach, parse_filter(where))
 
-    def recall(self, probes: Sequence[Probe], **options: Any) -> Pool:
-        """The candidates of both arms for all probes; arguments as in `protocols.Store.recall`.
+    def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
+        """`recall` for each of several searches; those that differ only in their probes share the round trips.
 
         One round trip for up to 12 probes, and one for neighbours.
 
@@ -162,10 +159,6 @@ class QdrantStore:
             InvalidVector: If a probe's vector has not the collection's dimension.
             ConfigError: If the variant of BM25 is Okapi's, which needs statistics that Qdrant does not have.
         """
-        return self.recall_many([RecallRequest.with_settings(self.config, probes, **options)])[0]
-
-    def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
-        """`recall` for each of several searches; those that differ only in their probes share the round trips."""
         collection = self._ready()
         for request in requests:
             bm25.refuse_unknown(request.lexical)
@@ -191,30 +184,9 @@ class QdrantStore:
         return None
 
     @property
-    def embedder(self) -> Embedder:
-        """The embedder of this store."""
-        return self._embedder
-
-    @property
-    def config(self) -> UmiConfig:
-        """The settings in force."""
-        return self._config
-
-    @property
     def terms_of(self) -> Callable[[str], list[str]]:
         """Function from a text to its terms in the lexical arm; can be pickled and used after close()."""
         return self._collection.analyzer.terms
-
-    def reconfigure(self, config: UmiConfig) -> None:
-        """Replace the settings, for calls that start afterwards.
-
-        Raises:
-            ReindexRequired: If the analyzer differs; nothing is changed then.
-        """
-        self._config.check_live_change(config)
-        if config.embedder != self._config.embedder:
-            self._query_embedder = QueryEmbedder(self._embedder, config.embedder)
-        self._config = config
 
     def status(self) -> reading.QdrantStatus:
         """Size and state of the collection."""
@@ -232,12 +204,6 @@ class QdrantStore:
         if self._closed:
             raise StoreClosed("the store is closed; open another QdrantStore over the same collection")
         return self._collection
-
-    def __enter__(self) -> QdrantStore:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"QdrantStore({self._collection.connection.collection!r})"
