@@ -1,23 +1,19 @@
 """Guards for calls that may hang or fail: a time limit, a limited number of threads, a circuit breaker.
 
 Python cannot stop a running thread, so a call past its time limit continues in its thread and its result is dropped.
-The thread is a daemon, so the process can end. `ThreadLimiter` limits the number of calls that run in such threads. A
-thread whose call has returned waits for another call, because starting a thread takes five times as long as waking one.
+The thread is a daemon, so the process can end. `ThreadLimiter` limits the number of calls that run in such threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar
 
 from umi_common.runtime.forks import renew_in_child
@@ -25,43 +21,6 @@ from umi_common.runtime.limits import LIMITED_CALLS_MAX
 
 T = TypeVar("T")
 BreakerState = Literal["closed", "open", "half-open"]
-
-IDLE_SECONDS = 1.0
-"""Seconds that an idle thread waits for a call before it ends."""
-_Inbox = SimpleQueue[Callable[[], object]]
-_idle: deque[_Inbox] = deque()
-"""Inboxes of the threads that wait for a call, of all limiters of the process."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # the child has none of these threads
-
-
-def _in_thread(task: Callable[[], object]) -> None:
-    """Run the task, which must not raise, in an idle thread or in a new one.
-
-    Raises:
-        RuntimeError: If the process cannot start another thread.
-    """
-    try:
-        _idle.pop().put(task)
-    except IndexError:
-        inbox: _Inbox = SimpleQueue()
-        inbox.put(task)
-        threading.Thread(target=_run_tasks, args=(inbox,), daemon=True, name="umi-timed").start()
-
-
-def _run_tasks(inbox: _Inbox) -> None:
-    while True:
-        try:
-            task = inbox.get(timeout=IDLE_SECONDS)
-        except Empty:
-            try:
-                _idle.remove(inbox)
-            except ValueError:  # `_in_thread` has just taken the inbox and is about to put a task into it
-                continue
-            return
-        task()
-        del task  # its result must not live until the next call
-        _idle.append(inbox)
 
 
 class DeadlineExceeded(Exception):
@@ -112,12 +71,9 @@ class ThreadLimiter:
 
         If it is cancelled, the function continues in its thread and its outcome is dropped.
         """
-        return await awaited(asyncio.wrap_future(self.start(function, 0.0)), seconds)
-
-    @property
-    def executor(self) -> Executor:
-        """These threads as an executor; its `submit` raises TooManyCalls at once."""
-        return _LimitedExecutor(self)
+        # By `run_in_executor`, because the virtual clock of tests counts its calls.
+        running = asyncio.get_running_loop().run_in_executor(_LimitedExecutor(self), function)
+        return await awaited(running, seconds)
 
     def start(self, function: Callable[[], T], wait_seconds: float) -> Future[T]:
         """Start `function()` in a thread and return its future.
@@ -131,7 +87,8 @@ class ThreadLimiter:
         future.set_running_or_notify_cancel()  # a running future cannot be cancelled
         context = contextvars.copy_context()  # tracing libraries keep the current span there
         try:
-            _in_thread(lambda: context.run(self._work, function, future))
+            work = partial(context.run, self._work, function, future)
+            threading.Thread(target=work, daemon=True, name="umi-timed").start()
         except RuntimeError:  # the process cannot start another thread
             self._free.release()
             raise TooManyCalls from None
@@ -149,6 +106,8 @@ class ThreadLimiter:
 
 
 class _LimitedExecutor(Executor):
+    """The threads of a limiter; `submit` raises TooManyCalls at once if the limit is reached."""
+
     def __init__(self, limiter: ThreadLimiter) -> None:
         self._limiter = limiter
 

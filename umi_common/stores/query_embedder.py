@@ -215,9 +215,7 @@ class QueryEmbedder:
                     return await awaited(self._aembed(job.texts), left)
                 except NotImplementedError:  # raised by subclasses of a framework's base class without async code
                     self._aembed = None
-            # With `run_in_executor`, because the virtual clock of tests counts its calls.
-            running = asyncio.get_running_loop().run_in_executor(self._threads.executor, run)
-            return await awaited(running, left)
+            return await self._threads.acall(run, left)
 
         return lambda left: Call(run, partial(arun, min(left, seconds)))
 
