@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,8 +80,6 @@ SESSIONS_KEPT = 16
 DELETIONS_KEPT = 50_000
 """Number of the newest deletions that are kept in `deletions`, some 0.5 MB. A process that read before them loads
 everything again."""
-SELECTS_KEPT = 64
-"""Results of `_select_by_seq` that are cached."""
 ENTRY_COLUMNS = "id, source, position, event_time, head, digest, text, metadata, search_text"
 SEARCH_TEXT_EXISTS = "SELECT 1 FROM pragma_table_info('chunks') WHERE name = 'search_text'"
 LOOK_UP_EVERY_ID = """
@@ -545,7 +542,6 @@ class Ledger:
             )
 
 
-@lru_cache(SELECTS_KEPT)
 def _select_by_seq(columns: str, count: int) -> str:
     """SQL that reads `count` rows of `chunks` by sequence number. A join: SQLite copies the list of `IN (...)`."""
     asked = ", ".join(["(?)"] * count)

@@ -17,7 +17,7 @@ NO_VALUE = -1
 """Code of a row that lacks the key, or holds None under it."""
 
 CACHED_MAX = 32
-"""Masks that are cached, and tables that are cached for each key."""
+"""Masks that are cached."""
 
 _PLAIN = frozenset({str, int, float})
 """Types that are their own `identity`; calling it would double the time of `add`."""
@@ -142,8 +142,6 @@ class _Column:
         self._codes: npt.NDArray[np.int32] = np.full(rows, NO_VALUE, dtype=np.int32)
         self._values: list[MetadataValue] = []
         self._code_of: dict[Hashable, int] = {}
-        self._tables: OrderedDict[Comparison, Mask] = OrderedDict()
-        self._caching = threading.Lock()
 
     def reserve(self, rows: int) -> None:
         """Room for `rows` rows, missing until put."""
@@ -175,35 +173,14 @@ class _Column:
         if comparison.operator == "$eq":
             absent = NO_VALUE if comparison.value is None else NO_VALUE - 1
             return np.asarray(codes == self._code_of.get(comparison.identity, absent), dtype=np.bool_)
-        # The table's last entry is the answer for missing rows: code -1 finds it there.
-        table = self._table_of_in(comparison) if comparison.operator == "$in" else self._table_of(comparison)
-        return table.take(codes)
-
-    def _table_of_in(self, comparison: Comparison) -> Mask:
-        """Whether each code's value passes an "$in": each value of the filter is looked up."""
-        asked = comparison.identity if isinstance(comparison.identity, frozenset) else frozenset()
-        codes = [code for value in asked if (code := self._code_of.get(value)) is not None]
-        table = np.zeros(len(self._values) + 1, dtype=np.bool_)
-        table[codes] = True
-        table[NO_VALUE] = holds(comparison, None)
-        return table
-
-    def _table_of(self, comparison: Comparison) -> Mask:
-        """Whether each code's value passes: the filter is evaluated for each value that is new since the last call."""
-        with self._caching:
-            known = self._tables.get(comparison)
-        done = 0 if known is None else len(known) - 1
         count = len(self._values)
-        if known is not None and done >= count:
-            return known
-        table = np.empty(count + 1, dtype=np.bool_)
-        if known is not None:
-            table[:done] = known[:done]
-        table[done:count] = [holds(comparison, value) for value in self._values[done:count]]
-        table[NO_VALUE] = holds(comparison, None)
-        with self._caching:
-            self._tables[comparison] = table
-            self._tables.move_to_end(comparison)
-            if len(self._tables) > CACHED_MAX:
-                self._tables.popitem(last=False)
-        return table
+        table = np.zeros(count + 1, dtype=np.bool_)
+        if comparison.operator == "$in" and isinstance(comparison.identity, frozenset):
+            table[[code for value in comparison.identity if (code := self._code_of.get(value, count)) < count]] = True
+        elif start:  # a cached mask is extended: only the values of its new rows are compared
+            for code in set(codes.tolist()) - {NO_VALUE}:
+                table[code] = holds(comparison, self._values[code])
+        else:
+            table[:count] = [holds(comparison, value) for value in self._values[:count]]
+        table[NO_VALUE] = holds(comparison, None)  # the last entry, which code -1 takes
+        return table.take(codes)
