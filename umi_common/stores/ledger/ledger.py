@@ -62,7 +62,6 @@ from umi_common.stores.ledger.sqlite import (
     Reading,
     SharedConnection,
     commit,
-    insert,
     sqlite_errors,
 )
 from umi_common.types import Chunk
@@ -298,10 +297,16 @@ class Ledger:
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
-            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
+            connection.executemany(
+                f"INSERT INTO chunks (seq, {ENTRY_COLUMNS}) VALUES (?{', ?' * 9})",
+                [(seq, *entry) for seq, entry in zip(seqs, entries, strict=True)],
+            )
             failpoint("ledger.insert")
             blobs = list(encode_vectors(vectors))
-            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
+            connection.executemany(
+                "INSERT INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)",
+                [(seq, *blob) for seq, blob in zip(seqs, blobs, strict=True)],
+            )
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )
