@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,9 +59,9 @@ from umi_common.stores.ledger.sqlite import (
     ConnectionPool,
     Connections,
     Location,
-    Reading,
     SharedConnection,
     commit,
+    reading,
     sqlite_errors,
 )
 from umi_common.types import Chunk
@@ -146,9 +146,9 @@ class Ledger:
 
     # Reading and writing
 
-    def reading(self) -> Reading:
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """A connection for one SELECT."""
-        return Reading(self._readers, self.path)
+        return reading(self._readers, self.path)
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:

@@ -240,30 +240,22 @@ class SharedConnection:
             self._closed = True
 
 
-class Reading:
-    """A context manager: holds a connection for reading during the block, and raises SQLite's errors as umi's.
-
-    A class, because every search reads, and a generator as context manager took a sixth of the time of a read.
+@contextmanager
+def reading(connections: Connections, path: Path | None) -> Iterator[sqlite3.Connection]:
+    """A connection for reading during the block; SQLite's errors are raised as umi's.
 
     Raises:
         ChangedWhileRead: At the end of the block, in place of its own error, if the file changed during the block.
     """
-
-    __slots__ = ("_connection", "_connections", "_path")
-
-    def __init__(self, connections: Connections, path: Path | None) -> None:
-        self._connections, self._path = connections, path
-
-    def __enter__(self) -> sqlite3.Connection:
+    with sqlite_errors(path):
+        connection = connections.acquire()
+        error: BaseException | None = None
         try:
-            self._connection = self._connections.acquire()
-        except DATABASE_ERRORS as error:
-            raise as_umi_error(error, self._path, writing=False) from error
-        return self._connection
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        unchanged = self._connections.release(self._connection, error)
-        if not unchanged and (error is None or isinstance(error, Exception)):
-            raise ChangedWhileRead(f"{self._path} was changed while it was read; repeat the call") from error
-        if isinstance(error, DATABASE_ERRORS):
-            raise as_umi_error(error, self._path, writing=False) from error
+            yield connection
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            unchanged = connections.release(connection, error)
+            if not unchanged and (error is None or isinstance(error, Exception)):
+                raise ChangedWhileRead(f"{path} was changed while it was read; repeat the call") from error
