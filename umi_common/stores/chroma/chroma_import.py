@@ -9,21 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umi_common.errors import InvalidChunk, ReindexRequired, StoreError
-from umi_common.pool import Vectors, unit_vectors
-from umi_common.protocols import Embedder
-from umi_common.stores.batch_checks import embedded, progress
-from umi_common.stores.dense.cosines import cosines
+from umi_common.errors import InvalidChunk, StoreError
+from umi_common.pool import Vectors
+from umi_common.stores.batch_checks import progress
+from umi_common.stores.chroma.collection import SAMPLES, refuse_other_model
 from umi_common.types import Chunk
 
 if TYPE_CHECKING:
     from umi_common.stores.embedded.core import Core
 
 ROWS_AT_ONCE = 1_000
-SAMPLES = 3
-"""Texts embedded to see whether the collection's vectors are this embedder's."""
-SAME_MODEL = 0.9
-"""Least cosine between two vectors of one text under one model; services round."""
 PRIVATE = frozenset({"_node_content", "_node_type"})
 """LlamaIndex keeps a copy of the node here."""
 
@@ -72,7 +67,13 @@ def import_collection(core: Core, collection: Any, keys: CollectionKeys, *, show
             skipped += [id for id, text in zip(ids, texts, strict=True) if not (isinstance(text, str) and text.strip())]
             chunks = [chunk_of(ids[at], texts[at], metadata[at], keys) for at in kept]
             if chunks and not count:
-                _check_same_model(core.embedder, chunks[:SAMPLES], vectors[kept[:SAMPLES]])
+                refuse_other_model(
+                    getattr(collection, "name", ""),
+                    chunks[:SAMPLES],
+                    vectors[kept[:SAMPLES]],
+                    core.embedder,
+                    "open the store with the embedder that made them, or add the texts with store.add()",
+                )
             core.add(chunks, vectors[kept], show_progress=False)
             count += len(chunks)
             advance(len(ids))
@@ -145,18 +146,3 @@ def _batches(
             yield got["ids"], got["documents"], got["metadatas"], matrix
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"the collection cannot be read as a Chroma collection: {error}") from error
-
-
-def _check_same_model(embedder: Embedder, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-    """Refuse vectors that queries could not be compared with.
-
-    Raises:
-        ReindexRequired: If the store's embedder does not make such vectors of these texts.
-    """
-    ours = embedded([chunk.id for chunk in chunks], [chunk.text for chunk in chunks], embedder, dim=None)
-    theirs = unit_vectors(vectors)
-    if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal(), default=1.0) < SAME_MODEL:
-        raise ReindexRequired(
-            f"the collection's vectors ({theirs.shape[1]} dimensions) were not made by embedder {embedder.name!r}; "
-            "open the store with the embedder that made them, or add the texts with store.add()"
-        )

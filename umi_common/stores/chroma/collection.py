@@ -13,7 +13,11 @@ from weakref import WeakSet
 import numpy as np
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreUnavailable
-from umi_common.pool import Bools, Vectors
+from umi_common.pool import Bools, Vectors, unit_vectors
+from umi_common.protocols import Embedder
+from umi_common.stores.batch_checks import embedded
+from umi_common.stores.dense.cosines import cosines
+from umi_common.types import Chunk
 
 RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
@@ -22,6 +26,35 @@ IDS_AT_ONCE = 200_000
 0.7 s in one."""
 WRITES = ("add", "update", "upsert", "delete")
 """Methods of a collection that change records."""
+
+
+SAMPLES = 3
+"""Stored texts that are embedded to see whether the collection's vectors are the embedder's."""
+COSINE_MIN = 0.9
+"""A stored vector was made by another model if its cosine with a new vector of its text is below this. It is below 1
+because embedding services round their numbers."""
+
+
+def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, embedder: Embedder, advice: str) -> None:
+    """Raise if stored vectors were made by another embedder; a row of zeros is not compared.
+
+    Args:
+        name: Of the collection.
+        vectors: (n, dim) the stored vector of each chunk.
+        advice: What the caller can do.
+
+    Raises:
+        ReindexRequired: As described.
+    """
+    texts = [chunk.indexed_text for chunk in chunks]
+    ours = embedded([chunk.id for chunk in chunks], texts, embedder, dim=None)
+    theirs = unit_vectors(vectors)
+    present = theirs.any(axis=1)
+    if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal()[present], default=1.0) < COSINE_MIN:
+        raise ReindexRequired(
+            f"the vectors of collection {name!r} ({theirs.shape[1]} dimensions) were not made by embedder "
+            f"{embedder.name!r} ({ours.shape[1]}); {advice}"
+        )
 
 
 class Listener(Protocol):

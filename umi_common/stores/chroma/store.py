@@ -18,7 +18,6 @@ from umi_common.errors import (
     ConfigError,
     InputError,
     InvalidChunk,
-    ReindexRequired,
     SearchUnavailable,
     StoreClosed,
     StoreUnavailable,
@@ -28,8 +27,8 @@ from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import check_deletion, checked_page, embedded
-from umi_common.stores.chroma.collection import ChromaCollection, Record
+from umi_common.stores.batch_checks import check_deletion, checked_page
+from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
     CollectionVectors,
@@ -48,7 +47,6 @@ from umi_common.stores.chroma.records import (
     same_chunk,
 )
 from umi_common.stores.chroma.side_index import SideIndex
-from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
@@ -58,12 +56,6 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger(__name__)
 
 Where = Filter | Mapping[str, Any] | None
-SAMPLES = 3
-"""Stored texts embedded when a store is opened, to see whether the collection's vectors are the embedder's."""
-COSINE_MIN = 0.9
-"""A stored vector was made by another model if its cosine with a new vector of its text is below this. It is below 1
-because embedding services round their numbers."""
-
 ROWS_MAX = 2**40
 """More than the rows of any side index, which are numbered anew if the collection was deleted and created again."""
 
@@ -169,17 +161,10 @@ class ChromaStore(CollectionStore):
         pairs = [(chunk, vector) for chunk, vector in known if chunk is not None]
         if not pairs:
             return bool(got["ids"])
-        chunks = [chunk for chunk, _ in pairs]
-        texts = [chunk.indexed_text for chunk in chunks]
-        ours = embedded([chunk.id for chunk in chunks], texts, self._embedder, dim=None)
-        theirs = unit_vectors(np.array([vector for _, vector in pairs], dtype=np.float32))
-        present = theirs.any(axis=1)
-        if ours.shape != theirs.shape or min(cosines(ours, theirs).diagonal()[present], default=1.0) < COSINE_MIN:
-            raise ReindexRequired(
-                f"the vectors of collection {self._collection.name!r} ({theirs.shape[1]} dimensions) were not made by "
-                f"embedder {self._embedder.name!r} ({ours.shape[1]}); pass the one that made them: "
-                "ChromaStore(collection, embedder=...)"
-            )
+        chunks, vectors = zip(*pairs, strict=True)
+        advice = "pass the one that made them: ChromaStore(collection, embedder=...)"
+        stored = np.array(vectors, dtype=np.float32)
+        refuse_other_model(self._collection.name, chunks, stored, self._embedder, advice)
         return True
 
     def _readable(self, record: Record) -> Chunk | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from operator import itemgetter
@@ -33,36 +34,26 @@ RESORTED_FROM = 100
 """Largest number of new rows that are inserted one by one; with more, the whole succession is sorted again."""
 
 
+@dataclass(eq=False, repr=False)
 class Rows:
-    """A snapshot of the rows. Must not be changed."""
+    """A snapshot of n rows. Must not be changed."""
 
-    def __init__(
-        self,
-        ids: list[str],
-        seq: Ints,
-        source: Ints,
-        position: Ints,
-        time: Ints,
-        alive: Mask,
-        living: int,
-        before: tuple[Ints, int] | None = None,
-    ) -> None:
-        self.ids = ids
-        """By row; may be longer than n: later entries belong to later snapshots."""
-        self.seq = seq
-        """(n,) ledger numbers, rising."""
-        self.source = source
-        """(n,) code of the source; NO_SOURCE."""
-        self.position = position
-        """(n,) as given by the user; MISSING."""
-        self.time = time
-        """(n,) microseconds since 1970; MISSING."""
-        self.alive = alive
-        """(n,) False: removed."""
-        self.living = living
-        """Number of living chunks."""
-        self._before = before
-        """The succession of an earlier snapshot, and the number of its rows."""
+    ids: list[str]
+    """By row; may be longer than n: later entries belong to later snapshots."""
+    seq: Ints
+    """(n,) ledger numbers, rising."""
+    source: Ints
+    """(n,) code of the source; NO_SOURCE."""
+    position: Ints
+    """(n,) as given by the user; MISSING."""
+    time: Ints
+    """(n,) microseconds since 1970; MISSING."""
+    alive: Mask
+    """(n,) False: removed."""
+    living: int
+    """Number of living chunks."""
+    before: tuple[Ints, int] | None = None
+    """The succession of an earlier snapshot, and the number of its rows."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -82,7 +73,7 @@ class Rows:
     @cached_property
     def succession(self) -> Ints:
         """Living rows with source and position, sorted by source, position and id, so neighbours are adjacent."""
-        order, known = (np.zeros(0, dtype=np.int64), 0) if self._before is None else self._before
+        order, known = (np.zeros(0, dtype=np.int64), 0) if self.before is None else self.before
         new = known + np.flatnonzero(self._has_position(slice(known, None)))
         if len(new) > RESORTED_FROM:
             return self._sorted(np.flatnonzero(self._has_position(slice(None))))
@@ -92,7 +83,7 @@ class Rows:
 
     def succession_known(self) -> tuple[Ints, int] | None:
         """A succession that the next snapshot can extend, and the number of its rows; None: there is none yet."""
-        return (self.succession, len(self)) if "succession" in self.__dict__ else self._before
+        return (self.succession, len(self)) if "succession" in self.__dict__ else self.before
 
     def _has_position(self, which: slice) -> Mask:
         positioned: Mask = (self.source[which] != NO_SOURCE) & (self.position[which] != MISSING)
