@@ -5,7 +5,7 @@ Each states order, range, empty results and errors; `tests/contracts` runs one s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from umi_common.config import DecayConfig, LexicalConfig, RecallConfig
 from umi_common.decay import decay_factors, rate_of
-from umi_common.filters import Filter, matches
+from umi_common.filters import Filter, Where, matches
 from umi_common.pool import Floats, Pool, Vectors
 from umi_common.types import Chunk, Stage, TimeRange
 
@@ -263,7 +263,7 @@ class Store(Protocol):
                 embedded.
         """
 
-    def delete(self, ids: Sequence[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
+    def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> int:
         """Remove chunks by id, by filter, or by both; returns how many."""
 
     def __len__(self) -> int: ...

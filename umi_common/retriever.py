@@ -21,6 +21,7 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig, checked_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError, InputError, ReindexRequired
+from umi_common.filters import Where
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
@@ -31,7 +32,7 @@ from umi_common.runtime.workers import Workers
 from umi_common.search.extra_arms import Arm, ExtraArms
 from umi_common.search.pipeline import context_body, search_body
 from umi_common.search.recall import Components
-from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, Where, refuse_unknown_options
+from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, refuse_unknown_options
 from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.telemetry import SearchCounter, SearchMetrics, log
 from umi_common.types import SearchResult, TimeRange, utc_now
@@ -45,6 +46,14 @@ OF_THE_STORE = ("analyzer", "embedder")
 """Stages of `UmiConfig` that only the store uses, so that they are its settings."""
 QUERIES_AT_ONCE = 64
 """Queries of one `search_many` that run at the same time. Each has a pool of about 250 KB in memory."""
+
+
+class ContextOptions(SearchOptions, total=False):
+    """Options of `DualRetriever.get_context`."""
+
+    budget: TokenBudget | int | None
+    policy: AssemblyPolicy | None
+    counter: Any
 
 
 class DualRetriever:
@@ -256,21 +265,12 @@ class DualRetriever:
         Raises:
             BudgetError: If the budget is too small for a header. Otherwise as `search`.
         """
-        body = self._context(query, budget, policy, counter, {**options, "limit": limit})
+        body = self._context(query, budget=budget, policy=policy, counter=counter, limit=limit, **options)
         return drive(body, self._workers)
 
-    async def aget_context(
-        self,
-        query: str,
-        *,
-        budget: TokenBudget | int | None = None,
-        policy: AssemblyPolicy | None = None,
-        counter: Any = None,
-        limit: int = 50,
-        **options: Any,
-    ) -> AssembledContext:
+    async def aget_context(self, query: str, **options: Unpack[ContextOptions]) -> AssembledContext:
         """`get_context` for an event loop; same arguments, result and errors."""
-        body = self._context(query, budget, policy, counter, {**options, "limit": limit})
+        body = self._context(query, **options)
         return await adrive(body, self._workers, on_loop=options.get("on_stage") is not None)
 
     def needs_deep_search(self, query: str) -> bool:
@@ -339,15 +339,16 @@ class DualRetriever:
     def _context(
         self,
         query: str,
-        budget: TokenBudget | int | None,
-        policy: AssemblyPolicy | None,
-        counter: Any,
-        options: dict[str, Any],
+        *,
+        budget: TokenBudget | int | None = None,
+        policy: AssemblyPolicy | None = None,
+        counter: Any = None,
+        limit: int = 50,
+        on_stage: OnStage | None = None,
+        **options: Any,
     ) -> Body[AssembledContext]:
-        on_stage: OnStage | None = options.pop("on_stage", None)
-        return context_body(
-            self._current_components(), self._checked([query], options)[0], budget, policy, counter, on_stage
-        )
+        (request,) = self._checked([query], {**options, "limit": limit})
+        return context_body(self._current_components(), request, budget, policy, counter, on_stage)
 
     def _many(
         self, queries: Sequence[str], on_stages: Sequence[OnStage | None] | None, options: SharedOptions

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from os import PathLike
 from pathlib import PurePath
 from types import MappingProxyType
@@ -122,28 +123,8 @@ class Chunk:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mappingproxy cannot be copied or pickled; rebuild from plain values.
-        values = (self.id, self.text, dict(self.metadata), self.source, self.position, self.event_time)
-        return (_rebuild, (*values, self.search_text))
-
-
-def _rebuild(
-    id: str,
-    text: str,
-    metadata: Metadata,
-    source: str | None,
-    position: int | None,
-    event_time: datetime | None,
-    search_text: str | None = None,
-) -> Chunk:
-    return Chunk(
-        id,
-        text,
-        metadata=metadata,
-        source=source,
-        position=position,
-        event_time=event_time,
-        search_text=search_text,
-    )
+        fields = {name: getattr(self, name) for name in ("source", "position", "event_time", "search_text")}
+        return partial(Chunk, self.id, self.text, metadata=dict(self.metadata), **fields), ()
 
 
 def _check_text(chunk_id: object, value: object, name: str) -> None:

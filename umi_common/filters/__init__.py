@@ -30,7 +30,7 @@ from umi_common.filters.evaluate import holds, matches
 from umi_common.filters.parse import NODES_MAX, asked_filter, parse_filter
 from umi_common.filters.scope import EVERYTHING, Scope, narrow, scope
 from umi_common.filters.sql import to_sql
-from umi_common.filters.tree import DEPTH_MAX, VALUES_MAX, And, Comparison, Filter, Not, Or, identity
+from umi_common.filters.tree import DEPTH_MAX, VALUES_MAX, And, Comparison, Filter, Not, Or, Where, identity
 
 __all__ = [
     "DEPTH_MAX",
@@ -44,6 +44,7 @@ __all__ = [
     "Not",
     "Or",
     "Scope",
+    "Where",
     "asked_filter",
     "chroma_metadata",
     "holds",

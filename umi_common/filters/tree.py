@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from umi_common.errors import FilterError
 from umi_common.types import MetadataValue, Scalar
@@ -93,6 +93,8 @@ class Not:
 
 Filter = Comparison | And | Or | Not
 """A parsed metadata filter."""
+Where = Filter | Mapping[str, Any] | None
+"""A metadata filter in any spelling that `parse_filter` reads; None: everything passes."""
 
 
 def all_of(parts: Sequence[Filter]) -> Filter:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -20,7 +20,7 @@ from umi_common.errors import (
     InvalidVector,
     QueryTooLong,
 )
-from umi_common.filters import Filter, parse_filter
+from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
 from umi_common.runtime.losses import warn_once
@@ -43,8 +43,6 @@ NAMES_ELSEWHERE = {
 }
 """Parameter of other retrievers -> how to say the same here."""
 
-Where = Filter | Mapping[str, Any] | None
-"""A metadata filter in any spelling that `parse_filter` reads."""
 Window = TimeRange | tuple[datetime | None, datetime | None] | None
 """A time range, or its start and end."""
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)

@@ -22,7 +22,7 @@ from umi_common.errors import (
     StoreClosed,
     StoreUnavailable,
 )
-from umi_common.filters import Filter, matches, parse_filter
+from umi_common.filters import Where, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
@@ -55,7 +55,6 @@ from umi_common.types import Chunk, TimeRange
 
 log = logging.getLogger(__name__)
 
-Where = Filter | Mapping[str, Any] | None
 ROWS_MAX = 2**40
 """More than the rows of any side index, which are numbered anew if the collection was deleted and created again."""
 

@@ -15,7 +15,7 @@ from umi_common.config import UmiConfig
 from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreForked, StoreReadOnly
-from umi_common.filters import Filter, parse_filter
+from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
@@ -163,7 +163,7 @@ class Core:
     def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
         return self.indexes.seqs_of([entry.id for entry in entries])
 
-    def delete(self, ids: Iterable[str] | None, where: Filter | Mapping[str, Any] | None) -> int:
+    def delete(self, ids: Iterable[str] | None, where: Where) -> int:
         """See `HybridStore.delete`."""
         self.ready_to_write()
         tree = parse_filter(where)

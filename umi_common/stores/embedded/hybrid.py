@@ -12,7 +12,7 @@ from typing import Any
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError, InputError, StoreClosed
-from umi_common.filters import Filter, parse_filter
+from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
@@ -154,7 +154,7 @@ class HybridStore(BaseStore):
         """How a collection that was imported differs from the store now; changes neither."""
         return drift(self._core, collection)
 
-    def delete(self, ids: Iterable[str] | None = None, *, where: Filter | Mapping[str, Any] | None = None) -> int:
+    def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
         """Remove chunks by id, by filter, or those of the ids that pass the filter; returns how many.
 
         Raises:
@@ -186,9 +186,7 @@ class HybridStore(BaseStore):
         self._core.ready()
         return self._core.get_versions(ids, versions, exact=exact)
 
-    def scan(
-        self, *, where: Filter | Mapping[str, Any] | None = None, after: str | None = None, limit: int = 1_000
-    ) -> list[Chunk]:
+    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`."""
         self._core.ready()
         return self._core.ledger.scan(parse_filter(where), after, limit)
@@ -203,14 +201,12 @@ class HybridStore(BaseStore):
         self._core.ready()
         return self._core.ids()
 
-    def listing(self, *, where: Filter | Mapping[str, Any] | None = None, window: TimeRange | None = None) -> Listing:
+    def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; reads no texts."""
         self._core.ready()
         return self._core.listing(parse_filter(where), window)
 
-    def neighbours(
-        self, ids: Sequence[str], *, reach: int, where: Filter | Mapping[str, Any] | None = None
-    ) -> dict[str, list[Chunk]]:
+    def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Chunks that do not pass `where` are left out.
@@ -241,7 +237,7 @@ class HybridStore(BaseStore):
         query: str,
         *,
         k: int = 10,
-        where: Filter | Mapping[str, Any] | None = None,
+        where: Where = None,
         timeout: float = 0.25,
     ) -> list[tuple[str, float]]:
         """(id, BM25) of the best chunks of the lexical arm, best first; unlike `recall`, it raises if that arm fails.

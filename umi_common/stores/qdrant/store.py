@@ -8,7 +8,7 @@ from typing import Any
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import StoreClosed
-from umi_common.filters import Filter, parse_filter
+from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
@@ -21,8 +21,6 @@ from umi_common.stores.query_embedder import query_vectors, with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
-
-Where = Filter | Mapping[str, Any] | None
 
 
 class QdrantStore(CollectionStore):
