@@ -88,31 +88,23 @@ def embedded(
         if text not in known:
             first.setdefault(text, index)
     missing = list(first.values())
-    made: dict[int, Vectors] = {}
-    """Rows of each batch, by the index of its first text."""
-
     with progress(len(texts), show_progress) as advance:
         advance(len(texts) - len(missing))
 
         def on_batch(batch: Sequence[int], vectors: object) -> None:
             nonlocal dim
             rows = _checked_rows([ids[index] for index in batch], vectors, embedder, dim)
-            dim = rows.shape[1]
-            made[batch[0]] = rows
+            dim, own = rows.shape[1], [texts[index] for index in batch]
+            known.update(zip(own, rows, strict=True))
             if cache is not None:
-                cache.put([texts[index] for index in batch], rows)
+                cache.put(own, rows)
             advance(len(batch))
 
         try:
             embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
         except BatchFailed as failed:
             raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
-    parts = [made[index] for index in sorted(made)]
-    rows = np.concatenate(parts) if parts else np.zeros((0, dim or 0), dtype=np.float32)
-    if len(missing) == len(texts):
-        return rows
-    known.update(zip((texts[index] for index in missing), rows, strict=True))
-    return np.stack([known[text] for text in texts])
+    return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
 
 
 def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> Exception:

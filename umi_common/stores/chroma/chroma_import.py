@@ -1,4 +1,4 @@
-"""Taking over a user's own Chroma collection, LangChain's and LlamaIndex's included, vectors and all."""
+"""Copy a Chroma collection, with its vectors, into another store."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 1_000
 PRIVATE = frozenset({"_node_content", "_node_type"})
-"""LlamaIndex keeps a copy of the node here."""
+"""Metadata keys of LlamaIndex's copy of a node, which is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionKeys:
-    """Metadata keys that say where a chunk belongs; of several, the first that is there."""
+    """Metadata keys of a chunk's source, position and time; of several, the first that a record has is read."""
 
     source: Sequence[str]
     position: Sequence[str]
@@ -34,16 +34,16 @@ class CollectionKeys:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did."""
+    """The result of an import."""
 
     chunks: int
     skipped: tuple[str, ...]
-    """Ids without a text; they stay behind."""
+    """Ids of records without a text, which are not copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a collection has moved away from the store it was imported into; true if it has."""
+    """How a collection differs from the store into which it was copied; true if it does."""
 
     missing: tuple[str, ...]
     """Ids that only the collection has."""
@@ -95,7 +95,7 @@ def drift(core: Core, collection: Any) -> Drift:
 
 
 def chunk_of(id: str, text: str, metadata: Mapping[str, Any] | None, keys: CollectionKeys) -> Chunk:
-    """A chunk from what Chroma holds of it.
+    """The chunk of a record.
 
     Raises:
         InvalidChunk: If a position or a time cannot be read; names the chunk and the key.
