@@ -6,7 +6,7 @@ The tokens of a context are estimated as the sum of the tokens of its parts. `as
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from umi_common.context.budget import AssemblyPolicy, ContextPart, Dropped, SourceKey, TokenBudget
@@ -24,14 +24,32 @@ SAMPLE_NUMBER = 99
 """A part's number while the tokens around its text are counted."""
 
 
+class NewText(NamedTuple):
+    """The characters of a piece that the chosen pieces do not show."""
+
+    text: str
+    """The characters, after the joiner if the piece continues a part."""
+    joined: bool
+    """Whether it continues a part."""
+
+
+class Addition(NamedTuple):
+    """A piece, and the tokens that it adds."""
+
+    piece: Piece
+    tokens: int
+    """Tokens that it adds to the whole text."""
+    tokens_of_text: int
+    """Tokens that it adds to the text of its source."""
+
+
 class Packing:
     """The pieces chosen so far, and the tokens left under each cap."""
 
     def __init__(self, budget: TokenBudget, policy: AssemblyPolicy, counter: Counter, format: Format) -> None:
         self.chosen: list[Piece] = []
         self.refused: dict[str, Dropped] = {}
-        self._budget, self._counter = budget, counter
-        self._costs = Costs(counter, format, policy.joiner)
+        self._budget, self._counter, self._format, self._joiner = budget, counter, format, policy.joiner
         self._shown: dict[str, str] = {}
         self._spent = counter.count(format.text_around_parts())
         self._by_source: dict[SourceKey, list[Piece]] = {}
@@ -74,7 +92,7 @@ class Packing:
     def room(self, piece: Piece) -> int:
         """Roughly how many tokens of this piece's text fit under all three caps."""
         first = piece.source not in self._by_source
-        total = self._budget.available - self._spent - self._costs.frame(piece, first=first)
+        total = self._budget.available - self._spent - self._frame(piece, first=first)
         return min(total, self._source_room(piece), self._budget.per_chunk_max)
 
     def shown_by(self, piece: Piece) -> str | None:
@@ -100,16 +118,16 @@ class Packing:
         id, cap, room = piece.chunk.id, self._budget.per_chunk_max, min(total, source)
         same = self.shown_by(piece)
         if same is not None:
-            tokens = self._costs.citation(piece, first=piece.source not in self._by_source)
+            tokens = self._citation(piece, first=piece.source not in self._by_source)
             copy = Addition(replace(piece, copy_of=same), tokens, 0)
             return copy if tokens <= total and piece.beside is None else Dropped(id, SAME_TEXT, same)
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
-        if room < cap and self._counter.surely_exceeds(self._costs.new_text(piece, of_source).text, room):
+        if room < cap and self._counter.surely_exceeds(self._new_text(piece, of_source).text, room):
             return Dropped(id, "total" if total < source else "source")
         piece = self._within_chunk_cap(piece)
         if not piece.text:
             return Dropped(id, "chunk")
-        addition = self._costs.addition(piece, of_source)
+        addition = self._added(piece, of_source)
         if addition.tokens_of_text > source:
             return Dropped(id, "source")
         return Dropped(id, "total") if addition.tokens > total else addition
@@ -126,50 +144,22 @@ class Packing:
             end = self._cuts[piece.chunk.id] = cut_to_fit(text, cap, counter.measure)
         return piece.cut(end)
 
-
-class NewText(NamedTuple):
-    """The characters of a piece that the chosen pieces do not show."""
-
-    text: str
-    """The characters, after the joiner if the piece continues a part."""
-    joined: bool
-    """Whether it continues a part."""
-
-
-class Addition(NamedTuple):
-    """A piece, and the tokens that it adds."""
-
-    piece: Piece
-    tokens: int
-    """Tokens that it adds to the whole text."""
-    tokens_of_text: int
-    """Tokens that it adds to the text of its source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Estimated tokens under one counter and format."""
-
-    counter: Counter
-    format: Format
-    joiner: str
-
-    def addition(self, piece: Piece, of_source: Iterable[Piece]) -> Addition:
+    def _added(self, piece: Piece, of_source: Iterable[Piece]) -> Addition:
         """The tokens of a piece, given the chosen pieces of its source."""
         chosen = list(of_source)
-        text, joined = self.new_text(piece, chosen)
-        tokens = self.counter.count(self.format.as_shown(text))
-        frame = 0 if joined else self.frame(piece, first=not chosen)
-        return Addition(piece, tokens + frame, self.counter.count(text))
+        text, joined = self._new_text(piece, chosen)
+        tokens = self._counter.count(self._format.as_shown(text))
+        frame = 0 if joined else self._frame(piece, first=not chosen)
+        return Addition(piece, tokens + frame, self._counter.count(text))
 
-    def new_text(self, piece: Piece, of_source: Iterable[Piece]) -> NewText:
+    def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> NewText:
         """The characters of a piece that the chosen pieces of its source do not show."""
         text, joined = piece.text, False
         for other in of_source:
             if not near(other, piece):
                 continue
             earlier, later = in_source_order([other, piece])
-            found = seam(earlier, later, self.joiner)
+            found = seam(earlier, later, self._joiner)
             if found is None:
                 continue
             joined = True
@@ -177,11 +167,11 @@ class Costs:
             text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
         return NewText(text, joined)
 
-    def citation(self, piece: Piece, *, first: bool) -> int:
+    def _citation(self, piece: Piece, *, first: bool) -> int:
         """Tokens that citing the piece adds to the part with its text; `first`: its source is new."""
-        return self.frame(piece, first=True) if first else self.counter.count(self.format.as_shown(piece.chunk.id))
+        return self._frame(piece, first=True) if first else self._counter.count(self._format.as_shown(piece.chunk.id))
 
-    def frame(self, piece: Piece, *, first: bool) -> int:
+    def _frame(self, piece: Piece, *, first: bool) -> int:
         """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""
-        part = part_from(Stretch((piece,), SAMPLE_TEXT, ()), self.counter, {piece.source: SAMPLE_NUMBER})
-        return max(0, self.counter.count(self.format.text_of_part(part, first=first)) - part.tokens)
+        part = part_from(Stretch((piece,), SAMPLE_TEXT, ()), self._counter, {piece.source: SAMPLE_NUMBER})
+        return max(0, self._counter.count(self._format.text_of_part(part, first=first)) - part.tokens)

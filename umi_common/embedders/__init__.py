@@ -7,7 +7,7 @@ default        the embedded model
 minilm         the sentence encoder of the extra `minilm`
 named          models by name, also those of fastembed and sentence-transformers
 adapters       names, LangChain's and LlamaIndex's models, and functions, as embedders
-loop_thread    an event loop in a thread, for models that have async functions only
+loop_thread    an event loop in a thread, for models and clients that have async functions only
 attempts       calls of a model: admitted, retried, limited in time
 documents      texts of documents in batches, several calls at a time
 cache          vectors of texts, in memory or in a file

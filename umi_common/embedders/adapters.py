@@ -76,7 +76,7 @@ class CallableEmbedder:
         if self._aqueries is not None:
             self.aembed_queries = self._aembed_queries
         self._dim = dim
-        self._loop_thread = LoopThread()
+        self._loop_thread = LoopThread("umi-async-model")
 
     @property
     def dim(self) -> int:

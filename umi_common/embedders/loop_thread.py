@@ -1,4 +1,4 @@
-"""An event loop in a thread, in which sync code runs the calls of models that have async functions only."""
+"""An event loop in a thread, in which sync code calls models and clients that have async functions only."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ class LoopThread:
 
     A model's connections belong to the loop that opened them, so all calls of one model share this loop. A later call
     starts a new thread. A forked child starts its own. Thread-safe.
+
+    Args:
+        name: Of the thread.
     """
 
     _lock: threading.Lock
     _loop: asyncio.AbstractEventLoop | None
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._renew()
         renew_in_child(self, LoopThread._renew)
 
@@ -36,8 +40,8 @@ class LoopThread:
         self._lock = threading.Lock()
         self._loop = None
 
-    def __reduce__(self) -> tuple[type[LoopThread], tuple[()]]:
-        return LoopThread, ()  # a pickled embedder starts a thread of its own
+    def __reduce__(self) -> tuple[type[LoopThread], tuple[str]]:
+        return LoopThread, (self._name,)  # a pickled embedder starts a thread of its own
 
     def run(self, start: Callable[[], Awaitable[T]]) -> T:
         """Call `start()` on the loop, and return the result of its awaitable.
@@ -53,7 +57,7 @@ class LoopThread:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_serve, args=(self._loop,), daemon=True, name="umi-async-model")
+                thread = threading.Thread(target=_serve, args=(self._loop,), daemon=True, name=self._name)
                 thread.start()
                 self._stop = weakref.finalize(self, _stop, self._loop, thread)
                 self._stop.atexit = False  # the thread is a daemon

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, Protocol
@@ -12,6 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from umi_common.embedders.loop_thread import LoopThread
 from umi_common.errors import ConfigError, ReindexRequired, StoreUnavailable
 from umi_common.pool import Bools, Vectors, unit_vectors
 from umi_common.protocols import Embedder
@@ -97,7 +96,7 @@ class ChromaCollection:
                 f"collection is {type(collection).__name__}; expected a Chroma collection, or the vector store of "
                 "LangChain or LlamaIndex around one"
             )
-        self._loop = EventLoopThread() if inspect.iscoroutinefunction(inner.count) else None
+        self._loop = LoopThread("umi-chroma") if inspect.iscoroutinefunction(inner.count) else None
         self.batch = RECORDS_AT_ONCE
         largest = getattr(getattr(inner, "_client", None), "get_max_batch_size", None)
         try:
@@ -150,7 +149,7 @@ class ChromaCollection:
 
     def _checked(self, method: str, function: Any, **arguments: Any) -> Any:
         try:
-            return function(**arguments) if self._loop is None else self._loop.run(function, **arguments)
+            return function(**arguments) if self._loop is None else self._loop.run(lambda: function(**arguments))
         except Exception as error:
             gone = type(error).__name__ in ("NotFoundError", "InvalidCollectionException")
             fix = "it was deleted; make it again and open another ChromaStore over it" if gone else "see the cause"
@@ -228,26 +227,6 @@ class ChromaCollection:
     def _batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
         for start in range(0, len(ids), self.batch):
             yield list(ids[start : start + self.batch])
-
-
-class EventLoopThread:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="umi-chroma", daemon=True)
-        self._thread.start()
-
-    def run(self, function: Callable[..., Any], **arguments: Any) -> Any:
-        """The result of a coroutine function; blocks."""
-        return asyncio.run_coroutine_threadsafe(function(**arguments), self._loop).result()
-
-    def close(self) -> None:
-        """Stop the loop and wait for its thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
 
 
 def _telling(write: Callable[..., Any], listeners: WeakSet[Listener]) -> Callable[..., Any]:
