@@ -59,7 +59,7 @@ def test_the_language_of_a_sentence_is_found(language, text):
     ],
 )
 def test_names_code_and_short_turns_are_no_other_language(text):
-    assert language_of(text) == "english"
+    assert language_of(text) in (None, "english")
 
 
 @pytest.mark.parametrize(

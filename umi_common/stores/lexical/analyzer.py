@@ -89,9 +89,14 @@ class Analyzer:
         parts = (ANALYZER_VERSION, self.config.language, sorted(self.config.stop_words), self._stems.release)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def language_of(self, text: str) -> str:
-        """The language whose stems the terms of a text are: one of `languages`."""
-        return languages.language_of(text) if self._finds_language else self._language
+    def language_of(self, text: str, default: str | None = None) -> str:
+        """The language whose stems the terms of a text are: one of `languages`.
+
+        Args:
+            default: The language of a text whose language is not found; None: the first of `languages`.
+        """
+        found = languages.language_of(text) if self._finds_language else self._language
+        return found or (self._language if default is None else default)
 
     def of_language(self, language: str) -> Analyzer:
         """The analyzer of one of `languages`, whatever language a text has."""

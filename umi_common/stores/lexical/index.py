@@ -35,6 +35,9 @@ from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
 """Configurations whose scorers one snapshot caches."""
+OTHER_LANGUAGE_WEIGHT = 0.5
+"""Weight of a term that a query has in another language than its own: the few texts that hold it, such as those whose
+language was not found, make it rare and its idf large."""
 TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
 
@@ -259,22 +262,23 @@ class LexicalIndex:
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
-        The first language is that of the query; English or not found, it is the most frequent one of the rows. Terms in
-        the others, which a query too short for its language to be found needs, are added if a living row holds them.
+        The first is that of the query, or the most frequent one if that is not found or no row has it. Terms in the
+        others are added if a living row holds them; they weigh 1 if the first is not that of the query.
         """
         weight = config.function_word_weight
         languages = [self.analyzer.languages[at] for at in self._snapshot.languages]
         if len(languages) == 1:
             return self.analyzer.of_language(languages[0]).weighted_terms(query, weight)
-        own = self.analyzer.language_of(query)
-        first = own if own in languages[1:] and own != self.analyzer.languages[0] else languages[0]
+        own = self.analyzer.language_of(query, default="")
+        first = own if own in languages else languages[0]
         weights = dict(self.analyzer.of_language(first).weighted_terms(query, weight))
+        factor = OTHER_LANGUAGE_WEIGHT if own == first else 1.0
         more: dict[str, int] = {}
         for language in languages:
             more |= Counter(self.analyzer.of_language(language).terms(query))
         missing = [term for term in more if term not in weights]
         held = zip(missing, self.frequencies(missing), strict=True)
-        weights.update({term: float(more[term]) for term, frequency in held if frequency})
+        weights.update({term: factor * more[term] for term, frequency in held if frequency})
         return weights
 
     @property

@@ -36,8 +36,8 @@ HAN = re.compile(f"[{_HAN_BLOCKS}]")
 ENGLISH = "english"
 READ_CHARACTERS = 240
 """Characters at the beginning of a text by which its language is found, some 40 words."""
-ENGLISH_SHARE = 0.2
-"""A text with at least this share of English function words is English; no other language is considered."""
+ENGLISH_SHARE = 0.1
+"""A text is English if at least this share of its words are English function words that no other list holds."""
 LEAD, SHARE_MIN = 2, 0.1
 """A text in another language has at least so many more of its function words than English ones, and at least this share
 of all its words."""
@@ -113,17 +113,19 @@ def combining_marks() -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
-def language_of(text: str) -> str:
-    """The language, of those with a list of function words and Latin letters, that a text begins in; else English.
+def language_of(text: str) -> str | None:
+    """The language that a text in Latin letters begins in, of those with a list of function words; None: not found.
 
-    Of several languages it is the one with the largest sum over its function words of 1 / languages with that word.
+    English is tried first. Of the others it is the one with the largest sum over its function words of
+    1 / languages with that word.
     """
     beginning = text[:READ_CHARACTERS].lower()
     words = set(beginning.split())
-    if len(words & _words_of_latin_languages()[ENGLISH]) >= ENGLISH_SHARE * len(words):
+    only_english, long = len(words & _only_english_words()), len(words & _long_words())
+    if only_english > long and only_english >= ENGLISH_SHARE * len(words):
         return ENGLISH
-    if beginning.isascii() and len(words & _long_words()) < LEAD:
-        return ENGLISH
+    if beginning.isascii() and long < LEAD:
+        return None
     languages_of = _languages_of_words()
     known = words & languages_of.keys()
     sums: Counter[str] = Counter()
@@ -132,7 +134,7 @@ def language_of(text: str) -> str:
     best = max(sorted(sums), key=sums.__getitem__, default=ENGLISH)
     found = [word for word in known if best in languages_of[word]]
     english = sum(ENGLISH in languages_of[word] for word in known)
-    return best if len(found) >= max(english + LEAD, SHARE_MIN * len(words)) else ENGLISH
+    return best if len(found) >= max(english + LEAD, SHARE_MIN * len(words)) else None
 
 
 @lru_cache(maxsize=1)
@@ -161,11 +163,16 @@ def _languages_of_words() -> Mapping[str, list[str]]:
 
 
 @lru_cache(maxsize=1)
+def _only_english_words() -> frozenset[str]:
+    """The English words that are in the list of no other language."""
+    return frozenset(word for word, languages in _languages_of_words().items() if languages == [ENGLISH])
+
+
+@lru_cache(maxsize=1)
 def _long_words() -> frozenset[str]:
-    """The words of `_languages_of_words` that are long and not English."""
-    return frozenset(
-        word for word, languages in _languages_of_words().items() if len(word) >= LONG and ENGLISH not in languages
-    )
+    """The words of LONG letters or more in the lists of other languages than English that are not English, too."""
+    words = _languages_of_words().items()
+    return frozenset(word for word, languages in words if len(word) >= LONG and ENGLISH not in languages)
 
 
 def function_words(languages: Iterable[str]) -> frozenset[str]:
