@@ -50,8 +50,6 @@ class Follower:
         self._next_count = 0.0
         self._noting = threading.Lock()
         collection.observe(self)
-        self.rounds = 0
-        """How often all records were compared."""
 
     def follow(self, *, always: bool = True) -> None:
         """Catch up as far as writes, the number of records, or the age of the last comparison ask for it.
@@ -154,7 +152,6 @@ class Follower:
         while changed and self._rest:
             some, self._rest = self._rest[:RECORDS_COMPARED], self._rest[RECORDS_COMPARED:]
             changed = self._take(some, ())
-        self.rounds += not self._rest
         self._compared_at = time.monotonic()
         return bool(self._rest)
 
