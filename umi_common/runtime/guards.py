@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -31,19 +30,17 @@ class TooManyCalls(Exception):
     """The limiter runs its largest number of calls already, or the process cannot start a thread."""
 
 
-class ThreadLimiter:
+class ThreadLimiter(Executor):
     """Runs blocking calls, each in its own daemon thread, a limited number at a time.
 
     Args:
         calls_max: Largest number of calls that have not returned, including those past their time limit.
-        waits: Whether `call` waits for another call to return, within its time limit, when `calls_max` is reached.
     """
 
     _free: threading.BoundedSemaphore
 
-    def __init__(self, calls_max: int = LIMITED_CALLS_MAX, *, waits: bool = False) -> None:
+    def __init__(self, calls_max: int = LIMITED_CALLS_MAX) -> None:
         self._calls_max = calls_max
-        self._waits = waits
         self._renew()
         renew_in_child(self, ThreadLimiter._renew)
 
@@ -55,12 +52,11 @@ class ThreadLimiter:
 
         Raises:
             DeadlineExceeded: After `seconds`. The call continues in its thread and its outcome is dropped.
-            TooManyCalls: If the limit is reached: at once, or after `seconds` where the limiter waits.
+            TooManyCalls: If the limit is reached.
         """
-        deadline = time.monotonic() + seconds
-        future = self.start(function, seconds if self._waits else 0.0)
+        future = self.start(function)
         try:
-            return future.result(timeout=max(0.0, deadline - time.monotonic()))
+            return future.result(timeout=seconds)
         except FutureTimeout:
             if future.done():  # the function itself raised a TimeoutError
                 raise
@@ -72,10 +68,14 @@ class ThreadLimiter:
         If it is cancelled, the function continues in its thread and its outcome is dropped.
         """
         # By `run_in_executor`, because the virtual clock of tests counts its calls.
-        running = asyncio.get_running_loop().run_in_executor(_LimitedExecutor(self), function)
+        running = asyncio.get_running_loop().run_in_executor(self, function)
         return await awaited(running, seconds)
 
-    def start(self, function: Callable[[], T], wait_seconds: float) -> Future[T]:
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """`start(function(*args, **kwargs))`, as executors name it."""
+        return self.start(partial(function, *args, **kwargs))
+
+    def start(self, function: Callable[[], T], wait_seconds: float = 0.0) -> Future[T]:
         """Start `function()` in a thread and return its future.
 
         Raises:
@@ -103,16 +103,6 @@ class ThreadLimiter:
         else:
             self._free.release()
             future.set_result(outcome)
-
-
-class _LimitedExecutor(Executor):
-    """The threads of a limiter; `submit` raises TooManyCalls at once if the limit is reached."""
-
-    def __init__(self, limiter: ThreadLimiter) -> None:
-        self._limiter = limiter
-
-    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        return self._limiter.start(partial(function, *args, **kwargs), 0.0)
 
 
 def as_exception(error: BaseException) -> Exception:

@@ -89,7 +89,7 @@ class QueryEmbedder:
         most = config.concurrency if self._one_by_one else max(1, config.concurrency // 2)
         self._calls_max = min(most, getattr(embedder, "calls_max", most))
         self._queue = CallQueue(self._calls_max, clock)
-        self._threads = ThreadLimiter(self._calls_max, waits=True)
+        self._threads = ThreadLimiter(self._calls_max)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
         self._cache = MemoryCache(config.cached_queries)
         self._workers = Workers()
