@@ -146,8 +146,7 @@ def read_time(value: object, what: str = "time") -> datetime | None:
         return datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
     if isinstance(value, str) and ISO_DATE.match(value):
         try:
-            moment = datetime.fromisoformat(value.removesuffix("Z") + ("+00:00" if value.endswith("Z") else ""))
-            return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+            return iso_time(value)
         except (ValueError, OverflowError):
             return None
     if isinstance(value, (int, float, np.number)):
@@ -155,6 +154,23 @@ def read_time(value: object, what: str = "time") -> datetime | None:
             if numbers.start <= value < numbers.stop:
                 return datetime.fromtimestamp(float(value) / unit, timezone.utc)
     return None
+
+
+def iso_time(text: str) -> datetime:
+    """An ISO 8601 date and time in UTC; one without a zone is taken as UTC.
+
+    Every Python reads "Z", "+0200" and fractions of any length so; `datetime.fromisoformat` of 3.10 does not.
+
+    Raises:
+        ValueError: If the text is none.
+        OverflowError: If the moment lies before the year 1 or after 9999 in UTC.
+    """
+    day, time = text[:10], text[10:]
+    time = re.sub("[Zz]$", "+00:00", time)
+    time = re.sub(r"([+-]\d\d):?(\d\d)?$", lambda zone: f"{zone[1]}:{zone[2] or '00'}", time)
+    time = re.sub(r"[.,](\d+)", lambda fraction: f".{fraction[1]:0<6.6}", time)
+    moment = datetime.fromisoformat(day + time)
+    return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
 
 def _source(value: object) -> str | None:

@@ -91,7 +91,20 @@ def test_without_a_source_there_is_no_position():
     assert one(position=3).position is None
 
 
-@pytest.mark.parametrize("value", ["00:01:23", "next week", 83.5, True, [1], "2024-13-45", float(10**14)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "00:01:23",
+        "next week",
+        83.5,
+        True,
+        [1],
+        "2024-13-45",
+        "2024-05-01T08:00+99:00",
+        "0001-01-01T00:00+05:00",
+        float(10**14),
+    ],
+)
 def test_what_does_not_read_as_a_time_is_metadata_only(value):
     chunk = one(timestamp=value)
     assert chunk.event_time is None and "timestamp" in chunk.metadata
@@ -105,6 +118,10 @@ def test_what_does_not_read_as_a_time_is_metadata_only(value):
         ("2024-05-01", datetime(2024, 5, 1)),
         ("2024-05-01T08:00:00", datetime(2024, 5, 1, 8)),
         ("2024-05-01 08:00:00Z", datetime(2024, 5, 1, 8)),
+        ("2024-05-01T08:00:00.5Z", datetime(2024, 5, 1, 8, 0, 0, 500_000)),  # these four: also on Python 3.10
+        ("2024-05-01 10:00:00.123456789+0200", datetime(2024, 5, 1, 8, 0, 0, 123_456)),
+        ("2024-05-01T10:00+02", datetime(2024, 5, 1, 8)),
+        ("2024-05-01T02:30:00,25-05:30", datetime(2024, 5, 1, 8, 0, 0, 250_000)),
         (np.float64(1_714_550_400.5), datetime(2024, 5, 1, 8, 0, 0, 500_000)),
     ],
 )

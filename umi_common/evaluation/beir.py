@@ -10,13 +10,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from umi_common.errors import DatasetError, InputError
 from umi_common.evaluation.datasets import Dataset, Query
+from umi_common.framework_records import iso_time
 from umi_common.types import Chunk
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
@@ -275,7 +276,6 @@ def moment(file_line: FileLine, value: Any, name: str) -> datetime | None:
     if value is None:
         return None
     try:
-        when = datetime.fromisoformat(value.replace("Z", "+00:00") if isinstance(value, str) else value)
-    except (TypeError, ValueError) as error:
+        return iso_time(str(value))
+    except (ValueError, OverflowError) as error:
         raise file_line.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time") from error
-    return when.replace(tzinfo=timezone.utc) if when.tzinfo is None else when.astimezone(timezone.utc)

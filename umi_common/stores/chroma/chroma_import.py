@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umi_common.errors import InvalidChunk, StoreError
+from umi_common.framework_records import iso_time
 from umi_common.pool import Vectors
 from umi_common.stores.batch_checks import progress
 from umi_common.stores.chroma.collection import SAMPLES, refuse_other_model
@@ -127,10 +128,9 @@ def _moment(id: str, value: Any) -> datetime:
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, tz=timezone.utc)
-        moment = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        return iso_time(str(value))
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidChunk(f"chunk {id!r}: time {value!r:.80} is neither ISO 8601 nor seconds since 1970") from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
 
 
 def _batches(
