@@ -47,7 +47,9 @@ class QueryWords:
         """The words of a result's query; the terms come from `result.terms_of`, else from lower case."""
         terms_of = _lowered if result.terms_of is None else result.terms_of
         text = " ".join((result.query, *result.query_variations))
-        typed, terms = frozenset(_lowered(text)), frozenset(terms_of(text))
+        typed = frozenset(_lowered(text))
+        # Also of each word alone, as the words of a text are read: an analyzer may find no language in one word.
+        terms = frozenset(terms_of(text)).union(*map(terms_of, typed))
         without_function_words = terms.difference(terms_of(" ".join(FUNCTION_WORDS)))
         return cls(typed - FUNCTION_WORDS or typed, without_function_words or terms, terms_of)
 
