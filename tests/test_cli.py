@@ -10,6 +10,7 @@ import pytest
 from cli_reference import PAGE, written
 from typer.testing import CliRunner
 
+from umi_common import __version__
 from umi_common.cli import app
 from umi_common.config import UmiConfig
 
@@ -66,6 +67,10 @@ def test_an_error_is_one_line_with_its_fix_and_exit_code_1(tmp_path):
 def test_wrong_usage_ends_with_2():
     assert run("eval").exit_code == 2
     assert run("no-such-command").exit_code == 2
+
+
+def test_the_version_is_printed():
+    assert run("--version").output == f"umi {__version__}\n"
 
 
 def test_help_names_every_command():

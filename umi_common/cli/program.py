@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+from umi_common import __version__
 from umi_common.cli import maintenance, measuring, migrating, search, serving
 from umi_common.cli.indexing import INTERRUPTED, index
 from umi_common.errors import UmiError
@@ -18,8 +20,18 @@ WRONG_USAGE = 2
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"umi {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def umi() -> None:
+def umi(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Find the passages that answer a question, show why, and fit them into a prompt.
 
     Start with: umi index FOLDER, then umi search "your question".
