@@ -61,6 +61,7 @@ from umi_common.stores.ledger.sqlite import (
     Location,
     SharedConnection,
     commit,
+    insert,
     reading,
     sqlite_errors,
 )
@@ -297,16 +298,10 @@ class Ledger:
                 connection.execute("DELETE FROM deletions WHERE seq <= ?", (last_dropped,))
             first = last_number(connection, "chunks") + 1
             seqs = range(first, first + len(entries))
-            connection.executemany(
-                f"INSERT INTO chunks (seq, {ENTRY_COLUMNS}) VALUES (?{', ?' * 9})",
-                [(seq, *entry) for seq, entry in zip(seqs, entries, strict=True)],
-            )
+            insert(connection, f"chunks (seq, {ENTRY_COLUMNS})", 10, seqs, entries)
             failpoint("ledger.insert")
             blobs = list(encode_vectors(vectors))
-            connection.executemany(
-                "INSERT INTO vectors (seq, vector, checksum) VALUES (?, ?, ?)",
-                [(seq, *blob) for seq, blob in zip(seqs, blobs, strict=True)],
-            )
+            insert(connection, "vectors (seq, vector, checksum)", 3, seqs, blobs)
             connection.execute(
                 "UPDATE meta SET value = CAST(value AS INTEGER) + ? WHERE key = 'count'", (len(entries) - len(deleted),)
             )

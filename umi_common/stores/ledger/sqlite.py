@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreMoved, StoreReadOnly
 from umi_common.filters.sql import LOWER
@@ -106,6 +106,25 @@ def commit(connection: sqlite3.Connection, meanwhile: Callable[[], object] | Non
         committed = pool.submit(connection.execute, "COMMIT")
         meanwhile()
     committed.result()
+
+
+def insert(
+    connection: sqlite3.Connection, into: str, width: int, seqs: Sequence[int], rows: Iterable[tuple[Any, ...]]
+) -> None:
+    """Insert rows of `width` columns; the first column is the row's sequence number.
+
+    Each statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one row a statement.
+    """
+    marks = f"({', '.join('?' * width)})"
+    statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
+    full = statement + ", ".join([marks] * at_once)
+    for start in range(0, len(seqs), at_once):
+        batch = seqs[start : start + at_once]
+        values: list[Any] = []
+        for seq, row in zip(batch, left):  # noqa: B905 `left` goes on in the next statement
+            values.append(seq)
+            values += row
+        connection.execute(full if len(batch) == at_once else statement + ", ".join([marks] * len(batch)), values)
 
 
 class Location:
