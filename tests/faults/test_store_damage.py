@@ -279,7 +279,7 @@ def test_a_schema_that_is_no_text_is_damage(closed, tmp_path):
     [
         "UPDATE meta SET value = 'many' WHERE key = 'count'",
         "UPDATE meta SET value = '-1' WHERE key = 'epoch'",
-        "UPDATE meta SET value = replace(value, 'english', 'finnish') WHERE key = 'analyzer'",
+        "UPDATE meta SET value = replace(value, 'auto', 'finnish') WHERE key = 'analyzer'",
         "UPDATE meta SET value = 'hash/32' WHERE key = 'embedder'",
         "DELETE FROM meta WHERE key = 'embedder'",
         "UPDATE sqlite_sequence SET seq = 'last' WHERE name = 'chunks'",

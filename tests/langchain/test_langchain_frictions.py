@@ -280,8 +280,8 @@ def test_a_deep_copy_of_a_vector_store_shares_the_store(store, tmp_path):
         store.delete(["new"])
 
 
-def test_a_retriever_over_chroma_says_why_it_cannot_be_pickled():
-    chroma = Chroma("pickled", DeterministicFakeEmbedding(size=8))
+def test_a_retriever_over_chroma_says_why_it_cannot_be_pickled(tmp_path):
+    chroma = Chroma("pickled", DeterministicFakeEmbedding(size=8), persist_directory=str(tmp_path))
     with UmiRetriever.from_vectorstore(chroma) as retriever, pytest.raises(ConfigError, match="in the other process"):
         pickle.dumps(retriever)
 
