@@ -276,6 +276,6 @@ def moment(file_line: FileLine, value: Any, name: str) -> datetime | None:
     if value is None:
         return None
     try:
-        return iso_time(str(value))
+        return iso_time(value if isinstance(value, str) else "")
     except (ValueError, OverflowError) as error:
         raise file_line.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time") from error

@@ -119,3 +119,26 @@ def test_a_store_keeps_the_analyzer_it_was_made_with_unless_the_settings_name_an
         assert store.config.mmr.enabled
     with pytest.raises(ReindexRequired):
         HybridStore.open(tmp_path, embedder=HashEmbedder(), config=UmiConfig(analyzer={"language": "auto"}))
+
+
+def test_near_equal_texts_are_told_apart_although_the_language_of_some_is_not_found():
+    families = [
+        "Schmidt",
+        "Jones",
+        "von der Heide",
+        "van den Berg",
+        "Meiers",
+        "Wolters",
+        "Krügers",
+        "von Stein",
+        "Vogels",
+    ]
+    names = [f"{name} {family}" for name in ("Anna", "Karl", "Jutta", "Peter", "Petra", "Emil") for family in families]
+    texts = [
+        f"Lieferung {4711 + at} an {name}, {100 + 7 * at} Stück, geliefert {at}. Mai" for at, name in enumerate(names)
+    ]
+    assert {language_of(text) for text in texts}.issuperset(["german", None])
+    index = index_of(texts)
+    for row, name in enumerate(names):
+        for query in (f"Wie viele Stück wurden an {name} geliefert?", f"Lieferung {name}", f"Lieferung {4711 + row}"):
+            assert found(index, query)[0][0] == row

@@ -24,7 +24,7 @@ from umi_common.pool import Floats, Ints
 from umi_common.stores.arrays import distinct
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical import file, update
-from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import NO_CODE, Corpus
 from umi_common.stores.lexical.segment import Codes, running
@@ -35,9 +35,6 @@ from umi_common.stores.rows.rows import Mask
 
 CONFIGS_KEPT = 4
 """Configurations whose scorers one snapshot caches."""
-OTHER_LANGUAGE_WEIGHT = 0.5
-"""Weight of a term that a query has in another language than its own: the few texts that hold it, such as those whose
-language was not found, make it rare and its idf large."""
 TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
 
@@ -262,24 +259,38 @@ class LexicalIndex:
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
-        The first is that of the query, or the most frequent one if that is not found or no row has it. Terms in the
-        others are added if a living row holds them; they weigh 1 if the first is not that of the query.
+        The first is that of the query, or the most frequent one if that is not found or no row has it. A word's terms
+        in all languages count as one term: each weighs so that its idf becomes that of the sum of their df.
         """
         weight = config.function_word_weight
         languages = [self.analyzer.languages[at] for at in self._snapshot.languages]
         if len(languages) == 1:
             return self.analyzer.of_language(languages[0]).weighted_terms(query, weight)
-        own = self.analyzer.language_of(query, default="")
+        own = self.analyzer.language_of(query, default=languages[0])
         first = own if own in languages else languages[0]
-        weights = dict(self.analyzer.of_language(first).weighted_terms(query, weight))
-        factor = OTHER_LANGUAGE_WEIGHT if own == first else 1.0
-        more: dict[str, int] = {}
-        for language in languages:
-            more |= Counter(self.analyzer.of_language(language).terms(query))
-        missing = [term for term in more if term not in weights]
-        held = zip(missing, self.frequencies(missing), strict=True)
-        weights.update({term: factor * more[term] for term, frequency in held if frequency})
-        return weights
+        weights = self.analyzer.of_language(first).weighted_terms(query, weight)
+        idf = self._snapshot.scorer(config).scorer.weighting.idf
+        combined: dict[str, float] = {}
+        for term, others in self._in_other_languages(query, first, languages).items():
+            df = {each: count for each, count in zip(others, self.frequencies(others), strict=True) if count}
+            whole = idf(min(sum(df.values()), len(self))) if df else 0.0
+            for each, count in df.items():
+                share = whole / alone if (alone := idf(count)) > 0 else 1.0
+                combined[each] = max(combined.get(each, 0.0), weights.get(term, 0.0) * share)
+            if not df:
+                combined[term] = weights.get(term, 0.0)
+        return {term: each for term, each in combined.items() if each}
+
+    def _in_other_languages(self, query: str, first: str, languages: Sequence[str]) -> dict[str, list[str]]:
+        """Term of the query in the first language -> the distinct terms of the same word in all languages."""
+        found: dict[str, list[str]] = {}
+        for piece in pieces(query):
+            terms = self.analyzer.of_language(first).terms(piece)
+            others = [self.analyzer.of_language(language).terms(piece) for language in languages]
+            aligned = [other for other in others if len(other) == len(terms)]
+            for at, term in enumerate(terms):
+                found[term] = list(dict.fromkeys([*found.get(term, []), term, *(other[at] for other in aligned)]))
+        return found
 
     @property
     def references(self) -> dict[int, Floats]:
