@@ -197,6 +197,14 @@ class NeighboursConfig(Frozen):
     """Reduce the gains, down to 0, where adjacent chunks or chunks of one source are hardly more alike than others."""
 
 
+class FeedbackConfig(Frozen):
+    """A chunk gains if its vector resembles those of the best candidates (pseudo-relevance feedback)."""
+
+    enabled: bool = True
+    weight: float = Field(default=0.3, ge=0.0, le=1.0)
+    """Largest gain of a chunk, as a share of what it lacks of the best score."""
+
+
 class ReferencesConfig(Frozen):
     """A chunk gains if one of the best candidates refers to it and lacks terms of the query that the chunk holds."""
 
@@ -317,6 +325,7 @@ class UmiConfig(Frozen):
     rewrite: RewriteConfig = RewriteConfig()
     when: WhenConfig = WhenConfig()
     fusion: FusionConfig = FusionConfig()
+    feedback: FeedbackConfig = FeedbackConfig()
     neighbours: NeighboursConfig = NeighboursConfig()
     references: ReferencesConfig = ReferencesConfig()
     decay: DecayConfig = DecayConfig()

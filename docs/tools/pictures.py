@@ -41,13 +41,14 @@ TURNS = (
 
 def line() -> str:
     """From the query to the prompt."""
-    drawing = Drawing(848, "The pipeline: understand, recall, fuse, rank, assemble")
+    drawing = Drawing(924, "The pipeline: understand, recall, fuse, rank, assemble")
     drawing.box(20, 10, 310, 40, "“who works at Acme?”", "plain")
     stages = (
         ("understand", "a period in the words? which route?", "blue", 62),
         ("recall", "BM25 and embeddings; if the result", "is weak, the LLM's variations too", "blue", 104),
         ("pool", "candidates as arrays, ids not texts", "plain", 62),
         ("fuse", "evidence of both arms, one score", "teal", 62),
+        ("feedback", "what resembles the best gains", "teal", 62),
         ("neighbours", "adjacent chunks, the whole source", "teal", 62),
         ("period, decay", "raise or lower by event time", "teal", 62),
         ("fetch", "the texts of the best", "blue", 62),

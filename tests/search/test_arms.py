@@ -24,7 +24,7 @@ TEXTS = {
     "plum": "blue plums in the cellar",
     "fig": "ripe figs on the roof",
 }
-ALONE = {"neighbours": {"enabled": False}, "references": {"enabled": False}}
+ALONE = {stage: {"enabled": False} for stage in ("feedback", "neighbours", "references")}
 """Scores of one chunk owe nothing to the chunks beside it."""
 
 

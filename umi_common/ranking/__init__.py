@@ -15,6 +15,7 @@ Relevance is computed beside the scores:
 A stage changes the scores, `apply(pool, scores, settings, facts) -> scores`; add one as a file here and a line in
 `search/rank.py`:
 
+    feedback     a chunk gains if it resembles the best candidates
     neighbours   chunks gain from the chunks beside them and from their source
     references   a chunk gains if one of the best candidates refers to it and lacks query terms that the chunk holds
     period       chunks in the period that the query names gain

@@ -11,7 +11,7 @@ import numpy as np
 from umi_common import decay
 from umi_common.config import UmiConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
-from umi_common.ranking import neighbours, period, references
+from umi_common.ranking import feedback, neighbours, period, references
 from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.fusion import best_first, fuse_pool
 from umi_common.ranking.mmr import mmr
@@ -41,6 +41,8 @@ class RankedPool:
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
     """The score stages that are on, in the order in which they run."""
+    if config.feedback.enabled and pool.mode == "hybrid":
+        yield "feedback", "feedback", feedback.apply, config.feedback
     if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
         yield "neighbours", "neighbours", neighbours.apply, config
     if config.references.enabled and pool.links is not None:

@@ -109,12 +109,12 @@ class Analyzer:
     def terms(self, text: str) -> list[str]:
         """The terms of `text` in order, repeats included; empty for a text without letters or digits."""
         own = self.of_language(self.language_of(text))
-        cached, uncached = own._cached, own.terms_of_piece
-        return [
-            term
-            for piece in pieces(text)
-            for term in (cached(piece) if len(piece) <= CACHED_LENGTH_MAX else uncached(piece))
-        ]
+        return [term for terms in own.terms_of_pieces(pieces(text)) for term in terms]
+
+    def terms_of_pieces(self, pieces: Sequence[str]) -> list[tuple[str, ...]]:
+        """The terms of each piece, in one fixed language; see `of_language`."""
+        cached, uncached = self._cached, self.terms_of_piece
+        return [cached(piece) if len(piece) <= CACHED_LENGTH_MAX else uncached(piece) for piece in pieces]
 
     def weighted_terms(self, query: str, function_word_weight: float) -> Mapping[str, float]:
         """The distinct terms of a query in order, each with a weight > 0: the sum over its occurrences.

@@ -283,14 +283,14 @@ class LexicalIndex:
 
     def _in_other_languages(self, query: str, first: str, languages: Sequence[str]) -> dict[str, list[str]]:
         """Term of the query in the first language -> the distinct terms of the same word in all languages."""
-        found: dict[str, list[str]] = {}
-        for piece in pieces(query):
-            terms = self.analyzer.of_language(first).terms(piece)
-            others = [self.analyzer.of_language(language).terms(piece) for language in languages]
+        found: dict[str, dict[str, None]] = {}
+        split = pieces(query)
+        in_each = [self.analyzer.of_language(language).terms_of_pieces(split) for language in (first, *languages)]
+        for terms, *others in zip(*in_each, strict=True):
             aligned = [other for other in others if len(other) == len(terms)]
-            for at, term in enumerate(terms):
-                found[term] = list(dict.fromkeys([*found.get(term, []), term, *(other[at] for other in aligned)]))
-        return found
+            for term, *same in zip(terms, *aligned, strict=True):
+                found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
+        return {term: list(same) for term, same in found.items()}
 
     @property
     def references(self) -> dict[int, Floats]:

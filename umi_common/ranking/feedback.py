@@ -1,0 +1,56 @@
+"""Stage: a chunk gains if it resembles the best candidates (pseudo-relevance feedback by vectors). Pure.
+
+    e(i) = score(i) / max                                             the chunk's own score
+    s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b other than i itself
+    z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and deviation over the candidates
+    final(i) = e(i) + weight * (1 - e(i)) * min(1, (z(i) / 4)^2)
+
+A chunk that shares no word with the question and is far from it is found by what it shares with the answers to it. The
+better a chunk is already, the less it gains, so the best stays the best. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from umi_common.config import FeedbackConfig
+from umi_common.pool import Floats, Pool, Vectors
+from umi_common.ranking.fusion import best_first
+
+BEST = 3
+"""Number of best candidates that the others are compared with."""
+LEAST_DEVIATION = 0.05
+"""Candidates that all resemble the best alike differ by chance: their z stays small."""
+FULL_Z = 4.0
+"""z at which a chunk gains all that it can."""
+
+
+def apply(pool: Pool, scores: Floats, settings: FeedbackConfig, facts: dict[str, object]) -> Floats:
+    """(n,) scores by the formula at the top of this file; those below 0 gain nothing.
+
+    The number of chunks that gain goes into `facts`.
+    """
+    top = float(scores.max(initial=0.0))
+    if top <= 0 or len(scores) <= BEST:
+        return scores
+    own = scores / top
+    gain = np.where(own > 0, settings.weight * (1.0 - own) * resemblance(own, pool.vectors), 0.0)
+    facts["gaining"] = int(np.count_nonzero(gain))
+    return np.asarray(own + gain, dtype=np.float64)
+
+
+def resemblance(scores: Floats, vectors: Vectors) -> Floats:
+    """(n,) how much each candidate resembles the best others: min(1, (z / 4)^2), 0..1.
+
+    Args:
+        scores: (n,) with n > BEST, the best above 0.
+        vectors: (n, dim) unit rows; a zero row has cosine 0 with all.
+    """
+    best = best_first(scores)[:BEST]
+    weights = np.tile(np.maximum(scores[best], 0.0) ** 2, (len(scores), 1))
+    weights[best, np.arange(BEST)] = 0.0
+    cosines = np.einsum("nd,bd->nb", vectors, vectors[best])
+    total = weights.sum(axis=1)
+    similar = (weights * cosines).sum(axis=1) / np.where(total > 0, total, 1.0)
+    z = np.maximum(0.0, (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION))
+    return np.asarray(np.minimum(1.0, (z / FULL_Z) ** 2), dtype=np.float64)
