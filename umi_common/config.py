@@ -201,8 +201,8 @@ class FeedbackConfig(Frozen):
     """A chunk gains if its vector resembles those of the best candidates (pseudo-relevance feedback)."""
 
     enabled: bool = True
-    weight: float = Field(default=0.3, ge=0.0, le=1.0)
-    """Largest gain of a chunk, as a share of what it lacks of the best score."""
+    weight: float = Field(default=0.5, ge=0.0, le=0.5)
+    """Largest gain, as a share of the best score: that of a chunk whose own score is 0."""
 
 
 class ReferencesConfig(Frozen):

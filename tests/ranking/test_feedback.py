@@ -18,7 +18,7 @@ NORTH, EAST = (1.0, 0.0), (0.0, 1.0)
 SCORES = arrays.arrays(np.float64, st.integers(BEST + 1, 30), elements=st.floats(0, 5))
 
 
-def after(scores, vectors, weight=0.3):
+def after(scores, vectors, weight=0.5):
     pool = Pool.of(
         [f"c{row:03d}" for row in range(len(scores))],
         dense=np.array([scores], dtype=np.float64),
@@ -44,7 +44,7 @@ def test_the_gain_is_that_of_the_formula():
     mean = sum(similar) / 6
     deviation = math.sqrt(sum((each - mean) ** 2 for each in similar) / 6)
     z = [max(0.0, (each - mean) / deviation) for each in similar]
-    expected = [e + 0.3 * (1 - e) * min(1.0, (each / 4) ** 2) for e, each in zip(own, z, strict=True)]
+    expected = [e + 0.5 * (1 - e) ** 2 * min(1.0, (each / 4) ** 2) for e, each in zip(own, z, strict=True)]
     assert after(own, vectors).tolist() == approx(expected, abs=1e-6)
 
 
@@ -56,12 +56,11 @@ def test_candidates_that_all_resemble_the_best_alike_keep_their_scores():
     assert after(scores, vectors) == approx(scores, abs=1e-3)
 
 
-@pytest.mark.parametrize("scores", [[1.0, 0.5, 0.4], [0.0, 0.0, 0.0, 0.0]])
-def test_too_few_candidates_and_scores_of_0_change_nothing(scores):
-    assert after(scores, [NORTH] * len(scores)).tolist() == scores
+def test_scores_of_0_change_nothing():
+    assert after([0.0] * 5, [NORTH] * 5).tolist() == [0.0] * 5
 
 
-@given(SCORES, st.integers(0, 2**32 - 1), st.floats(0, 1))
+@given(SCORES, st.integers(0, 2**32 - 1), st.floats(0, 0.5))
 def test_nobody_passes_the_best_and_nobody_loses(scores, seed, weight):
     scores[0] = max(scores[0], 0.1)
     vectors = np.random.default_rng(seed).standard_normal((len(scores), 8))
@@ -69,8 +68,17 @@ def test_nobody_passes_the_best_and_nobody_loses(scores, seed, weight):
     own = scores / scores.max()
     final = after(scores, vectors, weight)
     assert (final >= own).all()
-    assert (final <= own + weight * (1 - own)).all()
+    assert (final <= own + weight * (1 - own) ** 2).all()
     assert (final[own == 1.0] == 1.0).all()
+
+
+@given(SCORES, st.floats(0, 0.5))
+def test_of_candidates_with_equal_vectors_the_better_stays_ahead(scores, weight):
+    ordered = np.sort(scores)[::-1] + np.array([0.5, *[0.0] * (len(scores) - 1)])
+    vectors = [NORTH] * BEST + [EAST if row % 2 else NORTH for row in range(BEST, len(ordered))]
+    final = after(ordered, vectors, weight)
+    for start in (BEST, BEST + 1):
+        assert (np.diff(final[start::2]) <= 1e-12).all()
 
 
 @given(SCORES, st.floats(0.01, 100))
@@ -119,3 +127,10 @@ def test_a_text_without_a_word_of_the_question_is_found_by_what_it_shares_with_t
 def test_a_search_by_one_arm_alone_is_in_the_order_of_that_arm(tides, strategy):
     result = DualRetriever(tides).search("when is high water", limit=16, strategy=strategy)
     assert all("feedback" not in hit.stages for hit in result.hits)
+
+
+def test_three_candidates_are_ranked_without_it():
+    with HybridStore.open(embedder=Directions()) as store:
+        store.add([Chunk(f"c{at}", f"tide: high water number {at}") for at in range(3)])
+        result = DualRetriever(store).search("when is high water")
+    assert "feedback" not in result[0].stages

@@ -3,10 +3,11 @@
     e(i) = score(i) / max                                             the chunk's own score
     s(i) = sum_b e(b)^2 cos(i, b) / sum_b e(b)^2                      over the 3 best chunks b other than i itself
     z(i) = max(0, (s(i) - mean s) / max(deviation of s, 0.05))        mean and deviation over the candidates
-    final(i) = e(i) + weight * (1 - e(i)) * min(1, (z(i) / 4)^2)
+    final(i) = e(i) + weight * (1 - e(i))^2 * min(1, (z(i) / 4)^2)
 
 A chunk that shares no word with the question and is far from it is found by what it shares with the answers to it. The
-better a chunk is already, the less it gains, so the best stays the best. Measured in docs/decisions.md.
+better a chunk is already, the less it gains: the best stays the best, and of two that resemble it alike the better one
+stays ahead. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ FULL_Z = 4.0
 
 
 def apply(pool: Pool, scores: Floats, settings: FeedbackConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores by the formula at the top of this file; those below 0 gain nothing.
+    """(n,) scores by the formula at the top of this file, n > BEST; those below 0 gain nothing.
 
     The number of chunks that gain goes into `facts`.
     """
     top = float(scores.max(initial=0.0))
-    if top <= 0 or len(scores) <= BEST:
+    if top <= 0:
         return scores
     own = scores / top
-    gain = np.where(own > 0, settings.weight * (1.0 - own) * resemblance(own, pool.vectors), 0.0)
+    gain = np.where(own > 0, settings.weight * (1.0 - own) ** 2 * resemblance(own, pool.vectors), 0.0)
     facts["gaining"] = int(np.count_nonzero(gain))
     return np.asarray(own + gain, dtype=np.float64)
 

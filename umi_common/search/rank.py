@@ -41,7 +41,7 @@ class RankedPool:
 
 def _score_stages(pool: Pool, config: UmiConfig, boost: period.PeriodBoost | None) -> Iterator[ScoreStage]:
     """The score stages that are on, in the order in which they run."""
-    if config.feedback.enabled and pool.mode == "hybrid":
+    if config.feedback.enabled and pool.mode == "hybrid" and len(pool) > feedback.BEST:
         yield "feedback", "feedback", feedback.apply, config.feedback
     if config.neighbours.enabled and (pool.source != NO_SOURCE).any():
         yield "neighbours", "neighbours", neighbours.apply, config
