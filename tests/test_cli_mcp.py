@@ -95,6 +95,20 @@ async def test_an_agent_searches_packs_and_explains_and_cannot_write(store):
         assert (await found(session, "where is the parcel?", limit=1)) == ["n"]
 
 
+async def test_null_and_the_empty_string_stand_for_a_missing_argument(store):
+    async with client(store, "--writable") as session:
+        for missing in (None, ""):
+            rest = dict.fromkeys(("filter", "start", "end"), missing)
+            assert await found(session, "boiler", limit=missing, **rest) == await found(session, "boiler")
+            packed, answer = await call(session, "context", query="what leaks?", tokens=missing, **rest)
+            assert not answer.is_error and TEXTS["a2"][0] in packed
+            explained, answer = await call(session, "explain", query="what leaks?", limit=missing, **rest)
+            assert not answer.is_error and "a2" in explained
+            said = dict.fromkeys(("source", "time", "metadata"), missing)
+            text, answer = await call(session, "add", text=f"The lamp is new, {missing!r}.", **said)
+            assert not answer.is_error, text
+
+
 async def test_no_argument_widens_the_servers_filter(store):
     async with client(store, "--filter", '{"user": "ann"}') as session:
         for asked in (None, {"user": "bob"}, {"$or": [{"user": "ann"}, {"user": "bob"}]}, {"user": {"$ne": "x"}}):

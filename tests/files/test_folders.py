@@ -87,6 +87,67 @@ def test_vanished_files_leave_the_store_and_those_of_other_folders_stay(store, f
     assert store.ids() == ["docs/deep/b.txt#0", "other.txt#0"]
 
 
+def test_a_file_replaced_by_a_folder_of_the_same_name_no_longer_answers(store, folder):
+    index(store, [folder])
+    (folder / "a.md").unlink()
+    (folder / "a.md").mkdir()
+    (folder / "a.md" / "new.md").write_text("The boiler is new.")
+    assert index(store, [folder]).removed == 1
+    assert store.ids() == ["docs/a.md/new.md#0", "docs/deep/b.txt#0"]
+    shutil.rmtree(folder / "a.md")
+    (folder / "a.md").write_text("The boiler is gone.")
+    assert index(store, [folder]).removed == 1
+    assert [chunk.text for chunk in store.get(store.ids())] == ["The boiler is gone.", "The roof is dry."]
+
+
+@pytest.mark.parametrize("names", [("a.jsonl", "z.jsonl"), ("z.jsonl", "a.jsonl")])
+def test_a_renamed_file_of_records_keeps_all_records_in_the_first_run(store, folder, names):
+    before, after = (folder / name for name in names)
+    before.write_text('{"id": "r1", "text": "one"}\n{"id": "r2", "text": "two"}\n{"text": "three"}')
+    index(store, [folder])
+    before.rename(after)
+    report = index(store, [folder])
+    assert (report.problems, report.indexed, report.removed, report.chunks) == ([], 1, 1, 3)
+    assert [chunk.metadata["file"] for chunk in store.get(["r1", "r2"])] == [f"docs/{after.name}"] * 2
+    assert index(store, [folder]).unchanged == 3
+
+
+@pytest.mark.parametrize("names", [("a.jsonl", "z.jsonl"), ("z.jsonl", "a.jsonl")])
+def test_a_record_moved_to_another_file_is_not_lost_for_a_run(store, folder, names):
+    first, second = (folder / name for name in names)
+    first.write_text('{"id": "r1", "text": "one"}\n{"id": "r2", "text": "two"}')
+    second.write_text('{"id": "r3", "text": "three"}')
+    index(store, [folder])
+    first.write_text('{"id": "r1", "text": "one"}')
+    second.write_text('{"id": "r3", "text": "three"}\n{"id": "r2", "text": "two"}')
+    report = index(store, [folder])
+    assert (report.problems, report.indexed) == ([], 2)
+    assert store.get(["r2"])[0].metadata["file"] == f"docs/{second.name}"
+
+
+def test_records_that_change_places_between_two_files_are_all_there(store, folder):
+    texts = {name: f'{{"id": "{name}", "text": "Note {name}."}}' for name in ("r1", "r2")}
+    for name, record in (("x.jsonl", "r1"), ("y.jsonl", "r2")):
+        (folder / name).write_text(texts[record])
+    index(store, [folder])
+    for name, record in (("x.jsonl", "r2"), ("y.jsonl", "r1")):
+        (folder / name).write_text(texts[record])
+    report = index(store, [folder])
+    assert report.problems == []
+    assert [chunk.metadata["file"] for chunk in store.get(["r1", "r2"])] == ["docs/y.jsonl", "docs/x.jsonl"]
+
+
+def test_a_record_without_text_is_left_out_and_said(store, folder):
+    (folder / "b.jsonl").write_text('{"id": "r1", "text": "one"}\n{"id": "r2", "text": " "}\n\n{"text": ""}')
+    for _ in range(2):
+        (problem,) = index(store, [folder]).problems
+        assert "b.jsonl: records without text are left out: 2, first line 2" in problem
+        assert len(store) == 3
+    (folder / "b.jsonl").write_text('{"id": "r1", "text": ""}')  # the text is gone, so it no longer answers
+    assert len(index(store, [folder]).problems) == 1
+    assert store.ids() == ["docs/a.md#0", "docs/deep/b.txt#0"]
+
+
 def test_stopped_it_keeps_what_is_done_and_goes_on_from_there(store, folder, embedder):
     asked = iter([False, True])
     report = index(store, [folder], stop=lambda: next(asked))

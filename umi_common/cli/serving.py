@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened, where_of
 from umi_common.config import UmiConfig
@@ -29,16 +29,29 @@ HITS_MAX = 50
 """Largest number of hits of one call, since a model reads them all."""
 TOKENS_MAX = 20_000
 """Largest number of tokens of one context."""
+HITS, TOKENS = 5, 2_000
+"""Hits and tokens of a call that asks for no number."""
 
-Tokens = Annotated[int, Field(ge=50, le=TOKENS_MAX, description="Largest number of tokens of the answer.")]
+_GIVEN = BeforeValidator(lambda value: None if value == "" else value)
+"""Null and "" count as missing: models send them for options that they leave open."""
+Tokens = Annotated[
+    Annotated[int, Field(ge=50, le=TOKENS_MAX)] | None,
+    _GIVEN,
+    Field(description=f"Largest number of tokens of the answer; {TOKENS} if left out."),
+]
 Query = Annotated[str, Field(description="What to look for, in plain words.")]
-Limit = Annotated[int, Field(ge=1, le=HITS_MAX, description="Largest number of texts to return.")]
+Limit = Annotated[
+    Annotated[int, Field(ge=1, le=HITS_MAX)] | None,
+    _GIVEN,
+    Field(description=f"Largest number of texts to return; {HITS} if left out."),
+]
 Conditions = Annotated[
     dict[str, Any] | None,
+    _GIVEN,
     Field(description='Conditions on metadata: {"user": "ann"} or {"year": {"$gte": 2023}}.'),
 ]
-Start = Annotated[str | None, Field(description="Only texts about this time or later; an ISO date or time.")]
-End = Annotated[str | None, Field(description="Only texts about a time before this; an ISO date or time.")]
+Start = Annotated[str | None, _GIVEN, Field(description="Only texts about this time or later; an ISO date or time.")]
+End = Annotated[str | None, _GIVEN, Field(description="Only texts about a time before this; an ISO date or time.")]
 
 FilterOption = Annotated[
     list[str] | None,
@@ -84,28 +97,29 @@ def _server(umi: DualRetriever, scope: Scope, *, writable: bool) -> MCPServer[An
 
     server: MCPServer[Any] = MCPServer("umi", instructions=TOOL_DESCRIPTION)
 
-    def search_arguments(limit: int, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
-        return {"limit": limit, "where": scope.narrow(asked_filter(filter)), "time_range": tool_window(start, end)}
+    def search_arguments(limit: int | None, filter: Conditions, start: str | None, end: str | None) -> dict[str, Any]:
+        where = scope.narrow(asked_filter(filter))
+        return {"limit": HITS if limit is None else limit, "where": where, "time_range": tool_window(start, end)}
 
     @server.tool(description=TOOL_DESCRIPTION)
     async def search(
-        query: Query, limit: Limit = 5, filter: Conditions = None, start: Start = None, end: End = None
+        query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> dict[str, Any]:
         with _errors_for_the_model():
             return _hits(await umi.asearch(query, **search_arguments(limit, filter, start, end)))
 
     @server.tool(description="The stored passages that answer a question best, within a token budget, with sources.")
     async def context(
-        query: Query, tokens: Tokens = 2_000, filter: Conditions = None, start: Start = None, end: End = None
+        query: Query, tokens: Tokens = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
-            budget = TokenBudget(max_total=tokens)
+            budget = TokenBudget(max_total=TOKENS if tokens is None else tokens)
             packed = await umi.aget_context(query, budget=budget, **search_arguments(HITS_MAX, filter, start, end))
             return with_losses(packed.text or NOTHING_FOUND, packed.degraded)
 
     @server.tool(description="How a search ranked the stored texts: every rank, score, stage and time.")
     async def explain(
-        query: Query, limit: Limit = 5, filter: Conditions = None, start: Start = None, end: End = None
+        query: Query, limit: Limit = None, filter: Conditions = None, start: Start = None, end: End = None
     ) -> str:
         with _errors_for_the_model():
             return to_text(await umi.asearch(query, **search_arguments(limit, filter, start, end)), full=True)
@@ -120,9 +134,9 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
 
     async def add(
         text: Annotated[str, Field(description="What to remember, in whole sentences.")],
-        source: Annotated[str | None, Field(description="Page, file or conversation that it is from.")] = None,
-        time: Annotated[str | None, Field(description="When it happened; an ISO date or time.")] = None,
-        metadata: Annotated[dict[str, Any] | None, Field(description="Further facts to filter by.")] = None,
+        source: Annotated[str | None, _GIVEN, Field(description="Page, file or conversation that it is from.")] = None,
+        time: Annotated[str | None, _GIVEN, Field(description="When it happened; an ISO date or time.")] = None,
+        metadata: Annotated[dict[str, Any] | None, _GIVEN, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
             tool_window(time, None)  # raises if it is no time

@@ -96,9 +96,10 @@ def index(
         limits=limits,
         on_file=on_file,
     ) as session:
-        for parts in session.batches(stop):
-            session.take(ingest_parts(store, model, parts, session.pdf))
-        return session.finish()
+        for batches in session.rounds(stop):
+            for parts in batches:
+                session.take(ingest_parts(store, model, parts, session.pdf))
+        return session.report
 
 
 def _own_checkpoint(store: Any) -> IngestCheckpoint:

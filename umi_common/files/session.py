@@ -37,10 +37,12 @@ class _File:
     """Keys of the parts that are not in the store."""
     skipped: bool = False
     """Whether a record or a page was skipped; the next run then tries its part again."""
+    waiting: bool = False
+    """Whether a second round has parts of it to do."""
 
 
 class IngestSession:
-    """One run: `batches`, then `take` for each batch in any order, then `finish`.
+    """One run: `take` for each batch of each of `rounds`, in any order within a round; then `report` is complete.
 
     A context manager: it closes the checkpoint and ends the process that reads PDFs.
 
@@ -80,6 +82,8 @@ class IngestSession:
         self._open: dict[str, _File] = {}
         self._to_sweep: list[_File] = []
         self._to_settle: list[tuple[str, list[str], str]] = []
+        self._waiting: list[tuple[PartOutcome, _File]] = []
+        self._last_round = False
         self._part_bytes, self._on_file = part_bytes, on_file
         self._failures, self._failure, self._embedded = 0, "", False
         self._follow_symlinks, self._limits = follow_symlinks, limits
@@ -93,7 +97,35 @@ class IngestSession:
             total=sum(size for _, size in self._files), unit="B", unit_scale=True, disable=not show_progress
         )
 
-    def batches(self, stop: Callable[[], bool] = lambda: False) -> Iterator[list[FilePart]]:
+    def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Iterator[list[FilePart]]]:
+        """The batches of a first round, and those of a second one if it is needed.
+
+        After the first, the chunks that changed files no longer have and those of vanished files are removed. The
+        second has the parts with records whose ids other files had, which may be free then: the file was renamed, or a
+        record moved to another file. Without it these records would be missing until the next run.
+
+        Raises:
+            EmbedderError: If the embedder failed on everything in this run.
+        """
+        yield self._batches(stop)
+        if self._failures and not self._embedded:
+            self._refuse_embedder()
+        self._sweep()
+        if not self.report.stopped:
+            self._remove_vanished()
+        self._last_round = True
+        for outcome, file in self._waiting:
+            file.waiting = False
+            file.left.add(outcome.part.key)
+            self._open[outcome.part.source] = file
+        if self.report.stopped or not (self.report.stale or self.report.removed):
+            self.take([outcome for outcome, _ in self._waiting])
+        else:
+            yield ([outcome.part] for outcome, _ in self._waiting)
+        self._sweep()
+        self.report.problems.sort(key=lambda problem: problem.source)
+
+    def _batches(self, stop: Callable[[], bool]) -> Iterator[list[FilePart]]:
         """The parts that are not in the store, about `part_bytes` at a time; a file is read just before its parts.
 
         Calls `stop` between files and between batches.
@@ -125,32 +157,24 @@ class IngestSession:
         good = [outcome for outcome in outcomes if outcome.problem is None and not outcome.skipped]
         self._checkpoint.finish(DonePart(each.part.key, each.part.source, each.chunk_id) for each in good)
         for outcome in outcomes:
-            self._bar.update(outcome.part.size)
-            if outcome.problem is not None:
-                self.report.problems.append(outcome.problem)
+            file = self._open[outcome.part.source]
+            if outcome.ids_taken and not self._last_round:
+                file.waiting = True
+                self._waiting.append((outcome, file))
             else:
-                self.report.problems += outcome.skipped
-                self.report.chunks += outcome.chunks
-                file = self._open[outcome.part.source]
-                file.skipped = file.skipped or bool(outcome.skipped)
+                self._count(outcome, file)
+            if outcome.problem is None:
                 file.left.discard(outcome.part.key)
                 self._complete(outcome.part.source)
         self._save_settled()
         self._check_embedder(outcomes)
 
-    def finish(self) -> Report:
-        """Remove the chunks that changed files no longer have, and those of vanished files. The run's report.
-
-        Raises:
-            EmbedderError: If the embedder failed on everything in this run.
-        """
-        if self._failures and not self._embedded:
-            self._refuse_embedder()
-        self._sweep()
-        self._save_settled()
-        if not self.report.stopped:
-            self._remove_vanished()
-        return self.report
+    def _count(self, outcome: PartOutcome, file: _File) -> None:
+        """Add an outcome to the report."""
+        self._bar.update(outcome.part.size)
+        self.report.problems += outcome.skipped if outcome.problem is None else [outcome.problem]
+        self.report.chunks += outcome.chunks
+        file.skipped = file.skipped or bool(outcome.skipped)
 
     def __enter__(self) -> IngestSession:
         return self
@@ -230,6 +254,8 @@ class IngestSession:
             self._sweep()
 
     def _settle(self, file: _File) -> None:
+        if file.waiting:
+            return
         self.report.indexed += 1
         if not file.skipped:
             self.report.finished += 1
@@ -240,7 +266,7 @@ class IngestSession:
         self._to_settle = []
 
     def _sweep(self) -> None:
-        """Remove the chunks that the files in `_to_sweep` no longer have."""
+        """Remove the chunks that the files in `_to_sweep` no longer have, and settle these files."""
         files, self._to_sweep = self._to_sweep, []
         if not files:
             return
@@ -251,6 +277,7 @@ class IngestSession:
             return
         for file in files:
             self._settle(file)
+        self._save_settled()
 
     def _remove_vanished(self) -> None:
         found = {path for path, _ in self._files}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -91,14 +92,13 @@ def is_outside(path: Path, roots: Sequence[Path]) -> bool:
 
 
 def is_gone(path: Path) -> bool:
-    """Whether a path certainly does not exist; a path that cannot be accessed may still exist."""
+    """Whether a path certainly is no file: it does not exist or is a folder; one that cannot be accessed may be."""
     try:
-        path.stat()
+        return stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
         return False
-    return False
 
 
 def source_of(path: Path, base: Path | None) -> str:

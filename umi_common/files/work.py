@@ -29,6 +29,8 @@ class PartOutcome:
     """Why nothing of it was written; None: all of it except `skipped` is durably in the store."""
     skipped: list[Problem] = field(default_factory=list)
     """Records and pages that cannot be read, or whose id another chunk has."""
+    ids_taken: bool = False
+    """Whether a record was skipped because a chunk of another file has its id."""
 
 
 @dataclass(slots=True)
@@ -42,13 +44,15 @@ class _Reading:
     new: list[Chunk] = field(default_factory=list)
     """Chunks that the store does not hold in exactly this form."""
     problem: Problem | None = None
+    ids_taken: bool = False
 
     def outcome(self) -> PartOutcome:
         if self.problem is not None:
             return PartOutcome(self.part, problem=self.problem)
         lines = self.found.listed(self.part.path)
         skipped = [Problem(self.part.source, FileUnreadable.__name__, line) for line in lines]
-        return PartOutcome(self.part, len(self.chunks), self.chunks[-1].id if self.chunks else None, skipped=skipped)
+        chunk_id = self.chunks[-1].id if self.chunks else None
+        return PartOutcome(self.part, len(self.chunks), chunk_id, skipped=skipped, ids_taken=self.ids_taken)
 
 
 def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:
@@ -81,10 +85,10 @@ def sweep(store: Store, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) ->
     Raises:
         FileUnreadable: If a file changed since its parts were cut; then no chunk of any file was removed.
     """
-    keep = {chunk.id for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
+    keep = {(part.source, chunk.id) for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
     where, removed = of_files([parts[0].source for parts in files]), 0
     for page in pages(store, where=where):
-        stale = [chunk.id for chunk in page if chunk.id not in keep]
+        stale = [chunk.id for chunk in page if (chunk.metadata[FILE_KEY], chunk.id) not in keep]
         removed += store.delete(stale, where=where) if stale else 0
     return removed
 
@@ -110,31 +114,31 @@ def _compare(store: Store, batch: Sequence[_Reading]) -> None:
     in_batch: dict[str, Chunk] = {}
     for reading in batch:
         for chunk in reading.found.chunks:
-            clash = _clash(chunk, in_batch.get(chunk.id), stored.get(chunk.id), reading.part)
+            other = in_batch.get(chunk.id, stored.get(chunk.id))
+            clash = None if other is None else _clash(chunk, other, reading.part, in_batch=chunk.id in in_batch)
             if clash is not None:
                 reading.found.skip(f"{reading.part.path} {clash}; give every record an id of its own")
+                reading.ids_taken = reading.ids_taken or not _is_of(reading.part, other)
                 continue
             in_batch[chunk.id] = chunk
             reading.chunks.append(chunk)
         reading.new = [chunk for chunk in reading.chunks if stored.get(chunk.id) != chunk]
 
 
-def _clash(chunk: Chunk, in_batch: Chunk | None, stored: Chunk | None, part: FilePart) -> str | None:
-    """The problem with the id of a chunk; None: there is none.
+def _clash(chunk: Chunk, other: Chunk, part: FilePart, *, in_batch: bool) -> str | None:
+    """The problem with the id of a chunk of a part; None: there is none.
 
     Args:
-        in_batch: An earlier chunk of the batch with the same id.
-        stored: The chunk in the store with the same id.
-        part: The chunk's part.
+        other: An earlier chunk of the batch with the same id, if `in_batch`, else the one in the store.
     """
-    if in_batch is not None and in_batch.metadata[FILE_KEY] == part.source:
-        return f"holds id {chunk.id!r} twice"
-    other = stored if in_batch is None else in_batch
-    if other is None:
-        return None
-    if other.metadata.get(FILE_KEY) != part.source:
+    if not _is_of(part, other):
         return f"holds id {chunk.id!r}, which the store has from {other.metadata.get(FILE_KEY, 'elsewhere')}"
-    return f"holds id {chunk.id!r} twice" if part.fresh and other.position != chunk.position else None
+    twice = in_batch or (part.fresh and other.position != chunk.position)
+    return f"holds id {chunk.id!r} twice" if twice else None
+
+
+def _is_of(part: FilePart, chunk: Chunk | None) -> bool:
+    return chunk is not None and chunk.metadata.get(FILE_KEY) == part.source
 
 
 def _write(store: Store, embedder: Embedder, batch: Sequence[_Reading]) -> None:

@@ -43,6 +43,8 @@ class FileChunks:
     """One line for each of the first SKIPPED_LISTED skipped records or pages: the file, which one, and why."""
     unlisted: int = 0
     """Number of further skipped records or pages."""
+    blank: list[int] = field(default_factory=list)
+    """Numbers of the lines whose records have no text."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
@@ -52,9 +54,12 @@ class FileChunks:
             self.unlisted += 1
 
     def listed(self, path: Path) -> list[str]:
-        """`skipped`, and a line that says how many more there are."""
+        """`skipped`, a line that says how many more there are, and one for the blank records."""
         more = f"{path}: {self.unlisted} more lines or pages were skipped, {SKIPPED_LISTED} are listed"
-        return [*self.skipped, more] if self.unlisted else list(self.skipped)
+        lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
+        if self.blank:
+            lines.append(f"{path}: records without text are left out: {len(self.blank)}, first line {self.blank[0]}")
+        return lines
 
 
 def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
@@ -165,20 +170,25 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
     for number, line in enumerate(text.split("\n"), first_line):
         if line.strip():
             try:
-                found.chunks.extend(_record(json.loads(line), name, number))
+                chunk = _record(json.loads(line), name, number)
             except (ValueError, RecursionError) as error:  # InvalidChunk is a ValueError, too
                 found.skip(
                     f'{path} line {number}: {error}; expected an object like {{"text": "...", "id": "...", '
                     '"metadata": {}, "source": "...", "event_time": "2024-06-11T19:15:00Z"}'
                 )
+                continue
+            if chunk is None:
+                found.blank.append(number)
+            else:
+                found.chunks.append(chunk)
     if found.skipped and not found.chunks:  # chunks of the file in the store stay, as for any unreadable file
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; nor can its {others} other lines be read" if others else ""))
     return found
 
 
-def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:
-    """The chunk of a record; none if its text is blank. The record's other keys are metadata."""
+def _record(record: Any, name: str, number: int) -> Chunk | None:
+    """The chunk of a record; None if its text is blank. The record's other keys are metadata."""
     if not isinstance(record, dict):
         raise ValueError(f"{type(record).__name__} in place of an object")
     rest = dict(record)
@@ -187,9 +197,10 @@ def _record(record: Any, name: str, number: int) -> Iterator[Chunk]:
         raise ValueError("no text" if isinstance(inner, (dict, type(None))) else "metadata is no object")
     metadata = {**rest, **(inner or {}), FILE_KEY: name}
     keys = PlaceKeys(time=next((key for key in TIME_KEYS if key in metadata), None))
-    if text.strip():
-        own = _id(name, number) if id is None else str(id)
-        yield to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
+    if not text.strip():
+        return None
+    own = _id(name, number) if id is None else str(id)
+    return to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:

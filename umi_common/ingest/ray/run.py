@@ -98,9 +98,10 @@ def ingest_on_ray(
             ) as session,
             started_workers(count, open_store, open_embedder, shared) as pool,
         ):
-            for outcomes in pool.outcomes(session.batches(stop)):
-                session.take(outcomes)
-            return session.finish()
+            for batches in session.rounds(stop):
+                for outcomes in pool.outcomes(batches):
+                    session.take(outcomes)
+            return session.report
 
 
 @contextmanager
