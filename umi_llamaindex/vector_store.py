@@ -24,6 +24,7 @@ from llama_index.core.vector_stores.types import (
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
+from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InvalidVector
 from umi_common.filters import matches, parse_filter
 from umi_common.framework_records import NAMED, Closing, PlaceKeys
@@ -44,6 +45,11 @@ COPIES_CHECKED = 3
 """Nodes of one `add` whose texts are looked up in the store. A few are enough: a second run repeats every text."""
 COPY_CANDIDATES = 10
 """Chunks of the store with which each of these texts is compared: the best by BM25."""
+MODEL_CHECKED = 3
+"""Nodes whose embeddings are compared with those that the store's model makes."""
+OTHER_MODEL_COSINE = 0.3
+"""If all these cosines are lower, another model made the embeddings: vectors of two models have cosines around 0,
+those of one model more, even where it embedded more or less than the text that is searched."""
 ONE_MODEL = (
     "give index or pipeline embed_model=store.embed_model, or open the store with theirs: UmiVectorStore(embed_model)"
 )
@@ -85,6 +91,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     _reranker: Any = PrivateAttr()
     _owns_store: bool = PrivateAttr()
     _warned: bool = PrivateAttr(default=False)
+    _model_checked: bool = PrivateAttr(default=False)
 
     def __init__(
         self,
@@ -152,7 +159,11 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return UmiEmbedding(self._store.embedder)
 
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
-        """A `UmiRetriever` over this store; `options` are those of its constructor."""
+        """A `UmiRetriever` over this store; `options` are those of its constructor.
+
+        The first call embeds three stored texts; if another model made the store's vectors, the logger `umi` warns.
+        """
+        self._warn_of_another_model()
         return UmiRetriever(self._umi, similarity_top_k, **options)
 
     def close(self) -> None:
@@ -181,6 +192,25 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             blank = [node.node_id for node in nodes if is_blank(node)]
             log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
         return [node.node_id for node in nodes]
+
+    def _warn_of_another_model(self) -> None:
+        """Log one warning if the store's model makes other vectors than the store holds.
+
+        They are not refused when they are added: an index that embeds its queries with their model finds them.
+        """
+        chunks = [] if self._model_checked else self._store.scan(limit=MODEL_CHECKED)
+        if not chunks:
+            return
+        self._model_checked, model = True, self._store.embedder
+        try:
+            made = unit_rows(model.embed_documents([chunk.indexed_text for chunk in chunks]))
+        except Exception:  # noqa: BLE001 - a search embeds its query with this model, and reports that it fails
+            return
+        stored = self._store.vectors([chunk.id for chunk in chunks])
+        if stored.shape == made.shape and (stored * made).sum(axis=1).max() < OTHER_MODEL_COSINE:
+            log.warning(
+                "another model than the store's (%s) made the embeddings of its nodes; %s", model.name, ONE_MODEL
+            )
 
     def _warn_of_copies(self, chunks: Sequence[Chunk]) -> None:
         """Log one warning if some texts are stored under other ids already: a splitter makes new ids at each run."""

@@ -14,7 +14,7 @@ from llama_index.core.vector_stores import FilterOperator, MetadataFilter, Metad
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common.errors import ConfigError, FilterError, InputError, InvalidVector
-from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiVectorStore
 
 # resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
@@ -167,6 +167,25 @@ def test_embeddings_of_another_dimension_are_refused_before_a_store_holds_them(t
     with pytest.raises(InvalidVector, match=r"embed_model=store\.embed_model"):
         index.as_retriever().retrieve("text")
     store.close()
+
+
+def test_embeddings_of_another_model_with_the_same_dimension_are_told_once_before_a_search(caplog):
+    texts = ["The boiler leaks.", "Ann moved to Lisbon.", "The canteen serves fish."]
+    theirs = [vector.tolist() for vector in HashEmbedder(256).embed_documents(texts)]
+    for vectors, warned in ((theirs, 1), (UmiEmbedding().get_text_embedding_batch(texts), 0), ([None] * 3, 0)):
+        caplog.clear()
+        with UmiVectorStore() as store:
+            store.retriever()
+            store.add([node(id, text, vector=vector) for id, text, vector in zip("abc", texts, vectors, strict=True)])
+            assert [len(store.retriever().retrieve("boiler")) for _ in range(2)] == [3, 3]
+        told = [record.message for record in caplog.records if "another model" in record.message]
+        assert len(told) == warned and all("embed_model=store.embed_model" in line for line in told)
+
+
+def test_a_model_that_is_down_does_not_keep_a_store_from_giving_its_retriever():
+    with UmiVectorStore(FaultyEmbedder(HashEmbedder(8))) as store:
+        store.add([node("a", "text one", vector=[1.0] * 8)])
+        assert [hit.node.node_id for hit in store.retriever().retrieve("text")] == ["a"]
 
 
 async def test_a_blank_query_lists_what_passes_its_filter(filled):
