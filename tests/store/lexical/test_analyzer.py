@@ -47,6 +47,13 @@ TABLE = [
     ("cafe\u0301 caf\u00e9", "café café"),
     ("co\u00adoperate zero\u200bwidth", "cooper zerowidth"),
     ("İstanbul", "istanbul"),
+    # each emoji is a word, without the marks that join or colour it
+    (
+        "thanks\U0001f64f see \u2764\ufe0f \U0001f469\u200d\U0001f680",
+        "thank \U0001f64f see \u2764 \U0001f469 \U0001f680",
+    ),
+    ("\U0001f44d\U0001f3fd\U0001f44d", "\U0001f44d \U0001f3fd \U0001f44d"),
+    ("\u2192 \u2022 \u2014 \u00b0", ""),
     # other scripts: the stemmer of the script, marks inside words
     ("Книги книгами", "книг книг"),
     ("Αθήνα ΑΘΗΝΑΣ", "αθην αθην"),

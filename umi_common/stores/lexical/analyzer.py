@@ -1,8 +1,8 @@
 """Text to terms: the same at index time and at query time.
 
 NFKC, lower case, words of any script kept whole, codes kept whole and in parts, Snowball stems by script, character
-bigrams or trigrams in scripts without spaces. One-character tokens stay; there is no stop list unless the caller gives
-one.
+bigrams or trigrams in scripts without spaces, each emoji. One-character tokens stay; there is no stop list unless the
+caller gives one.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -24,7 +24,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages
 
-ANALYZER_VERSION = 2
+ANALYZER_VERSION = 3
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -34,6 +34,8 @@ CACHED_LENGTH_MAX = 48
 _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
 _ASCII_TOKEN = re.compile(rf"\w+(?:{_LINK}\w+|,\d{{3}}\b)*[+#]*", re.ASCII)
+_EMOJI = "\u231a-\u23ff\u2600-\u2604\u260e\u2614-\u2653\u267b-\u26ff\u2702-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
+"""Emoji, each of which is a term. Arrows, bullets, and the signs of chess, cards and music are none."""
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
 _CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
 """What joins codes to a longer one, whose parts are indexed as codes, too: 2026-05-01T09:30, 10.0.0.15/24."""
@@ -170,7 +172,7 @@ class Analyzer:
     def _unicode_pattern(self) -> re.Pattern[str]:
         if self._unicode_token is None:
             word = rf"[\w{languages.combining_marks()}]"
-            self._unicode_token = re.compile(rf"\w{word}*(?:{_LINK}{word}+|,\d{{3}}\b)*[+#]*")
+            self._unicode_token = re.compile(rf"\w{word}*(?:{_LINK}{word}+|,\d{{3}}\b)*[+#]*|[{_EMOJI}]")
         return self._unicode_token
 
     def analyse_token(self, token: str) -> tuple[str, ...]:
