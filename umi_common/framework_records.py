@@ -109,7 +109,10 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidChunk: Names the key whose value has no such form.
     """
-    return {key: _plain(value, f"metadata[{key!r}]") for key, value in metadata.items()}
+    try:
+        return {key: _plain(value, f"metadata[{key!r}]") for key, value in metadata.items()}
+    except RecursionError as error:
+        raise InvalidChunk("metadata holds itself, or is nested too deeply; flatten it or leave it out") from error
 
 
 def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:

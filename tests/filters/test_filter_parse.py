@@ -79,6 +79,7 @@ MISTAKES: list[tuple[Any, str]] = [
     ({"a": {"city": "Rome"}}, r"'a': unknown operator 'city'; metadata is flat"),
     ({"a": {"$regex": "x.*"}}, r"'a': unknown operator '\$regex'; filters compare whole values"),
     ({"a": {"$like": "x%"}}, r"put words into the query"),
+    ({"a": {"$ilike": "x%"}}, r"put words into the query"),
     ({"a": {"$between": [1, 2]}}, r"\$gte"),
     ({"a": ["x", "y"]}, r"'a': a bare list can mean two things; write \{\"\$in\""),
     ({"a": {"$in": []}}, r"'a', '\$in': empty list"),

@@ -33,6 +33,20 @@ def test_a_document_keeps_its_id():
     assert one(id="d7").id == "d7"
 
 
+def test_metadata_that_holds_itself_or_is_very_deep_is_refused_and_can_be_left_out():
+    cycle: list = []
+    cycle.append(cycle)
+    deep: dict = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    for value in (cycle, deep):
+        with pytest.raises(InvalidChunk, match="document 0: metadata holds itself, or is nested too deeply"):
+            one(tree=value)
+        both = [Document(page_content="tree", metadata={"tree": value}), Document(id="ok", page_content="a plain tree")]
+        with UmiRetriever.from_documents(both, on_invalid="skip") as retriever:
+            assert [document.id for document in retriever.invoke("tree")] == ["ok"] and len(retriever.skipped) == 1
+
+
 def test_the_same_document_without_id_gets_the_same_id_in_every_run():
     assert one("text", n=1).id == one("text", n=1).id == "56a486874b4550ce0f99082e9961d94c"
     assert len({one("text", n=1).id, one("text", n=2).id, one("other", n=1).id}) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -48,6 +49,28 @@ def test_a_letter_that_says_its_date_beats_letters_of_other_dates_that_were_craw
     assert found("Acme's letter of March 2023", *letters, *MENU)[0] == "letter-3"
     assert found("Acme's letter of March 14, 2023", *letters, *MENU)[0] == "letter-3"
     assert found("the letter that Acme sent in spring 2023", *letters, *MENU)[0] == "letter-3"
+
+
+@pytest.mark.parametrize(
+    ("now", "yesterday"),
+    [
+        (datetime(2024, 10, 28, 0, 30, tzinfo=ZoneInfo("Europe/Berlin")), "27T20:00:00+01:00"),
+        (datetime(2024, 10, 28, 21, 0, tzinfo=ZoneInfo("America/New_York")), "27T09:00:00-04:00"),
+        (
+            datetime(2024, 10, 28, 21, 0, tzinfo=ZoneInfo("America/New_York")),
+            "27T00:00:00+00:00",
+        ),  # a date without a time
+        (datetime(2024, 10, 28, 9, 0, tzinfo=ZoneInfo("Asia/Tokyo")), "27T00:00:00+00:00"),
+        (datetime(2024, 10, 28, 12, 0, tzinfo=timezone.utc), "27T12:00:00+00:00"),
+    ],
+)
+def test_yesterday_is_the_day_before_in_the_time_zone_of_now(now, yesterday):
+    notes = [
+        Chunk("before", "The roofers came by at noon.", event_time=datetime.fromisoformat("2024-10-26T12:00:00+00:00")),
+        Chunk("on the day", "The roofers came by at noon.", event_time=datetime.fromisoformat(f"2024-10-{yesterday}")),
+        Chunk("today", "The roofers came by at noon.", event_time=datetime.fromisoformat("2024-10-28T05:00:00+00:00")),
+    ]
+    assert found("did the roofers come yesterday?", *notes, now=now)[0] == "on the day"
 
 
 def test_chunks_without_a_time_and_of_other_times_stay_in_the_result():

@@ -33,6 +33,7 @@ _GROUPS = ("$and", "$or", "$not")
 _NO_TEXT = "filters compare whole values; put words into the query, or store the part you filter by under its own key"
 _HINTS = {
     "$like": _NO_TEXT,
+    "$ilike": _NO_TEXT,
     "$regex": _NO_TEXT,
     "$nor": 'write {"$not": {"$or": [...]}}',
     "$all": 'write {"$and": [{"key": {"$contains": value}}, ...]}',

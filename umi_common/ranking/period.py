@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
 from umi_common.config import WhenConfig
 from umi_common.pool import Bools, Floats, Ints, Pool
-from umi_common.types import TimeRange
+from umi_common.types import EPOCH, TimeRange
 
 SECONDS_PER_HOUR = 3600
+HOURS_PER_DAY = 24
+MIDNIGHT_HOURS = 1e-6
+"""Largest distance from midnight in hours that is taken for midnight itself: rounding errors of ages are smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,16 +25,25 @@ class PeriodBoost:
     names_year: bool
     """Whether the phrase names its year: `dated_boost` is then used, else `boost`."""
     now: datetime
-    """The moment that ages in the pool refer to."""
+    """The moment that ages in the pool refer to, in the time zone of the user's days."""
     config: WhenConfig
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
 
     def inside(self, pool: Pool) -> Bools:
-        """(n,) whether a chunk's time lies in the period; False without a time."""
+        """(n,) whether a chunk's time lies in the period; False without a time.
+
+        A time of midnight UTC, which a date without a time becomes, is taken as that day in the time zone of `now`.
+        """
         oldest = _age_hours(self.range.start, self.now, if_open=np.inf)
         youngest = _age_hours(self.range.end, self.now, if_open=-np.inf)
-        return np.asarray((pool.age_hours <= oldest) & (pool.age_hours > youngest))
+        age = pool.age_hours
+        offset = (self.now.utcoffset() or timedelta()).total_seconds() / SECONDS_PER_HOUR
+        if offset:
+            hour = (_age_hours(EPOCH, self.now, if_open=0.0) - age) % HOURS_PER_DAY
+            dates = np.minimum(hour, HOURS_PER_DAY - hour) < MIDNIGHT_HOURS
+            age = np.where(dates, age + offset - 1.0, age)  # 1 o'clock: the offset of that day may be an hour less
+        return np.asarray((age <= oldest) & (age > youngest))
 
 
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:

@@ -78,6 +78,7 @@ class SearchRequest:
     time_range: TimeRange | None
     where: Filter | None
     now: datetime
+    """Aware; its time zone is that of the days that the query names."""
     history: tuple[str, ...]
     strategy: Strategy
     query_vector: Vectors | None
@@ -111,6 +112,7 @@ class SearchRequest:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
         if isinstance(history, str) or not all(isinstance(turn, str) for turn in history):
             raise InputError("history: expected a list of strings, oldest first")
+        as_utc(now, "now")
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
         return cls(
@@ -119,7 +121,7 @@ class SearchRequest:
             deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),
             where=parse_filter(where),
-            now=as_utc(now, "now"),
+            now=now,
             history=tuple(history),
             strategy=strategy,
             query_vector=vector,
