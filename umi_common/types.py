@@ -44,6 +44,11 @@ def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRang
     return moment.astimezone(timezone.utc)
 
 
+def utf8_text(text: str) -> str:
+    """`text` with "?" in place of lone surrogates, which UTF-8 does not have: halves of emoji that a client has cut."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def utc_now() -> datetime:
     """The present, in UTC."""
     return datetime.now(timezone.utc)

@@ -14,7 +14,7 @@ from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.framework_records import PlaceKeys, collection_pages, to_chunk, to_metadata
 from umi_common.stores.valid_batch import SkippedChunk
-from umi_common.types import Chunk, Hit
+from umi_common.types import Chunk, Hit, utf8_text
 
 START_INDEX = "start_index"
 """Metadata key of a text's offset in its page, in characters; LangChain's splitters set it with
@@ -246,11 +246,11 @@ def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys, *, with_reasons: b
 
 
 def message_text(message: BaseMessage) -> str:
-    """The text of a message, without tool calls and reasoning; "" if there is none."""
+    """The text of a message as UTF-8 can hold it, without tool calls and reasoning; "" if there is none."""
     if isinstance(message.content, str):
-        return message.content.strip()
+        return utf8_text(message.content.strip())
     blocks = [block if isinstance(block, str) else block.get("text", "") for block in message.content]
-    return "\n".join(block for block in blocks if isinstance(block, str) and block).strip()
+    return utf8_text("\n".join(block for block in blocks if isinstance(block, str) and block).strip())
 
 
 def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:

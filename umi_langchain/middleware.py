@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -48,9 +49,10 @@ class Who(NamedTuple):
 class UmiMemoryMiddleware(AgentMiddleware):
     """Adds earlier messages to the model's system message, and stores the new ones; the agent's state does not change.
 
-    Messages are stored by user and thread. The user is `user_id` of the runtime's context or of the config's
-    `configurable`; the thread is the config's `thread_id`. A call without them raises ConfigError. If searching or
-    storing fails, the agent continues without it, and a warning that holds no message text is logged.
+    Messages are stored by user and thread; an edited one, known by its id, replaces its old text. The user is `user_id`
+    of the runtime's context or of the config's `configurable`; the thread is the config's `thread_id`. A call without
+    them raises ConfigError. If searching or storing fails, the agent continues without it, and a warning that holds no
+    message text is logged.
 
     Args:
         memory: A store, or a `DualRetriever` over one.
@@ -124,7 +126,8 @@ class UmiMemoryMiddleware(AgentMiddleware):
         seen = tuple(message.id for message in request.messages if message.id is not None)
         conditions = [own] if own is not None else []
         if seen:
-            conditions.append(Not(Comparison(MESSAGE_KEY, "$in", seen)))
+            here = And((Comparison("session", "$eq", who.thread), Comparison(MESSAGE_KEY, "$in", seen)))
+            conditions.append(Not(here))  # another thread may have other messages with the same ids
         said = [message_text(message) for message in request.messages if isinstance(message, HumanMessage)]
         return (end_of(said[-1]) if said else ""), And(tuple(conditions))
 
@@ -151,7 +154,11 @@ class UmiMemoryMiddleware(AgentMiddleware):
         try:
             chunks = [_chunk(message, who, now, index) for index, message in spoken]
             known = self.umi.store.get([chunk.id for chunk in chunks])
-            new = [chunk for chunk, found in zip(chunks, known, strict=True) if found is None]
+            new = [
+                chunk if found is None else replace(chunk, position=found.position, event_time=found.event_time)
+                for chunk, found in zip(chunks, known, strict=True)
+                if found is None or found.text != chunk.text
+            ]
             if new:
                 self.umi.store.add(new)
         except UmiError as error:

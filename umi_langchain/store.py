@@ -208,7 +208,8 @@ class UmiStore(Closing, BaseStore):
         value = dict(op.value or {})
         try:
             text = json.dumps(value, ensure_ascii=False, default=_plain)
-        except (TypeError, ValueError) as error:
+            leaves = _leaves("value", json.loads(text))
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidChunk(
                 f"item {op.key!r:.80} of {op.namespace}: {error}; expected a value that JSON can hold"
             ) from error
@@ -226,7 +227,7 @@ class UmiStore(Closing, BaseStore):
         return Chunk(
             id,
             text,
-            metadata={**_leaves("value", value), **own},
+            metadata={**leaves, **own},
             event_time=now,
             search_text="\n".join(texts) or UNINDEXED_TEXT,
         )

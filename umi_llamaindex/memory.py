@@ -22,7 +22,7 @@ from umi_common.framework_records import CheckedFields, content_id, read_time
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
-from umi_common.types import Chunk
+from umi_common.types import Chunk, utf8_text
 
 SESSION_KEY = "session_id"
 """Name of the session's id in calls of LlamaIndex's `Memory` and in the additional_kwargs of messages."""
@@ -164,4 +164,4 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
 
 
 def _text_of(message: ChatMessage) -> str:
-    return " ".join(block.text for block in message.blocks if isinstance(block, TextBlock)).strip()
+    return utf8_text(" ".join(block.text for block in message.blocks if isinstance(block, TextBlock)).strip())

@@ -203,6 +203,41 @@ def test_messages_that_the_model_sees_anyway_are_not_recalled_twice_nor_stored_t
         assert len(store) == 4
 
 
+def test_half_an_emoji_in_a_message_does_not_cost_a_thread_its_memory(caplog):
+    """A client that cuts a text in the middle of an emoji sends half of it: a lone surrogate, which UTF-8 has not."""
+    with HybridStore.open() as store:
+        model = model_saying(*["Noted."] * 3)
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)], checkpointer=InMemorySaver())
+        say(agent, "ann", "t1", "Thank you \ud83d")
+        say(agent, "ann", "t1", "The secret word is alpha.")
+        say(agent, "ann", "t2", "What is the secret word?")
+        assert "alpha" in system_text(model.given[-1]) and caplog.records == []
+        assert "Thank you ?" in [chunk.text for chunk in store.get(store.ids())]
+
+
+def test_a_message_that_is_edited_answers_with_its_new_text_at_its_old_place():
+    with HybridStore.open() as store:
+        model = model_saying(*["Noted."] * 4)
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)], checkpointer=InMemorySaver())
+        agent.invoke({"messages": [HumanMessage("The secret word is alpha.", id="m1")]}, config("ann", "t1"))
+        say(agent, "ann", "t1", "The weather is fine.")
+        before = {chunk.metadata["message_id"]: chunk.position for chunk in store.get(store.ids())}
+        agent.invoke({"messages": [HumanMessage("The secret word is bravo.", id="m1")]}, config("ann", "t1"))
+        say(agent, "ann", "t2", "What is the secret word?")
+        assert "bravo" in system_text(model.given[-1]) and "alpha" not in system_text(model.given[-1])
+        after = {chunk.metadata["message_id"]: chunk.position for chunk in store.get(store.ids())}
+        assert {id: after[id] for id in before} == before
+
+
+def test_ids_that_count_the_messages_of_each_thread_hide_none_of_another_thread():
+    with HybridStore.open() as store:
+        model = model_saying("Noted.", "Alpha.")
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
+        agent.invoke({"messages": [HumanMessage("The secret word is alpha.", id="1")]}, config("ann", "t1"))
+        agent.invoke({"messages": [HumanMessage("What is the secret word?", id="1")]}, config("ann", "t2"))
+        assert "alpha" in system_text(model.given[-1])
+
+
 def test_a_call_without_a_user_is_refused():
     with HybridStore.open() as store:
         agent = create_agent(model_saying("Noted."), middleware=[UmiMemoryMiddleware(store)])

@@ -58,6 +58,12 @@ async def test_two_users_and_two_sessions_keep_their_secrets(blocks):
         assert animals_in(await blocks[user].aget([QUESTION], session_id=session)) == {animal}
 
 
+async def test_half_an_emoji_in_a_message_does_not_refuse_the_others(blocks):
+    await blocks["ann"].aput([said("thank you \ud83d"), said("the cellar's code is 99")], session_id="monday")
+    heard = await blocks["ann"].aget([said("what is the code of the cellar \ud83d?")], session_id="monday")
+    assert "the cellar's code is 99" in heard and "thank you ?" in heard
+
+
 async def test_no_order_of_calls_pins_a_session(blocks):
     """LlamaIndex's own block answers every later call from the session of the first."""
     calls = list(ANIMALS) * 5

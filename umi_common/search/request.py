@@ -24,7 +24,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
 from umi_common.runtime.losses import warn_once
-from umi_common.types import Chunk, TimeRange, as_utc
+from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
 LIMIT_MAX = 100
 """Largest number of hits that a search returns."""
@@ -144,7 +144,7 @@ def checked_query(query: object) -> str:
     query = _checked_text(query)
     if not query.strip():
         raise EmptyQuery("query is empty; expected text to search for")
-    query = query.encode("utf-8", "replace").decode()
+    query = utf8_text(query)
     size = len(query.encode())
     if size > QUERY_BYTES_MAX:
         raise QueryTooLong(f"query has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are searched: shorten it")

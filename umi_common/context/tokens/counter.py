@@ -22,6 +22,7 @@ from umi_common.context.tokens.tokenizers import counter_name, tokens_by
 from umi_common.embedders.default import embedded_tokenizer
 from umi_common.errors import ConfigError
 from umi_common.runtime.forks import give_lock
+from umi_common.types import utf8_text
 
 DEFAULT_ENCODING = "cl100k_base"
 """Counts at least as many tokens as newer encodings on nearly every text, so a budget holds under them, too."""
@@ -140,7 +141,7 @@ def _embedded(name: str) -> Counter:
     """A counter with the embedded model's tokenizer, loaded at the first text."""
 
     def tokens(text: str) -> int:
-        valid = text.encode("utf-8", "replace").decode()  # the tokenizer refuses lone surrogates
+        valid = utf8_text(text)  # the tokenizer refuses lone surrogates
         return len(embedded_tokenizer().encode(valid, add_special_tokens=False))
 
     return Counter(tokens, f"embedded tokenizer for {name}", approximate=True, exceeds=_has_more_words)
