@@ -38,11 +38,27 @@ def test_chunks_know_their_file_place_and_first_character(file):
         "naïve café".encode(),
         b"\xef\xbb\xbfna\xc3\xafve caf\xc3\xa9",
         "naïve café".encode("utf-16"),
+        "naïve café".encode("utf-32"),
         b"na\xefve caf\xe9",
     ],
 )
 def test_texts_are_read_whatever_their_encoding(file, content):
     assert chunks_of(file("a.txt", content))[0].text == "naïve café"
+
+
+def test_a_damaged_byte_costs_its_character_and_not_every_umlaut_of_the_file(file):
+    content = "Jörg Müller wohnt in Köln. ".encode() * 20
+    for damaged in (content + "Straß".encode()[:-1], content + b"\xff" + content):
+        text = " ".join(chunk.text for chunk in chunks_of(file("log.txt", damaged)))
+        assert text.startswith("Jörg Müller wohnt in Köln.") and "\ufffd" in text and "Ã" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"), [("Привет мир, как дела?", "cp1251"), ("Привет мир", "koi8-r"), ("北京的天气很好", "gbk")]
+)
+def test_text_in_another_encoding_is_refused_in_place_of_stored_as_other_letters(file, text, encoding):
+    with pytest.raises(FileUnreadable, match=r"a\.txt is no text .*convert it to UTF-8"):
+        chunks_of(file("a.txt", text.encode(encoding)))
 
 
 def test_lines_end_alike_whatever_wrote_them(file):

@@ -73,5 +73,8 @@ def test_html_becomes_what_a_reader_sees():
     assert page.text.split("\n") == [
         *("Top", "", "One bold word.", "", "a", "b", "", "Next", "", "  keep", "  this", "", "<tag>")
     ]
+    folded = HtmlText()
+    folded.read("<details><summary>How long</summary>Two years<select><option>Oslo<option>Bern</select></details>")
+    assert folded.text.split() == ["How", "long", "Two", "years", "Oslo", "Bern"]
     assert [(h.level, h.title) for h in page.headings] == [(1, "Top"), (2, "Next")]
     assert page.text[page.headings[1].start :].startswith("Next")

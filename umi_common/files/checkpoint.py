@@ -46,7 +46,7 @@ class KnownFile(NamedTuple):
     settled: bool
     """Whether the store holds exactly this version of the file."""
     stamp: str
-    """Value of `readers.reading.stamp_of` for the file when it was settled."""
+    """The rules of cutting and `readers.reading.stamp_of` of the file when it was settled."""
 
 
 class DonePart(NamedTuple):

@@ -10,6 +10,7 @@ from types import TracebackType
 from umi_common.errors import EmbedderError, FileUnreadable
 from umi_common.files.checkpoint import DonePart, IngestCheckpoint, check_belongs
 from umi_common.files.parts import DEFAULT_LIMITS, FilePart, parts_of, version_of
+from umi_common.files.readers.chunks import RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
@@ -206,7 +207,7 @@ class IngestSession:
             if not self._follow_symlinks:
                 check_inside(path, self._roots)  # again: the path may have become a link since the folder was listed
             with file_errors(path):
-                stamp = stamp_of(path.stat())
+                stamp = f"{RULES_VERSION}/{stamp_of(path.stat())}"
             if known is not None and known.settled and known.stamp == stamp:
                 return self._unchanged(size)
             parts = parts_of(path, source, size=self._part_bytes, limits=self._limits)

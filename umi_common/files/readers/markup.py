@@ -12,16 +12,9 @@ _ATX_HEADING = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"})
 """Elements whose content a browser does not show as text."""
 BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "figure", "footer", "header", "hr"}) | {
-    "li",
-    "main",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "section",
-    "table",
-    "tr",
-    "ul",
+    *("li", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"),
+    *("address", "caption", "details", "fieldset", "figcaption", "form", "legend", "summary"),
+    *("optgroup", "option", "select", "textarea"),
 }
 """Elements that begin and end on a line of their own."""
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
@@ -141,7 +134,7 @@ class HtmlText(HTMLParser):
 
 
 def _break_around(block: str) -> str:
-    return LINE_BREAK if block in ("li", "tr") else PARAGRAPH_BREAK
+    return LINE_BREAK if block in ("li", "option", "tr") else PARAGRAPH_BREAK
 
 
 def _is_heading(tag: str) -> bool:

@@ -23,6 +23,7 @@ NUL_LOOKED_FOR = 8_192
 """Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
 CONTROLS_SHARE = 0.02
 """Non-Unicode content with more than this share of control characters is not text."""
+_NON_ASCII, _ASCII_LETTER, _LATIN_1_LETTER = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -158,12 +159,17 @@ def check_name(name: str, path: Path) -> None:
 
 
 def decoded_text(path: Path, content: bytes) -> str:
-    """The text of a file: UTF-16 if it begins with a byte order mark, else UTF-8, else Windows-1252; newlines are \\n.
+    """The text of a file; newlines are \\n.
+
+    UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
+    Windows-1252.
 
     Raises:
         FileUnreadable: If the content is no text.
     """
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if content[:4] in (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"):
+        text = content.decode("utf-32", "replace")
+    elif content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = content.decode("utf-16", "replace")
     else:
         text = _narrow_text(path, content)
@@ -171,13 +177,17 @@ def decoded_text(path: Path, content: bytes) -> str:
 
 
 def _narrow_text(path: Path, content: bytes) -> str:
-    no_text = FileUnreadable(f"{path} is no text; leave it out, or convert it to text first")
+    no_text = FileUnreadable(f"{path} is no text in a known encoding; leave it out, or convert it to UTF-8 first")
     if b"\x00" in content[:NUL_LOOKED_FOR]:
         raise no_text
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = content.decode("cp1252", "replace")
-    if len(_CONTROLS.findall(text)) > CONTROLS_SHARE * len(text):
+        text = content.decode("utf-8-sig", "replace")
+    if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most are whole: UTF-8 with damaged bytes
+        return text
+    text = content.decode("cp1252", "replace")
+    foreign = len(_LATIN_1_LETTER.findall(text)) > len(_ASCII_LETTER.findall(text))  # those of another code page
+    if foreign or len(_CONTROLS.findall(text)) > CONTROLS_SHARE * len(text):
         raise no_text
     return text
