@@ -228,7 +228,9 @@ class TimeRange:
             if moment is not None:
                 object.__setattr__(self, name, as_utc(moment, f"time_range {name}"))
         if self.start is not None and self.end is not None and self.end <= self.start:
-            raise InvalidTimeRange(f"time_range ends at {self.end} before it starts at {self.start}; swap them")
+            raise InvalidTimeRange(
+                f"time_range ends at {self.end}, not after its start {self.start}; give an end after it"
+            )
 
     def __contains__(self, moment: datetime) -> bool:
         return (self.start is None or moment >= self.start) and (self.end is None or moment < self.end)
