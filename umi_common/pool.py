@@ -34,8 +34,8 @@ changes the length by up to 6e-8."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
-    """E references between rows of a pool or of a store, each from a candidate to a chunk that holds query terms which
-    the candidate lacks.
+    """E references between rows of a pool or of a store. The source of each is a candidate, its target a chunk with
+    query terms that the candidate lacks.
     """
 
     source: Ints
@@ -120,6 +120,7 @@ class Pool:
         vectors: Vectors | None = None,
         query_vectors: Vectors | None = None,
         weights: Floats | None = None,
+        depth: int | None = None,
         **others: Any,
     ) -> Pool:
         """The pool of n chunks, sorted by id; fields that are left out get neutral values or are computed from others.
@@ -131,6 +132,7 @@ class Pool:
             vectors: (n, dim) unit rows; None: not known, (n, 0).
             query_vectors: (V, dim) unit rows; None: not known, (V, 0).
             weights: (n,) >= 0, such as a decay: scores above 0 are multiplied by them before they are ranked; None: 1.
+            depth: Rows that an arm ranks for each variation; None: all.
             others: Further fields of a pool. Where they are left out, `lexical_rank` ranks the rows with a BM25 above
                 0, `dense_rank` the rows with a vector if the query has one, `lexical_bound` is the largest BM25, and
                 `coverage` is 1 for a query that some row matches. Every other field gets its value for "not known".
@@ -151,9 +153,9 @@ class Pool:
             pool, weights = pool.rows(order), None if weights is None else weights[order]
         ranks: dict[str, Any] = {}
         if "lexical_rank" not in others and lexical is not None:
-            ranks["lexical_rank"] = ranked(weighted(pool.lexical, weights), pool.lexical > 0)
+            ranks["lexical_rank"] = ranked(weighted(pool.lexical, weights), pool.lexical > 0, depth)
         if "dense_rank" not in others and dense is not None:
-            ranks["dense_rank"] = ranked(weighted(pool.dense, weights), pool._has_cosine())
+            ranks["dense_rank"] = ranked(weighted(pool.dense, weights), pool._has_cosine(), depth)
         return replace(pool, **ranks) if ranks else pool
 
     def _has_cosine(self) -> Bools:

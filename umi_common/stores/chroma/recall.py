@@ -13,7 +13,7 @@ import numpy as np
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, to_chroma
 from umi_common.filters.tree import comparisons
-from umi_common.pool import Bools, Floats, Ints, Pool, Vectors, ranked, unit_vectors, weighted
+from umi_common.pool import Floats, Ints, Pool, Vectors, unit_vectors, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
@@ -111,51 +111,64 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     rows, now = moment.rows, microseconds(request.now)
     allowed = allowed_rows(store, moment, request.where, request.window)
     weights = rows.decay(now, request.decay)
-    lexical = _lexical(moment, request, allowed, weights) if request.strategy != "vector" else None
-    found = [hits.rows for hits in lexical or ()]
-    if queries is not None:
-        try:
-            found += _nearest(store, queries, request, allowed, weights)
-            pool_rows = _pool_rows(store, moment, found, request, allowed)
-            vectors: Vectors | None = store.vectors[pool_rows]
-        except StoreUnavailable as error:
-            trace.lost("chroma", error, "searched with the lexical arm alone")
-            queries = None
-    if queries is None:
-        if request.strategy == "vector":
-            raise SearchUnavailable(trace.reasons())
-        pool_rows = _pool_rows(store, moment, [hits.rows for hits in lexical or ()], request, allowed)
-        vectors = _vectors_for_ranking(store, pool_rows, trace)
+    lexical = None if request.strategy == "vector" else _lexical(moment, request, allowed, weights)
+    pool_rows, vectors, queries = _candidates(store, moment, queries, request, lexical or (), allowed, weights, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    arms: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
-    own = None if weights is None else weights[pool_rows]
+    fields: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
     if lexical is not None:
         texts = [probe.text for probe in request.probes]
         scored = moment.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
-        arms |= {
+        fields |= {
             "lexical": scored.lexical,
-            "lexical_rank": ranked(weighted(scored.lexical, own), scored.lexical > 0, request.depth),
             "lexical_bound": scored.bound,
             "coverage": scored.coverage,
             "source_lexical": scored.source,
             "source_bound": scored.source_bound,
         }
-    if queries is not None and vectors is not None:
-        dense = cosines(vectors, queries).astype(np.float64)
-        has: Bools = np.outer(queries.any(axis=1), vectors.any(axis=1))
-        arms |= {"dense": dense, "dense_rank": ranked(weighted(dense, own), has, request.depth)}
-        arms["query_vectors"] = queries
     if vectors is not None:
-        arms |= {"vectors": vectors} | statistics(store, moment, queries, trace)
+        fields |= {"vectors": vectors} | statistics(store, moment, queries, trace)
+        if queries is not None:
+            fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
     return Pool.of(
         [rows.ids[row] for row in pool_rows.tolist()],
-        **arms,
+        **fields,
+        weights=None if weights is None else weights[pool_rows],
+        depth=request.depth,
         source=renumbered(rows.source[pool_rows]),
         position=rows.index_in_source[pool_rows],
         age_hours=rows.age_hours(now, pool_rows),
         degraded=tuple(trace.degraded),
         facts=trace.facts,
     )
+
+
+def _candidates(
+    store: IndexedCollection,
+    moment: Moment,
+    queries: Vectors | None,
+    request: RecallRequest,
+    lexical: Sequence[LexicalHits],
+    allowed: Mask,
+    weights: Floats | None,
+    trace: RecallTrace,
+) -> tuple[Ints, Vectors | None, Vectors | None]:
+    """(rows of the pool; their vectors, None if Chroma fails; the query vectors, None if the dense arm did not answer)
+
+    Raises:
+        SearchUnavailable: If the dense arm does not answer and only it is asked for.
+    """
+    found = [hits.rows for hits in lexical]
+    if queries is not None:
+        try:
+            nearest = _nearest(store, queries, request, allowed, weights)
+            rows = _pool_rows(store, moment, [*found, *nearest], request, allowed)
+            return rows, store.vectors[rows], queries
+        except StoreUnavailable as error:
+            trace.lost("chroma", error, "searched with the lexical arm alone")
+    if request.strategy == "vector":
+        raise SearchUnavailable(trace.reasons())
+    rows = _pool_rows(store, moment, found, request, allowed)
+    return rows, _vectors_for_ranking(store, rows, trace), None
 
 
 def allowed_rows(store: IndexedCollection, moment: Moment, where: Filter | None, window: TimeRange | None) -> Mask:
