@@ -2,8 +2,7 @@
 
 In: texts. Out: vectors, one row a text.
 
-packaged       base class of models whose files are in an installed package
-default        the embedded model
+default        the embedded model; base class of models whose files are in an installed package
 minilm         the sentence encoder of the extra `minilm`
 named          models by name, also those of fastembed and sentence-transformers
 adapters       names, LangChain's and LlamaIndex's models, and functions, as embedders

@@ -1,12 +1,15 @@
 """The default embedder: wordllama's static model of 256 dimensions, here called the embedded model.
 
 The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded once per process, for the
-first text.
+first text. `PackagedModel` is the base class of all models whose files are in an installed package.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,16 +17,62 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.embedders.packaged import TEXT_CHARACTERS_MAX, PackagedModel
 from umi_common.errors import EmbedderError
 from umi_common.pool import Vectors
+from umi_common.runtime.forks import give_lock
 
 DEFAULT_NAME = "wordllama/l2_supercat_256"
 DEFAULT_DIM = 256
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+TEXT_CHARACTERS_MAX = 100_000
+"""Characters of one text that are tokenized: later ones hardly change the default's mean, and MiniLM reads fewer."""
 BATCH = 1_024
 """Texts tokenized in one call; with more, only the memory grows."""
+
+
+class PackagedModel(ABC):
+    """A model that is loaded once, for its first text. Thread-safe. A copy, or a pickled one, loads the files again."""
+
+    name: str
+    dim: int
+    symmetric = True
+
+    _lock: threading.Lock
+
+    def __init__(self) -> None:
+        give_lock(self)
+        self.load_ms = 0.0
+        """Milliseconds that loading took; 0 before."""
+        self._model: tuple[Any, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_model")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        PackagedModel.__init__(self)
+        vars(self).update(state)
+
+    @abstractmethod
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """(n, dim) float32, unit rows or zero rows."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """As `embed_documents`: the model does not distinguish queries."""
+        return self.embed_documents(texts)
+
+    @abstractmethod
+    def _load(self) -> tuple[Any, Any]:
+        """The model (its weights, or a session that holds them) and its tokenizer."""
+
+    def _loaded(self) -> tuple[Any, Any]:
+        if self._model is None:
+            with self._lock:
+                if self._model is None:
+                    begun = time.perf_counter()
+                    self._model = self._load()
+                    self.load_ms = (time.perf_counter() - begun) * 1e3
+        return self._model
 
 
 class WordLlamaEmbedder(PackagedModel):

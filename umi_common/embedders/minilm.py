@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from umi_common.embedders.default import unit_rows
-from umi_common.embedders.packaged import TEXT_CHARACTERS_MAX, PackagedModel
+from umi_common.embedders.default import TEXT_CHARACTERS_MAX, PackagedModel, unit_rows
 from umi_common.errors import EmbedderError, MissingExtra
 from umi_common.pool import Vectors
 

@@ -7,9 +7,8 @@
 Chunks are copied by rising id, a page at a time; copying a page again changes nothing. A killed run continues after
 the last page that the target acknowledged.
 
-    run          checks both stores, copies, compares
+    run          checks both stores, copies with the progress in a file, compares
     comparison   compares every chunk and vector, and the results of sampled queries
-    checkpoint   the last copied id, in a file
 """
 
 from umi_common.migrate.comparison import content_hash
