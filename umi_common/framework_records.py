@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from math import isclose
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from typing_extensions import Self
 
 from umi_common.config import first_fault
-from umi_common.errors import ConfigError, InputError, InvalidChunk, InvalidVector
+from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
@@ -30,11 +29,10 @@ NESTED_KEY = "_umi_json"
 ID_CHARACTERS = 32
 POSITION_END = 2**62
 """A position from here on is dropped: it is too large for a chunk."""
-log = logging.getLogger("umi")
 NAMED = 20
 """Ids in one warning, so that it stays readable."""
 PAGE = 5_000
-"""Rows read from Chroma in one call; it refuses more than 5,461."""
+"""Chunks read from a store in one call."""
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ])")
 EPOCH_SECONDS = range(10**8, 10**11)
 """Numbers read as seconds since 1970, from 1973 on. Smaller ones may be offsets into a recording."""
@@ -263,38 +261,6 @@ def add_mirrored(
     if replaced:
         store.delete(replaced)
     return skipped
-
-
-class Page(NamedTuple):
-    """Up to `PAGE` rows of a Chroma collection, aligned."""
-
-    ids: list[str]
-    texts: list[str]
-    metadatas: list[dict[str, Any]]
-    vectors: Any
-    """(n, dim)."""
-
-
-def collection_pages(collection: Any) -> Iterator[Page]:
-    """All of a Chroma collection, in its order, with its vectors: nothing needs to be embedded again.
-
-    Rows without text are left out; a warning of the logger `umi` names them.
-
-    Raises:
-        InvalidVector: If a row has no vector.
-    """
-    blank: list[str] = []
-    for offset in range(0, collection.count(), PAGE):
-        rows = collection.get(limit=PAGE, offset=offset, include=["documents", "metadatas", "embeddings"])
-        ids, vectors = rows["ids"], rows["embeddings"]
-        if vectors is None or len(vectors) != len(ids):
-            raise InvalidVector(f"collection {collection.name!r} holds rows without vectors; add its texts instead")
-        texts, metadatas = rows["documents"], [{} if found is None else found for found in rows["metadatas"]]
-        filled = [index for index, text in enumerate(texts) if text is not None and text.strip()]
-        blank += [id for id, text in zip(ids, texts, strict=True) if text is None or not text.strip()]
-        yield Page(*([column[index] for index in filled] for column in (ids, texts, metadatas, vectors)))
-    if blank:
-        log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
 
 
 class CheckedFields:

@@ -12,7 +12,8 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
-from umi_common.framework_records import PlaceKeys, collection_pages, to_chunk, to_metadata
+from umi_common.framework_records import PlaceKeys, to_chunk, to_metadata
+from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, utf8_text
 
@@ -216,10 +217,9 @@ def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk]
         ConfigError: If it is no Chroma store.
     """
     seen: Counter[str] = Counter()
-    for page in collection_pages(checked_chroma(vectorstore)):
-        rows = zip(page.ids, page.texts, page.metadatas, strict=True)
-        documents = [Document(id=id, page_content=text, metadata=metadata) for id, text, metadata in rows]
-        yield to_chunks(documents, keys, seen)[1], page.vectors
+    for records, vectors in pages_with_text(checked_chroma(vectorstore)):
+        documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in records]
+        yield to_chunks(documents, keys, seen)[1], vectors
 
 
 def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:

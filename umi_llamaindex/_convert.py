@@ -30,14 +30,8 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
-from umi_common.framework_records import (
-    PlaceKeys,
-    collection_pages,
-    plain_metadata,
-    same_fraction,
-    to_chunk,
-    to_metadata,
-)
+from umi_common.framework_records import PlaceKeys, plain_metadata, same_fraction, to_chunk, to_metadata
+from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, plain_value
@@ -192,11 +186,10 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     collection = getattr(vector_store, "_collection", None)
     seen: Counter[str | None] = Counter()
     if collection is not None:  # its docstore is empty: the nodes are in the collection
-        for page in collection_pages(collection):
-            rows = zip(page.ids, page.texts, page.metadatas, strict=True)
-            nodes = [_node(id, text, metadata) for id, text, metadata in rows]
-            each = zip(to_chunks(nodes, keys, seen), nodes, page.metadatas, strict=True)
-            yield [_as_recorded(chunk, node, record, keys) for chunk, node, record in each], page.vectors
+        for records, vectors in pages_with_text(collection):
+            nodes = [_node(id, text or "", metadata) for id, text, metadata in records]
+            each = zip(to_chunks(nodes, keys, seen), nodes, records, strict=True)
+            yield [_as_recorded(chunk, node, record.metadata, keys) for chunk, node, record in each], vectors
     elif isinstance(vector_store, SimpleVectorStore):
         ids = list(index.index_struct.nodes_dict)
         yield to_chunks(index.docstore.get_nodes(ids), keys, seen), [vector_store.get(id) for id in ids]

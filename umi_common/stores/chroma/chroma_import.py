@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -9,17 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umi_common.errors import InvalidChunk, StoreError
-from umi_common.framework_records import iso_time
+from umi_common.errors import InvalidChunk, InvalidVector, StoreError
+from umi_common.framework_records import NAMED, iso_time
 from umi_common.pool import Vectors
 from umi_common.stores.batch_checks import progress
-from umi_common.stores.chroma.collection import SAMPLES, refuse_other_model
+from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_model
+from umi_common.stores.chroma.records import is_text
 from umi_common.types import Chunk
 
 if TYPE_CHECKING:
     from umi_common.stores.embedded.core import Core
 
+log = logging.getLogger("umi")
+
 ROWS_AT_ONCE = 1_000
+"""Records read in one call."""
 PRIVATE = frozenset({"_node_content", "_node_type"})
 """Metadata keys of LlamaIndex's copy of a node, which is left out."""
 
@@ -63,10 +68,10 @@ def import_collection(core: Core, collection: Any, keys: CollectionKeys, *, show
     collection = getattr(collection, "_collection", collection)
     count, skipped = 0, []
     with progress(collection.count(), show_progress) as advance:
-        for ids, texts, metadata, vectors in _batches(collection):
-            kept = [at for at, text in enumerate(texts) if isinstance(text, str) and text.strip()]
-            skipped += [id for id, text in zip(ids, texts, strict=True) if not (isinstance(text, str) and text.strip())]
-            chunks = [chunk_of(ids[at], texts[at], metadata[at], keys) for at in kept]
+        for records, vectors in collection_pages(collection):
+            kept = [at for at, record in enumerate(records) if is_text(record)]
+            skipped += [record.id for record in records if not is_text(record)]
+            chunks = [chunk_of(records[at], keys) for at in kept]
             if chunks and not count:
                 refuse_other_model(
                     getattr(collection, "name", ""),
@@ -77,7 +82,7 @@ def import_collection(core: Core, collection: Any, keys: CollectionKeys, *, show
                 )
             core.add(chunks, vectors[kept], show_progress=False)
             count += len(chunks)
-            advance(len(ids))
+            advance(len(records))
     return Imported(count, tuple(skipped))
 
 
@@ -88,20 +93,21 @@ def drift(core: Core, collection: Any) -> Drift:
     here = set(core.ids())
     there: set[str] = set()
     changed: list[str] = []
-    for ids, texts, _, _ in _batches(collection, vectors=False):
+    for records, _ in collection_pages(collection, vectors=False):
+        ids = [record.id for record in records]
         there.update(ids)
-        stored = core.get(ids)
-        changed += [id for id, text, chunk in zip(ids, texts, stored, strict=True) if chunk and chunk.text != text]
+        pairs = zip(records, core.get(ids), strict=True)
+        changed += [record.id for record, chunk in pairs if chunk and chunk.text != record.text]
     return Drift(tuple(sorted(there - here)), tuple(sorted(here - there)), tuple(sorted(changed)))
 
 
-def chunk_of(id: str, text: str, metadata: Mapping[str, Any] | None, keys: CollectionKeys) -> Chunk:
-    """The chunk of a record.
+def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:
+    """The chunk of a record with a text.
 
     Raises:
         InvalidChunk: If a position or a time cannot be read; names the chunk and the key.
     """
-    values = {key: value for key, value in (metadata or {}).items() if key not in PRIVATE}
+    values = {key: value for key, value in record.metadata.items() if key not in PRIVATE}
     source = _first(values, keys.source)
     position = _first(values, keys.position)
     when = _first(values, keys.time)
@@ -110,12 +116,12 @@ def chunk_of(id: str, text: str, metadata: Mapping[str, Any] | None, keys: Colle
     if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
         position = None  # "page" may be "iv"
     return Chunk(
-        id,
-        text,
+        record.id,
+        record.text or "",
         metadata=values,
         source=None if source in (None, "None") else str(source),
         position=position,
-        event_time=None if when is None else _moment(id, when),
+        event_time=None if when is None else _moment(record.id, when),
     )
 
 
@@ -133,16 +139,46 @@ def _moment(id: str, value: Any) -> datetime:
         raise InvalidChunk(f"chunk {id!r}: time {value!r:.80} is neither ISO 8601 nor seconds since 1970") from error
 
 
-def _batches(
-    collection: Any, *, vectors: bool = True
-) -> Iterator[tuple[list[str], list[Any], list[Mapping[str, Any] | None], Vectors]]:
-    """(ids, texts, metadata, vectors) of the whole collection, aligned."""
+def collection_pages(collection: Any, *, vectors: bool = True) -> Iterator[tuple[list[Record], Vectors]]:
+    """All records of a collection in Chroma's order, with their vectors (n, dim), ROWS_AT_ONCE at a time.
+
+    Args:
+        vectors: False: vectors are not read, and are (0, 0).
+
+    Raises:
+        StoreError: If the collection cannot be read.
+        InvalidVector: If a record has no vector.
+    """
     include = ["documents", "metadatas", *(["embeddings"] if vectors else [])]
+    (ids,) = _columns(collection, [])
+    for start in range(0, len(ids), ROWS_AT_ONCE):
+        some = ids[start : start + ROWS_AT_ONCE]
+        found, texts, metadatas, *stored = _columns(collection, include, ids=some)
+        row_of = {id: row for row, id in enumerate(found)}
+        rows = [row_of[id] for id in some if id in row_of]  # Chroma does not keep the order of the ids that it is given
+        matrix = np.zeros((0, 0), np.float32)
+        if vectors:
+            if stored[0] is None or len(stored[0]) != len(found):
+                raise InvalidVector(f"collection {collection.name!r} holds rows without vectors; add its texts instead")
+            matrix = np.asarray(stored[0], dtype=np.float32)[rows]
+        yield [Record(found[row], texts[row], dict(metadatas[row] or {})) for row in rows], matrix
+
+
+def _columns(collection: Any, include: list[str], **arguments: Any) -> list[Any]:
+    """The ids and these columns of the result of the collection's `get`."""
     try:
-        ids = sorted(collection.get(include=[])["ids"])
-        for start in range(0, len(ids), ROWS_AT_ONCE):
-            got = collection.get(ids=ids[start : start + ROWS_AT_ONCE], include=include)
-            matrix = np.asarray(got["embeddings"], dtype=np.float32) if vectors else np.zeros((0, 0), np.float32)
-            yield got["ids"], got["documents"], got["metadatas"], matrix
+        got = collection.get(include=include, **arguments)
+        return [got[name] for name in ("ids", *include)]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"the collection cannot be read as a Chroma collection: {error}") from error
+
+
+def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
+    """`collection_pages` without the records that have no text, which a warning of the logger `umi` names."""
+    blank: list[str] = []
+    for records, vectors in collection_pages(collection):
+        filled = [at for at, record in enumerate(records) if is_text(record)]
+        blank += [record.id for record in records if not is_text(record)]
+        yield [records[at] for at in filled], vectors[filled]
+    if blank:
+        log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
