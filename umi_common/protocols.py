@@ -39,8 +39,8 @@ class Embedder(Protocol):
         symmetric       True: a query is embedded as a document with the same text would be
         in_place        True: it computes in this process within a millisecond, so that a search calls it in its own
                         thread, without time limit, retries and cache
-        calls_max       Most calls for queries at a time, for a model that computes in this process. Queries that need
-                        n times as many calls have n times the time limit
+        calls_max       Largest number of `embed_queries` calls at a time, for a model that computes in this process. If
+                        a search needs n times as many calls, its time limit is n times as long
         one_by_one      True: `embed_queries` makes one request per text, so umi calls it with one text at a time
         named           False: `name` does not identify the model, so umi caches no vectors in a file
     """
@@ -92,7 +92,7 @@ class Probe:
 
     text: str
     vector: Vectors | Exception | None = None
-    """(dim,); None: the store's embedder makes it; an exception of the store's `aembed`: why it could not."""
+    """(dim,); None: the store's embedder makes it; an exception: the store's `aembed` failed with it."""
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
 

@@ -30,7 +30,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Largest number of tokens in all, per source and per document; a number: in all."""
+    """Limits in tokens: in all, per source and per document. A number limits all."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, and rules for repeats; its format, header and citations are not used."""
     counter: Any = None

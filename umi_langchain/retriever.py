@@ -47,7 +47,7 @@ from umi_langchain._parts import as_arm, reranker_of
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import astages, report_losses, stages
 
-MAKERS_OPTIONS = (
+FACTORY_OPTIONS = (
     "embedding",
     "llm",
     "persist_directory",
@@ -111,7 +111,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     def __init__(self, **fields: Any) -> None:
         unknown = sorted(set(fields) - set(type(self).model_fields))
         if unknown:
-            known = (*type(self).model_fields, *MAKERS_OPTIONS, *UmiConfig.model_fields)
+            known = (*type(self).model_fields, *FACTORY_OPTIONS, *UmiConfig.model_fields)
             refuse_unknown_options(unknown, known, ConfigError, "persist_directory")
             raise ConfigError(f"{unknown[0]} is an option of from_documents and from_store; call one of them")
         checked_relevance(fields.get("min_relevance"))

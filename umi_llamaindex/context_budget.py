@@ -43,7 +43,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Largest number of tokens in total, per document and per node; a number: in total."""
+    """Limits in tokens: in total, per document and per node. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, neighbours, and which texts are repeats; its format, header and citations are not used."""
     counter: Any = Field(default=None, exclude=True)

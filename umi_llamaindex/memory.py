@@ -52,7 +52,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     across_sessions: bool = False
     """Whether the user's other sessions are searched, too."""
     budget: TokenBudget = TokenBudget(max_total=1_000, per_source_max=1_000, per_chunk_max=500)
-    """Largest number of tokens of the memories in a prompt; a number: in total."""
+    """Limits in tokens of the memories in a prompt: in total, per source and per chunk. A number limits the total."""
     policy: AssemblyPolicy = AssemblyPolicy(format="({date}) {text}", citation="", separator="\n", neighbours=1)
     """How memories are chosen and written: best first, so that truncation removes the worst."""
     tokenizer_fn: Callable[[str], Sequence[Any]] | None = Field(default=None, exclude=True)
@@ -61,8 +61,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
     """Returns the present, the time of messages without a "timestamp" in their additional_kwargs; None: the computer's
     clock."""
 
-    _last: int = PrivateAttr(default=0)
-    """Position of the message stored last: microseconds since 1970, or one more than the position before."""
+    _last_position: int = PrivateAttr(default=0)
+    """Position of the message stored last: its time in microseconds since 1970, raised where needed so that it is above
+    the position before it."""
 
     def __init__(self, **fields: Any) -> None:
         if isinstance(fields.get("budget"), int):
@@ -82,8 +83,8 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         Raises:
             FilterError: If the call names no session, or another user.
         """
-        facts = self._facts(session_id, user)
-        within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=facts["session"])
+        metadata = self._shared_metadata(session_id, user)
+        within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
         texts = [text for text in map(_text_of, messages or []) if text]
         if not texts:
             return ""
@@ -106,10 +107,10 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             FilterError: If neither the call nor a message names the session.
         """
         if self.accept_short_term_memory or not from_short_term_memory:
-            await asyncio.to_thread(self._keep, messages, session_id)
+            await asyncio.to_thread(self._store_messages, messages, session_id)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        await asyncio.to_thread(self._keep, messages, None)
+        await asyncio.to_thread(self._store_messages, messages, None)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The memories without their last `tokens_to_truncate` tokens or a few more, cut between sentences or words.
@@ -122,31 +123,31 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         rest = content[: cut_to_fit(content, count(content) - tokens_to_truncate, count)].rstrip()
         return rest or None
 
-    def _keep(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
+    def _store_messages(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
         now = datetime.now(timezone.utc) if self.clock is None else self.clock()
         chunks = []
         for message in messages:
             session = message.additional_kwargs.get(SESSION_KEY) if session_id is None else session_id
-            facts = self._facts(session)
+            metadata = self._shared_metadata(session)
             text = _text_of(message)
             if text:
-                chunks.append(self._chunk(message, text, facts, now))
+                chunks.append(self._chunk(message, text, metadata, now))
         self.umi.store.add(chunks)
 
-    def _chunk(self, message: ChatMessage, text: str, facts: dict[str, str], now: datetime) -> Chunk:
+    def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:
         time = read_time(message.additional_kwargs.get(TIME_KEY), TIME_KEY)
-        self._last = max(self._last + 1, int(now.timestamp() * 1e6))
+        self._last_position = max(self._last_position + 1, int(now.timestamp() * 1e6))
         return Chunk(
-            content_id(text, {**facts, "role": message.role.value, "position": self._last}),
+            content_id(text, {**shared, "role": message.role.value, "position": self._last_position}),
             f"{message.role.value}: {text}",
-            metadata={**facts, "role": message.role.value},
-            source=content_id("conversation", facts),
-            position=self._last,
+            metadata={**shared, "role": message.role.value},
+            source=content_id("conversation", shared),
+            position=self._last_position,
             event_time=now if time is None else time,
         )
 
-    def _facts(self, session: Any, user: str | None = None) -> dict[str, str]:
-        """The metadata of a call's messages: its user and, if it names one, its session.
+    def _shared_metadata(self, session: Any, user: str | None = None) -> dict[str, str]:
+        """The metadata that all messages of a call share: its user and, if it names one, its session.
 
         Raises:
             FilterError: If it names another user, or no session although `across_sessions` is False.
@@ -155,9 +156,9 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
             raise FilterError("this memory block is another user's; make one for each user, over the same store")
         if session is None and not self.across_sessions:
             raise FilterError("no session_id; a memory block without one would open all of the user's sessions")
-        facts = {"user": self.user} if session is None else {"user": self.user, "session": str(session)}
-        scope(**facts)  # refuses empty names
-        return facts
+        shared = {"user": self.user} if session is None else {"user": self.user, "session": str(session)}
+        scope(**shared)  # raises FilterError for an empty name
+        return shared
 
     def _tokenizer(self) -> Any:
         return get_tokenizer() if self.tokenizer_fn is None else self.tokenizer_fn

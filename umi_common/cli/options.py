@@ -29,7 +29,7 @@ DEFAULT_STORE = Path(".umi")
 
 
 def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> HybridStore:
-    """An existing store, open.
+    """Open an existing store.
 
     Raises:
         NotAStore: If there is none; the message says how to create one.
@@ -42,10 +42,10 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
 
 
 def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
-    """An existing store, open without loading its embedder, for commands that embed nothing.
+    """Open an existing store without loading its embedder, for commands that embed nothing.
 
     Raises:
-        NotAStore: If there is none; the message says how to make one.
+        NotAStore: If there is none; the message says how to create one.
     """
     from umi_common.embedders import AbsentEmbedder
     from umi_common.stores.ledger.made_with import stored_embedder
@@ -57,11 +57,11 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
 def where_of(
     conditions: Sequence[str] | None, option: str = "--where", *, exact: bool = False
 ) -> dict[str, Any] | None:
-    """`["user=ann", "year=2023"]` as a filter. A value that is JSON passes as what it is and as the string.
+    """`["user=ann", "year=2023"]` as a filter. "year=2023" finds the number 2023 and the string "2023".
 
     Args:
         option: Name of the option, for messages.
-        exact: A value that is JSON passes only as what it is.
+        exact: Whether "year=2023" finds the number alone.
 
     Raises:
         ConfigError: If a condition is neither KEY=VALUE nor a JSON object.

@@ -196,7 +196,7 @@ def _with_one_cut(packing: Packing, renderer: _Renderer, candidates: Sequence[Pi
     """The chosen pieces and the best hit without room, cut to the room left; None if that is too short or too long."""
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
-        if piece.beside is not None or refused is None or refused.reason not in ("total", "source"):
+        if piece.neighbour_of is not None or refused is None or refused.reason not in ("total", "source"):
             continue
         room = packing.room(piece)
         if room >= TRIM_MIN and packing.shown_by(piece) is None:

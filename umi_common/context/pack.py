@@ -67,7 +67,7 @@ class Packing:
         limit = self._budget.available if share is None else min(self._budget.available, self._spent + share)
         ids = {piece.chunk.id for piece in self.chosen}
         for piece in candidates:
-            allowed = piece.chunk.id not in ids and (piece.beside is None or piece.beside in ids)
+            allowed = piece.chunk.id not in ids and (piece.neighbour_of is None or piece.neighbour_of in ids)
             if allowed and self._try(piece, limit):
                 ids.add(piece.chunk.id)
         return len(self.chosen) - before
@@ -120,7 +120,7 @@ class Packing:
         if same is not None:
             tokens = self._citation(piece, first=piece.source not in self._by_source)
             copy = Addition(replace(piece, copy_of=same), tokens, 0)
-            return copy if tokens <= total and piece.beside is None else Dropped(id, SAME_TEXT, same)
+            return copy if tokens <= total and piece.neighbour_of is None else Dropped(id, SAME_TEXT, same)
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
         if room < cap and self._counter.surely_exceeds(self._new_text(piece, of_source).text, room):
             return Dropped(id, "total" if total < source else "source")

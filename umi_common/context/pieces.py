@@ -34,11 +34,11 @@ class Piece:
     end: int = -1
     """One past the last character shown; -1: all of it."""
     copy_of: str | None = None
-    """The id of the chosen piece with the same text, which is shown instead: of this one only the source is cited."""
+    """The id of the chosen piece with the same text. That piece is shown; of this one only the source is cited."""
 
     @property
-    def beside(self) -> str | None:
-        """The id of the hit whose neighbour it is; None: it is a hit itself."""
+    def neighbour_of(self) -> str | None:
+        """The id of the hit beside which it stands in its source; None: it is a hit itself."""
         return None if self.hit.chunk.id == self.chunk.id else self.hit.chunk.id
 
     @property
@@ -61,12 +61,12 @@ class Piece:
         return " ".join(unicodedata.normalize("NFC", self.chunk.text).split())
 
     def cut(self, end: int) -> Piece:
-        """The same chunk up to `end`."""
+        """The piece with its text cut before index `end`."""
         return self if end >= len(self.chunk.text) else replace(self, end=end)
 
 
 def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
-    """One piece per chunk, by falling score, then rising rank, then rising id. Of two hits with one id the better
+    """One piece per chunk, by falling score, then rising rank, then rising id. If two hits have one id, the better
     counts.
 
     Raises:
@@ -77,9 +77,9 @@ def pieces_of(hits: Sequence[Hit], policy: AssemblyPolicy) -> list[Piece]:
         if not math.isfinite(hit.score):
             raise InputError(f"hit {hit.chunk.id!r}: score is {hit.score}; expected a finite number")
         known = best.get(hit.chunk.id)
-        if known is None or _falling(hit) < _falling(known):
+        if known is None or _sort_key_of_hit(hit) < _sort_key_of_hit(known):
             best[hit.chunk.id] = hit
-    ranked = sorted(best.values(), key=_falling)
+    ranked = sorted(best.values(), key=_sort_key_of_hit)
     if not ranked:
         return []
     low, high = ranked[-1].score, ranked[0].score
@@ -99,24 +99,24 @@ def with_neighbours(
         return list(pieces)
     best: dict[str, Piece] = {piece.chunk.id: piece for piece in pieces}
     for piece in pieces:
-        beside = around.get(piece.chunk.id, ())
-        here = next((i for i, chunk in enumerate(beside) if chunk.id == piece.chunk.id), None)
+        source = around.get(piece.chunk.id, ())
+        here = next((i for i, chunk in enumerate(source) if chunk.id == piece.chunk.id), None)
         if here is None or piece.value < STRONG:
             continue
         for steps in range(1, policy.neighbours + 1):
             for i in (here - steps, here + steps):
-                if 0 <= i < len(beside):
-                    _offer(best, beside[i], piece, steps, policy)
-    order = sorted(best.values(), key=lambda p: (-p.value, p.beside is not None, p.preference, p.chunk.id))
+                if 0 <= i < len(source):
+                    _offer(best, source[i], piece, steps, policy)
+    order = sorted(best.values(), key=lambda p: (-p.value, p.neighbour_of is not None, p.preference, p.chunk.id))
     return [replace(piece, preference=index) for index, piece in enumerate(order)]
 
 
-def _offer(best: dict[str, Piece], chunk: Chunk, beside: Piece, steps: int, policy: AssemblyPolicy) -> None:
-    """Add a neighbour to `best` unless it is a hit, or has a higher value beside another hit."""
-    value = beside.value * NEIGHBOUR_SHARE**steps
+def _offer(best: dict[str, Piece], chunk: Chunk, strong: Piece, steps: int, policy: AssemblyPolicy) -> None:
+    """Add a chunk `steps` from a strong hit to `best`, unless it is a hit, or has a higher value from another hit."""
+    value = strong.value * NEIGHBOUR_SHARE**steps
     known = best.get(chunk.id)
-    if known is None or (known.beside is not None and known.value < value):
-        best[chunk.id] = _piece(chunk, beside.hit, value, beside.preference, policy)
+    if known is None or (known.neighbour_of is not None and known.value < value):
+        best[chunk.id] = _piece(chunk, strong.hit, value, strong.preference, policy)
 
 
 def _kind(chunk: Chunk, policy: AssemblyPolicy) -> str:
@@ -125,7 +125,7 @@ def _kind(chunk: Chunk, policy: AssemblyPolicy) -> str:
     return kind if isinstance(kind, str) and kind else "text"
 
 
-def _falling(hit: Hit) -> tuple[float, int, str, str]:
+def _sort_key_of_hit(hit: Hit) -> tuple[float, int, str, str]:
     return (-hit.score, hit.rank, hit.chunk.id, hit.chunk.text)
 
 

@@ -226,14 +226,14 @@ def _arms(hit: Hit) -> dict[str, int]:
 
 def _reason(piece: Piece, arms: dict[str, int]) -> str:
     """Why a piece was chosen: "beside <id of the hit>", or "rank 3, dense rank 1, lexical rank 7"."""
-    if piece.beside is not None:
-        return f"beside {piece.beside}"
+    if piece.neighbour_of is not None:
+        return f"beside {piece.neighbour_of}"
     return ", ".join([f"rank {piece.hit.rank}", *(f"{arm} rank {rank}" for arm, rank in arms.items())])
 
 
 def _best(stretch: Stretch) -> Piece:
     """The stretch's hit of the best rank; its best neighbour of a hit if it has no hit."""
-    return min(stretch.pieces, key=lambda piece: (piece.beside is not None, piece.preference))
+    return min(stretch.pieces, key=lambda piece: (piece.neighbour_of is not None, piece.preference))
 
 
 def _preference(stretch: Stretch) -> int:

@@ -160,10 +160,9 @@ class _Parser:
         self._count()
         if not isinstance(name, str):
             raise _unknown(name, _ON_A_KEY, key)
-        for operator in OPERATORS:
-            if name == operator:
-                self._count_values(asked)
-                return Comparison(key, operator, asked)
+        if name in OPERATORS:
+            self._count_values(asked)
+            return Comparison(key, name, asked)
         if name in _NEGATED:
             return Not(self._operator(key, _NEGATED[name], asked, depth))
         if name == "$exists":

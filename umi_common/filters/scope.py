@@ -12,10 +12,10 @@ from umi_common.filters.tree import And, Comparison, Filter, all_of, shown
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The chunks of everybody, of one user, or of one session of a user. Made by `scope`, or `EVERYTHING`."""
+    """A filter that every filter of a search is added to. `scope` makes that of a user; `EVERYTHING` has none."""
 
     where: Filter | None
-    """The filter that a chunk must pass to be visible; None: no limit."""
+    """The filter that a chunk must pass to be visible; None: every chunk is."""
 
     def narrow(self, where: object = None) -> Filter | None:
         """The filter for chunks that pass this scope and `where` (any spelling of a filter).
@@ -58,5 +58,5 @@ def scope(*, user: str, session: str | None = None, **more: str | int) -> Scope:
 
 
 def narrow(within: Scope, where: object = None) -> Filter | None:
-    """`within.narrow(where)`."""
+    """The filter for chunks that pass a scope and `where`; see `Scope.narrow`."""
     return within.narrow(where)

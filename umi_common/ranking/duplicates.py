@@ -3,8 +3,7 @@
 Two texts are equal if they have the same words in the same order; Unicode form, case, white space, quotation marks
 and punctuation at the end of a word do not count. Two texts are near if their cosine reaches a threshold and one is
 the other with plain words added. Texts that differ in a number, a name, a negation or the order of words are never
-near, nor
-are texts in which one word replaces another: they may state different facts.
+near. Nor are texts in which one word replaces another: they may state different facts.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ BM25, where a term adds at most its idf. The order of chunks depends on the rati
 DENSE_SCALE = 64.0
 """Divisor of the dense evidence, chosen likewise."""
 PRIOR_COUNT = 8.0
-"""Number of chunks that the prior of the background counts as: a few chunks alone estimate it poorly."""
+"""Weight of the prior of the background, in chunks. The background of a small store is estimated poorly without it."""
 PRIOR_MEAN = 0.2
 """Mean of the prior: a typical cosine of a query and a chunk."""
 PRIOR_DEVIATION = 0.12

@@ -5,9 +5,9 @@
     final(j) = e(j) + share * min(1, gain(j))
 
 i refers to j if one of the two texts mentions a name of the other, or both hold a rare term. The more query terms j
-holds and i lacks, the larger is the weight (`stores.references`). A chunk that holds all query terms gives
-nothing. This helps if the answer is spread over two chunks and only one of them resembles the query. Measured in
-docs/decisions.md.
+holds and i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms
+gives no chunk a gain. This helps if the answer is spread over two chunks and only one of them resembles the query.
+Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from umi_common.config import ReferencesConfig
 from umi_common.pool import Floats, Links, Pool
 
 POWER = 5
-"""So large that only the best few candidates give anything: one with half the best score gives 3 % of its weight."""
+"""So large that only the best few candidates count: one with half the best score gives 3 % of its weight."""
 
 
 def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[str, object]) -> Floats:

@@ -8,7 +8,7 @@ empty tuple asks for nothing: it lets the event loop run other tasks.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -57,15 +57,14 @@ class Call:
     ) -> Call:
         """A call for these items that may be made together with others of its kind; arguments as in `Batch`."""
 
+        call = cls(lambda: part(run(items), slice(0, len(items))), batch=Batch(kind, items, run, part, prepare))
+        if prepare is None:
+            return call
+
         async def prepared() -> Call:
-            assert prepare is not None, "only then is this function used"
             return cls.batched(kind, await prepare(items), run, part)
 
-        return cls(
-            lambda: part(run(items), slice(0, len(items))),
-            batch=Batch(kind, items, run, part, prepare),
-            prepare=None if prepare is None else prepared,
-        )
+        return replace(call, prepare=prepared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def outcome_of(run: Callable[[], Any]) -> CallOutcome:
 
 
 def value_of(outcome: CallOutcome) -> Any:
-    """The outcome; raises the error of a failure, a StoreUnavailable caused by it where it is an OSError."""
+    """The outcome; raises the error of a failure. An OSError is raised as the cause of a StoreUnavailable."""
     if isinstance(outcome, CallFailure):
         if isinstance(outcome.error, OSError):
             raise StoreUnavailable(
@@ -98,7 +97,9 @@ def value_of(outcome: CallOutcome) -> Any:
     return outcome
 
 
-def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
+def merged_calls(
+    calls: Sequence[Call],
+) -> tuple[tuple[Call, ...], Callable[[Sequence[CallOutcome]], list[CallOutcome]]]:
     """The calls, those of one kind merged into one, and a function from their outcomes to the outcomes of `calls`.
 
     If a merged call raises, each of its calls is made alone, so that one failure does not affect the others.
@@ -107,7 +108,7 @@ def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence
     for index, call in enumerate(calls):
         groups.setdefault(("alone", index) if call.batch is None else ("batch", call.batch.kind), []).append(index)
 
-    def parted(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
+    def split(answers: Sequence[CallOutcome]) -> list[CallOutcome]:
         outcomes: list[CallOutcome] = [None] * len(calls)
         for group, answer in zip(groups.values(), answers, strict=True):
             each: Any = answer
@@ -117,7 +118,7 @@ def batched(calls: Sequence[Call]) -> tuple[tuple[Call, ...], Callable[[Sequence
                 outcomes[index] = outcome
         return outcomes
 
-    return tuple(_merged([calls[index] for index in group]) for group in groups.values()), parted
+    return tuple(_merged([calls[index] for index in group]) for group in groups.values()), split
 
 
 def _merged(calls: Sequence[Call]) -> Call:
@@ -170,8 +171,8 @@ def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
             step(index, lambda body=body: next(body))  # type: ignore[misc]
         while asked:
             indices, calls = zip(*((index, call) for index, calls in asked.items() for call in calls), strict=True)
-            merged, parted = batched(calls)
-            outcomes = parted((yield merged))
+            merged, split = merged_calls(calls)
+            outcomes = split((yield merged))
             answers: dict[int, list[CallOutcome]] = {index: [] for index in asked}
             for index, outcome in zip(indices, outcomes, strict=True):
                 answers[index].append(outcome)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
 
-from umi_common.runtime.calls import Body, Call, CallOutcome, batched, outcome_of
+from umi_common.runtime.calls import Body, Call, CallOutcome, merged_calls, outcome_of
 from umi_common.runtime.forks import renew_in_child
 from umi_common.runtime.limits import CALL_THREADS_MAX, COMPUTE_SLOTS, GROUP_MAX, SEARCH_THREADS_MAX
 
@@ -146,8 +146,8 @@ class Workers:
         group = self._dequeued(GROUP_MAX)
         try:
             while group:
-                merged, parted = batched([task.calls[0] for task in group])
-                outcomes = parted([outcome_of(call.run) for call in merged])
+                merged, split = merged_calls([task.calls[0] for task in group])
+                outcomes = split([outcome_of(call.run) for call in merged])
                 with COMPUTE_SLOTS.held():
                     for task, outcome in zip(group, outcomes, strict=True):
                         task.step(outcome)

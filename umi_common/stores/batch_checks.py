@@ -1,4 +1,4 @@
-"""Functions that all stores share: checks of the arguments of writes and of `page`, and the vectors of the texts."""
+"""Functions that all stores share: the vectors of texts, and checks of the arguments of `add`, `delete` and `scan`."""
 
 from __future__ import annotations
 
@@ -108,10 +108,13 @@ def embedded(
 
 
 def embedding_failure(failed: BatchFailed, ids: Sequence[str], name: str, cache: object) -> Exception:
-    """The error for callers, from a batch of places in `ids` on which the embedder of this name failed.
+    """The error to raise for a failed batch, which names the chunks of the batch and says what to do.
 
     Args:
-        cache: It holds what was embedded before; None: nothing does.
+        failed: Its `batch` holds indices of `ids`, its cause is the embedder's error.
+        ids: (n,) ids of the texts' chunks.
+        name: Of the embedder.
+        cache: Holds the vectors of the batches before; None: there is no cache.
     """
     error = failed.__cause__
     if isinstance(error, UmiError):

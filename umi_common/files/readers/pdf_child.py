@@ -75,17 +75,17 @@ def serve() -> None:
     from importlib import import_module
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-    asked, answers = sys.stdin.buffer, sys.stdout.buffer
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # a library's output must not mix with the answers
     _limit_memory()
     import_module("pypdf")  # half a second, before the first PDF's time begins
     answers.write(b"ready\n")
     answers.flush()
-    while line := asked.readline():
+    while line := requests.readline():
         request = json.loads(line)
         if hasattr(signal, "setitimer"):  # not on Windows
             signal.setitimer(signal.ITIMER_REAL, request["seconds"] + ORPHAN_SECONDS)
-        answer = read_pdf(asked.read(request["bytes"]), request["characters"])
+        answer = read_pdf(requests.read(request["bytes"]), request["characters"])
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()
         if hasattr(signal, "setitimer"):

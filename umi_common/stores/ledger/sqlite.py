@@ -34,9 +34,9 @@ DAMAGED = (
 )
 """Parts of SQLite's messages about a damaged file. Messages, because sqlite3 of Python 3.10 gives no error codes."""
 FULL = ("database or disk is full", "disk i/o error", "file too large")
-"""The same about a write that the disk refused."""
+"""Parts of SQLite's messages about a write that the disk refused."""
 UNWRITABLE = ("readonly", "read-only")
-"""The same about a file that must not be written."""
+"""Parts of SQLite's messages about a file that it may not write."""
 
 
 class ChangedWhileRead(StoreError):
@@ -113,7 +113,7 @@ def insert(
 ) -> None:
     """Insert rows of `width` columns; the first column is the row's sequence number.
 
-    Each statement inserts as many rows as SQL_VARIABLES allows, which takes half the time of one row a statement.
+    Each statement inserts as many rows as SQL_VARIABLES allows: half the time of a statement for each row.
     """
     marks = f"({', '.join('?' * width)})"
     statement, at_once, left = f"INSERT INTO {into} VALUES ", SQL_VARIABLES // width, iter(rows)
@@ -121,7 +121,7 @@ def insert(
     for start in range(0, len(seqs), at_once):
         batch = seqs[start : start + at_once]
         values: list[Any] = []
-        for seq, row in zip(batch, left):  # noqa: B905 `left` goes on in the next statement
+        for seq, row in zip(batch, left):  # noqa: B905 the next statements take the rest of `left`
             values.append(seq)
             values += row
         connection.execute(full if len(batch) == at_once else statement + ", ".join([marks] * len(batch)), values)
@@ -184,7 +184,7 @@ class Connections(Protocol):
         """End the use of a connection. Returns whether the file stayed unchanged during it.
 
         Args:
-            error: Raised while the connection was used; None: nothing was.
+            error: Raised while the connection was used; None: there was no error.
         """
 
     def close(self) -> None:
@@ -264,7 +264,7 @@ def reading(connections: Connections, path: Path | None) -> Iterator[sqlite3.Con
     """A connection for reading during the block; SQLite's errors are raised as umi's.
 
     Raises:
-        ChangedWhileRead: At the end of the block, in place of its own error, if the file changed during the block.
+        ChangedWhileRead: At the end of the block, if the file changed during it. An error of the block is its cause.
     """
     with sqlite_errors(path):
         connection = connections.acquire()

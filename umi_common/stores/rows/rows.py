@@ -28,10 +28,10 @@ Mask = npt.NDArray[np.bool_]
 MISSING = np.iinfo(np.int64).min
 """In `position` and `time`: the chunk has none."""
 UNKNOWN = -1
-"""Stands for the row of a chunk that does not exist."""
+"""In place of a row number: there is no such chunk."""
 MICROSECONDS_PER_HOUR = 3_600_000_000
 RESORTED_FROM = 100
-"""Largest number of new rows that are inserted one by one; with more, the whole succession is sorted again."""
+"""If a snapshot has more new rows than this, the whole succession is sorted again; fewer are inserted one by one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -53,7 +53,7 @@ class Rows:
     living: int
     """Number of living chunks."""
     before: tuple[Ints, int] | None = None
-    """The succession of an earlier snapshot, and the number of its rows."""
+    """`succession` of an earlier snapshot, and the number of its rows."""
 
     def __len__(self) -> int:
         return len(self.seq)
