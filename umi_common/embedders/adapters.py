@@ -200,22 +200,22 @@ def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder
     if symmetric:
         return CallableEmbedder(getattr(model, documents, None), **own)
     embed_query, aembed_query = getattr(model, query, None), _async_method(model, f"a{query}")
-
-    def queries(texts: list[str]) -> list[Any]:
-        assert embed_query is not None, "only then is this function used"
-        return [embed_query(text) for text in texts]
-
-    async def aqueries(texts: list[str]) -> list[Any]:
-        assert aembed_query is not None, "only then is this function used"
-        return [await aembed_query(text) for text in texts]
-
     return CallableEmbedder(
         getattr(model, documents, None),
-        None if embed_query is None else queries,
-        aqueries=None if aembed_query is None else aqueries,
+        None if embed_query is None else lambda texts: [embed_query(text) for text in texts],
+        aqueries=None if aembed_query is None else _for_each(aembed_query),
         one_by_one=True,
         **own,
     )
+
+
+def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
+    """A function of several texts from one of a single text."""
+
+    async def aembed(texts: list[str]) -> list[Any]:
+        return [await aembed_query(text) for text in texts]
+
+    return aembed
 
 
 def _async_method(model: Any, name: str) -> Any:

@@ -52,9 +52,7 @@ def files_below(
         folders: list[Path] = [root]
         linked: list[Path] = []
         while folders or linked:
-            folder = (
-                folders.pop() if folders else linked.pop()
-            )  # links last, so that a folder keeps the path without a link
+            folder = folders.pop() if folders else linked.pop()  # a folder keeps its path without a link
             identity = _identity(folder)
             if identity in seen:
                 continue
@@ -76,13 +74,11 @@ def files_below(
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
     """Raises FileUnreadable if the path is a symbolic link to a path outside of all roots."""
-    if path.is_symlink():
-        real = Path(os.path.realpath(path))
-        if not any(real.is_relative_to(root) for root in roots):
-            raise FileUnreadable(
-                f"{path} is a link to {real}, outside of the folders; leave it out, or follow links with "
-                "--follow-symlinks (follow_symlinks=True)"
-            )
+    if path.is_symlink() and is_outside(path, roots):
+        raise FileUnreadable(
+            f"{path} is a link to {os.path.realpath(path)}, outside of the folders; leave it out, or follow links with "
+            "--follow-symlinks (follow_symlinks=True)"
+        )
 
 
 def is_outside(path: Path, roots: Sequence[Path]) -> bool:

@@ -19,7 +19,6 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
-from umi_common.stores.arrays import distinct
 from umi_common.stores.batch_checks import check_deletion, refuse_other_dimension
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.indexes import Indexes
@@ -259,11 +258,8 @@ class Core:
         for id in ids:
             row = row_data.row_of(id)
             if row is not None and row < len(rows):
-                beside = distinct(rows.beside(np.array([row]), reach))
-                # A chunk without source or position has no neighbours: it is returned alone.
-                ordered = beside[np.argsort(rows.slot[beside])] if len(beside) else np.array([row])
-                ordered = ordered if allowed is None else ordered[allowed[ordered]]
-                around[id] = rows.seq[ordered].tolist()
+                near = rows.around(row, reach)
+                around[id] = rows.seq[near if allowed is None else near[allowed[near]]].tolist()
         chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
         return {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
 

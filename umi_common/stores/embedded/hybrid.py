@@ -171,8 +171,7 @@ class HybridStore(BaseStore):
         """
         if isinstance(ids, str):
             raise InputError("ids is one string; expected a list of ids")
-        self._core.ready()
-        return self._core.get(ids)
+        return self._ready().get(ids)
 
     def get_versions(
         self, ids: Sequence[str], versions: Sequence[int | None], *, exact: bool = False
@@ -183,41 +182,34 @@ class HybridStore(BaseStore):
             exact: For a version that was replaced or removed since, return None; otherwise the chunk that has the id
                 now, or None.
         """
-        self._core.ready()
-        return self._core.get_versions(ids, versions, exact=exact)
+        return self._ready().get_versions(ids, versions, exact=exact)
 
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`."""
-        self._core.ready()
-        return self._core.ledger.scan(parse_filter(where), after, limit)
+        return self._ready().ledger.scan(parse_filter(where), after, limit)
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
-        self._core.ready()
-        return self._core.vectors(ids)
+        return self._ready().vectors(ids)
 
     def ids(self) -> list[str]:
         """Ids of all chunks, rising."""
-        self._core.ready()
-        return self._core.ids()
+        return self._ready().ids()
 
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; reads no texts."""
-        self._core.ready()
-        return self._core.listing(parse_filter(where), window)
+        return self._ready().listing(parse_filter(where), window)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Chunks that do not pass `where` are left out.
         """
-        self._core.ready()
-        return self._core.neighbours(ids, reach, parse_filter(where))
+        return self._ready().neighbours(ids, reach, parse_filter(where))
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""
-        self._core.ready()
-        return recall_pools(self._core, requests)
+        return recall_pools(self._ready(), requests)
 
     @property
     def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
@@ -229,8 +221,8 @@ class HybridStore(BaseStore):
         return None if self._handle.core.query_embedder.in_place else self._aembed
 
     async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
-        self._core.ready()
-        return await with_vectors(requests, self._core.query_embedder, self._core.dim or 0)
+        core = self._ready()
+        return await with_vectors(requests, core.query_embedder, core.dim or 0)
 
     def search_lexical(
         self,
@@ -252,8 +244,13 @@ class HybridStore(BaseStore):
         return search_lexical(self._core, query, k=k, where=parse_filter(where), timeout=timeout)
 
     def __len__(self) -> int:
-        self._core.ready()
-        return self._core.indexes.snapshot.rows.living
+        return self._ready().indexes.snapshot.rows.living
+
+    def _ready(self) -> Core:
+        """The open store, after it read what other processes wrote. Raises as `Core.ready`."""
+        core = self._core
+        core.ready()
+        return core
 
     @property
     def _core(self) -> Core:
@@ -301,13 +298,11 @@ class HybridStore(BaseStore):
 
     def status(self) -> care.StoreStatus:
         """Size, parts and problems of the store."""
-        self._core.ready()
-        return care.status(self._core)
+        return care.status(self._ready())
 
     def verify(self, *, full: bool = False) -> Verification:
         """Compare all rows with their checksums, and postings with texts: of 1,000 chunks, or, if `full`, of all."""
-        self._core.ready()
-        return care.verify(self._core, full=full)
+        return care.verify(self._ready(), full=full)
 
     def repair(self) -> Verification:
         """Make damaged indexes again from the ledger; returns what verify() finds afterwards.

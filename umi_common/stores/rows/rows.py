@@ -137,6 +137,13 @@ class Rows:
         near: Ints = found[inside & (codes == codes[:, reach, None])]
         return near
 
+    def around(self, row: int, reach: int) -> Ints:
+        """The rows at most `reach` positions from a row in its source, in order; without a position, the row alone."""
+        slot = int(self.slot[row])
+        near: Ints = self.succession[max(0, slot - reach) : slot + reach + 1] if slot >= 0 else np.array([row])
+        same: Ints = near[self.source[near] == self.source[row]]
+        return same
+
     def by_id(self, rows: Ints) -> Ints:
         """The rows in the order of their ids."""
         return np.array(sorted(rows.tolist(), key=self.ids.__getitem__), dtype=np.int64)
