@@ -245,7 +245,7 @@ class UmiStore(Closing, BaseStore):
             return
         with self._locked(ids):
             chunks = [chunk for chunk in store.get(ids) if chunk is not None and TTL_KEY in chunk.metadata]
-            later = [_until(chunk, self._clock()) for chunk in chunks]
+            later = [_with_new_expiry(chunk, self._clock()) for chunk in chunks]
             store.add(later, vectors=store.vectors([chunk.id for chunk in later]))
 
     def _expired(self) -> Comparison:
@@ -291,7 +291,7 @@ def _fields_of(chunk: Chunk) -> dict[str, Any]:
     }
 
 
-def _until(chunk: Chunk, now: datetime) -> Chunk:
+def _with_new_expiry(chunk: Chunk, now: datetime) -> Chunk:
     """The same item, with its expiry set to `now` plus its `ttl`."""
     minutes = chunk.metadata[TTL_KEY]
     assert isinstance(minutes, float)  # `_chunk` sets it

@@ -150,7 +150,7 @@ def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece], 
     rendered = _with_one_cut(packing, renderer, candidates) or renderer.longest_prefix(packing.chosen)
     cut = len(rendered.pieces) > len(packing.chosen)
     for _ in range(ROUNDS):
-        if not _settled(packing, rendered) or not packing.fill(candidates):
+        if not _adopt(packing, rendered) or not packing.fill(candidates):
             break
         rendered = renderer.longest_prefix(packing.chosen)
     return rendered if cut else _with_one_cut(packing, renderer, candidates) or rendered
@@ -179,8 +179,8 @@ def _beginning(piece: Piece, room: int, counter: Counter) -> Piece:
     return piece.cut(cut_to_fit(piece.chunk.text, tokens, counter.measure))
 
 
-def _settled(packing: Packing, rendered: _Rendered) -> bool:
-    """Update the packing to the rendered text; returns False if pieces were taken back."""
+def _adopt(packing: Packing, rendered: _Rendered) -> bool:
+    """Make the packing hold the pieces and the true tokens of a text. Returns whether the text shows all its pieces."""
     shown = {piece.chunk.id for piece in rendered.pieces}
     returned = [piece for piece in packing.chosen if piece.chunk.id not in shown]
     for piece in returned:
@@ -206,7 +206,7 @@ def _with_one_cut(packing: Packing, renderer: _Renderer, candidates: Sequence[Pi
 
 
 def _forced(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered:
-    """One piece alone: as much as fits of the best hit of which at least one character fits."""
+    """The best hit of which at least one character fits, alone, cut to what fits."""
     budget = renderer.budget
     for piece in candidates:
         for room in _shrinking(packing.room(piece)):

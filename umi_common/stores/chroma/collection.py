@@ -57,13 +57,13 @@ def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, emb
 
 
 class Listener(Protocol):
-    """Is told of writes."""
+    """Gets a call for each write."""
 
     def written(self, ids: Sequence[str]) -> None:
-        """Records were written or deleted, or the attempt failed. Called in the thread that wrote.
+        """Called in the thread that wrote, after records were written or deleted, or the attempt failed.
 
         Args:
-            ids: Those that the caller named; empty where it deleted by a filter.
+            ids: The ids that the caller named; empty if it deleted by a filter.
         """
 
 
@@ -121,9 +121,9 @@ class ChromaCollection:
             self._loop.close()
 
     def observe(self, listener: Listener) -> None:
-        """Tell `listener` of each write by anyone through this collection object, as long as both exist.
+        """Call `listener.written` after each write through this collection object, as long as both exist.
 
-        The object's own methods WRITES are wrapped once. Where that is not possible, nobody is told.
+        The object's own methods WRITES are wrapped once. If that is not possible, no listener is called.
         """
         inner = self._inner
         listeners: WeakSet[Listener] | None = getattr(inner, "_umi_listeners", None)
@@ -132,19 +132,19 @@ class ChromaCollection:
             try:
                 inner._umi_listeners = listeners
                 for name in WRITES:
-                    setattr(inner, name, _telling(getattr(inner, name), listeners))
+                    setattr(inner, name, _notifying(getattr(inner, name), listeners))
             except AttributeError:
                 return
         listeners.add(listener)
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the collection."""
         return str(self._inner.name)
 
     @property
     def id(self) -> str:
-        """Chroma's id of it; one that is deleted and made again has another."""
+        """Chroma's id of the collection; one that is deleted and created again has another."""
         return str(self._inner.id)
 
     def _checked(self, method: str, function: Any, **arguments: Any) -> Any:
@@ -166,7 +166,7 @@ class ChromaCollection:
         return self._checked(method, getattr(self._inner, method), **arguments)
 
     def count(self) -> int:
-        """Records."""
+        """Number of records."""
         return int(self.call("count"))
 
     def pages_of_ids(self) -> Iterator[list[str]]:
@@ -229,27 +229,27 @@ class ChromaCollection:
             yield list(ids[start : start + self.batch])
 
 
-def _telling(write: Callable[..., Any], listeners: WeakSet[Listener]) -> Callable[..., Any]:
-    """`write`, which then tells the listeners the ids that it was given; `ids` is its first argument."""
+def _notifying(write: Callable[..., Any], listeners: WeakSet[Listener]) -> Callable[..., Any]:
+    """`write`, which then calls the listeners with its argument `ids`, the first one."""
 
-    def tell(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def notify(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         ids = named.get("ids", arguments[0] if arguments else None)
         stated = [] if ids is None else [ids] if isinstance(ids, str) else list(ids)
         for listener in tuple(listeners):
             listener.written(stated)
 
     @wraps(write)
-    def told(*arguments: Any, **named: Any) -> Any:
+    def notifying(*arguments: Any, **named: Any) -> Any:
         try:
             return write(*arguments, **named)
         finally:
-            tell(arguments, named)
+            notify(arguments, named)
 
     @wraps(write)
-    async def atold(*arguments: Any, **named: Any) -> Any:
+    async def anotifying(*arguments: Any, **named: Any) -> Any:
         try:
             return await write(*arguments, **named)
         finally:
-            tell(arguments, named)
+            notify(arguments, named)
 
-    return atold if inspect.iscoroutinefunction(write) else told
+    return anotifying if inspect.iscoroutinefunction(write) else notifying

@@ -25,18 +25,18 @@ from umi_common.stores.rows.rows import UNKNOWN
 RECORDS_COMPARED = 1_000
 """Records compared in one go: about 20 ms."""
 SLOW_COUNT_SECONDS = 0.01
-"""From which on counting is slow: Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
+"""A count that takes as long counts as slow: Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
 PAUSE_FACTOR = 10
-"""After a slow count the next one waits so many times as long as it took."""
+"""The next count begins this many times the duration of a slow count after it."""
 
 
 class Follower:
-    """Thread-safe.
+    """Updates a side index after writes to its collection. Thread-safe.
 
     Args:
         collection: The collection.
         side: Its index; changed only under `lock`.
-        seconds: Between two comparisons of records.
+        seconds: Seconds between two comparisons of records.
     """
 
     def __init__(self, collection: ChromaCollection, side: SideIndex, seconds: float) -> None:
@@ -52,7 +52,7 @@ class Follower:
         collection.observe(self)
 
     def follow(self, *, always: bool = True) -> None:
-        """Catch up as far as writes, the number of records, or the age of the last comparison ask for it.
+        """Update the index if a write was noted, if the number of records differs, or if a comparison is due.
 
         Args:
             always: Compare the number even if counting is slow and was done a moment ago.
@@ -106,7 +106,7 @@ class Follower:
                 raise
 
     def settle(self) -> None:
-        """Read the noted records; if Chroma fails, drop them, so that a saved index is without them and reads them."""
+        """Read the noted records. If Chroma fails, remove them from the index: the next opening then reads them."""
         try:
             self._read_written()
         except StoreUnavailable:
@@ -156,10 +156,12 @@ class Follower:
         return bool(self._rest)
 
     def _take(self, ids: Sequence[str], gone: Collection[str], *, every: bool = False) -> bool:
-        """Read some records and take over what differs, or all of them: another vector does not show in a record.
+        """Read some records, and update the index with those that differ. Returns whether it changed.
 
-        Returns:
-            Whether something was taken over.
+        Args:
+            ids: Records to read.
+            gone: Further records to remove from the index.
+            every: Update the index with all of them: a new vector alone changes neither text nor metadata.
         """
         read = self._collection.records(ids)
         missing = [id for id in ids if id not in read and self._side.knows(id)]
@@ -173,5 +175,5 @@ class Follower:
 
     @property
     def seconds_behind(self) -> float:
-        """Since records were last compared."""
+        """Seconds since records were last compared."""
         return time.monotonic() - self._compared_at

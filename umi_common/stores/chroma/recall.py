@@ -30,7 +30,7 @@ NEAREST_MIN = 100
 """A hybrid search asks Chroma for half of `depth` rows, but at least for so many: Chroma's time grows with their count,
 the lexical arm finds others, and all are compared by their vectors."""
 WIDER = 4
-"""Where filters leave an arm short, Chroma is asked again for so many times as many."""
+"""If filters leave too few rows, Chroma is asked again for this many times as many."""
 DECAYED_MAX = 2_000
 """Largest number of rows asked of Chroma because decay may change their order."""
 CACHE_BYTES = 128_000_000
@@ -234,7 +234,7 @@ def _known(store: IndexedCollection, ids: Sequence[str], allowed: Mask) -> Ints:
 def _best(
     store: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
-    """For each query its best rows with a vector by decayed cosine; their least; and the least cosine of all rows."""
+    """For each query its best rows with a vector by decayed cosine, their smallest score, the least cosine of all."""
     together = store.side.moment.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
     by_row = np.argsort(together)
     vectors = store.vectors[together]
@@ -281,7 +281,7 @@ def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrac
 def statistics(store: IndexedCollection, moment: Moment, queries: Vectors | None, trace: RecallTrace) -> dict[str, Any]:
     """The fields of a pool about the collection, without queries only its calibration; none if Chroma fails."""
     rows, lexical, vectors = moment.rows, moment.lexical, store.vectors
-    whole: Any = vectors  # both read some rows of it alone
+    whole: Any = vectors  # in place of an array: the two calls below index some of its rows and read its shape
     calibration = store.side.calibration
     try:
         numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), moment.sources)

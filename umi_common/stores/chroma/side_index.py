@@ -1,7 +1,7 @@
 """Everything that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records as last read.
 
-Rows are numbered in the order in which records were met. A changed record gets a new row. Readers take a `Moment`,
-which does not change; one writer at a time.
+Rows are numbered in the order in which records were first read. A changed record gets a new row. Readers take a
+`Moment`, which does not change; one writer at a time.
 """
 
 from __future__ import annotations
@@ -72,24 +72,24 @@ class SideIndex:
         return self.moment.rows.living + len(self.skipped)
 
     def row_of(self, id: str) -> int | None:
-        """The row of a record that is there now."""
+        """The row of a record; None: the collection has no such record with a text."""
         return self._table.row_of(id)
 
     def rows_of(self, ids: Sequence[str]) -> Ints:
-        """The rows of records that are there now, aligned; UNKNOWN."""
+        """The rows of records, aligned with ids; UNKNOWN: the collection has no such record with a text."""
         return self._table.rows_of(ids)
 
     def knows(self, id: str) -> bool:
-        """Whether the record was met, with or without a text."""
+        """Whether the record was read, with or without a text."""
         return self._table.row_of(id) is not None or id in self.skipped
 
     def ids(self) -> list[str]:
-        """Of all records with a text, in the order of their rows."""
+        """Ids of all records with a text, in the order of their rows."""
         rows = self.moment.rows
         return [rows.ids[row] for row in np.flatnonzero(rows.alive).tolist()]
 
     def changed(self, records: Iterable[Record]) -> list[Record]:
-        """Those of the records that are new, or not as they were last read."""
+        """The records that are new, or differ from what was last read."""
         found = []
         for record in records:
             row = self._table.row_of(record.id)
@@ -99,7 +99,7 @@ class SideIndex:
         return found
 
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
-        """Take over records, each new or in place of that with its id, and the removal of others."""
+        """Add records, in place of those with the same ids, and remove others."""
         with self._changing:
             chunks, kept = [], []
             for record in records:
@@ -140,7 +140,7 @@ class SideIndex:
         return Head(row, chunk.id, chunk.source, position, time)
 
     def _kept_position(self, chunk: Chunk) -> int | None:
-        """A record that names a source and no position has been given the next one of its source."""
+        """The position that a record with a source but no position got when it was first read; None: not yet read."""
         row = self._table.row_of(chunk.id)
         rows = self.moment.rows
         if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:

@@ -56,7 +56,8 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger(__name__)
 
 ROWS_MAX = 2**40
-"""More than the rows of any side index, which are numbered anew if the collection was deleted and created again."""
+"""More than the rows of any side index. A version in `listing` is the row plus this for each time that the rows were
+numbered anew, because the collection was deleted and created again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,11 @@ class ChromaStore(CollectionStore):
             self.save()
 
     def _check_model(self) -> bool:
-        """Whether there was a record to compare. Raises ReindexRequired if its vector is another model's."""
+        """Compare stored vectors with new ones of the same texts. Returns whether there was a record to compare.
+
+        Raises:
+            ReindexRequired: If another model made a stored vector.
+        """
         got = self._collection.call("get", limit=SAMPLES, include=["documents", "metadatas", "embeddings"])
         records = map(Record, got["ids"], got["documents"], [metadata or {} for metadata in got["metadatas"]])
         known = [(self._readable(record), vector) for record, vector in zip(records, got["embeddings"], strict=True)]
@@ -257,9 +262,7 @@ class ChromaStore(CollectionStore):
         for id in ids:
             row = side.row_of(id)
             if row is not None and row < len(rows):
-                slot = int(rows.slot[row])
-                around = [row] if slot < 0 else rows.succession[max(0, slot - reach) : slot + reach + 1].tolist()
-                near[id] = [rows.ids[other] for other in around if rows.source[other] == rows.source[row]]
+                near[id] = [rows.ids[other] for other in rows.around(row, reach).tolist()]
         every = list(dict.fromkeys(id for beside in near.values() for id in beside))
         chunks = dict(zip(every, self.get(every), strict=True))
         return {
@@ -284,7 +287,7 @@ class ChromaStore(CollectionStore):
         return unit_vectors(self._collection.vectors(ids, self._embedder.dim)[0])
 
     def ids(self) -> list[str]:
-        """Of all chunks, rising."""
+        """Ids of all chunks, rising."""
         return sorted(self._ready().side.ids())
 
     def add(
@@ -397,7 +400,7 @@ class ChromaStore(CollectionStore):
 
     @property
     def terms_of(self) -> Callable[[str], list[str]]:
-        """Text to terms, as the lexical arm has them."""
+        """Function from a text to its terms in the lexical arm."""
         return self._analyzer.terms
 
     def close(self) -> None:
