@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from typing_extensions import Self
 
-from umi_common.config import first_fault
+from umi_common.config import UmiConfig, first_fault
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
@@ -273,6 +273,12 @@ class CheckedFields:
             super().__init__(**fields)
         except ValidationError as error:
             raise ConfigError(first_fault(type(self), error)) from error  # type: ignore[arg-type]
+
+
+def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options in two dicts: the stages of `UmiConfig`, and all others."""
+    stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
+    return stages, {name: value for name, value in options.items() if name not in stages}
 
 
 def checked_retriever(retriever: Any) -> None:

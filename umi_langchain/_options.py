@@ -1,15 +1,13 @@
-"""The options of one call, and options of a constructor sorted into settings and fields."""
+"""The options of one call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from langchain_core.messages import MessageLikeRepresentation
 from typing_extensions import TypedDict
 
-from umi_common.config import UmiConfig
 from umi_common.retriever import Strategy, Where
 from umi_common.search.request import Window
 
@@ -33,9 +31,3 @@ class CallOptions(TypedDict, total=False):
     """Both arms ("hybrid") or one alone ("text", "vector")."""
     min_relevance: float | None
     """0..1; documents of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
-
-
-def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options in two dicts: the stages of `UmiConfig`, and all others."""
-    stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
-    return stages, {name: value for name, value in options.items() if name not in stages}

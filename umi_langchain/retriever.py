@@ -20,7 +20,7 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
-from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_mirrored
+from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_mirrored, stages_and_fields
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.extra_arms import arms_of
@@ -42,7 +42,7 @@ from umi_langchain._convert import (
     to_chunks,
     to_scored_documents,
 )
-from umi_langchain._options import CallOptions, stages_and_fields
+from umi_langchain._options import CallOptions
 from umi_langchain._parts import as_arm, reranker_of
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import astages, report_losses, stages

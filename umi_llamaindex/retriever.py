@@ -24,7 +24,7 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.filters import Scope, asked_filter
-from umi_common.framework_records import Closing, PlaceKeys, add_mirrored
+from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, stages_and_fields
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
@@ -252,7 +252,7 @@ class UmiRetriever(Closing, BaseRetriever):
         keys = PlaceKeys(source_key, position_key, time_key)
         collection = getattr(index.vector_store, "_collection", None)
         if collection is not None and not copy:
-            config = UmiConfig(**{name: value for name, value in options.items() if name in UmiConfig.model_fields})
+            config = UmiConfig(**stages_and_fields(options)[0])
             read = partial(node_chunk_of_record, keys)
             store = ChromaStore(collection, embed_model_of(model), persist_dir, config, read=read)
             retriever = cls.from_store(store, llm=llm, similarity_top_k=similarity_top_k, **options)
@@ -281,7 +281,7 @@ class UmiRetriever(Closing, BaseRetriever):
         refuse_unknown_options(
             options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_dir"
         )
-        stages = {name: options.pop(name) for name in UmiConfig.model_fields if name in options}
+        stages, fields = stages_and_fields(options)
         umi = DualRetriever(
             store,
             rewriter=llm_of(llm),
@@ -289,7 +289,7 @@ class UmiRetriever(Closing, BaseRetriever):
             arms=arms_of(arms, as_arm),
             config=UmiConfig(**stages),
         )
-        return cls(umi, similarity_top_k, **options)
+        return cls(umi, similarity_top_k, **fields)
 
     @classmethod
     def _with_own_store(
@@ -301,7 +301,7 @@ class UmiRetriever(Closing, BaseRetriever):
         read_only: bool = False,
         **options: Any,
     ) -> Self:
-        stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
+        stages, _ = stages_and_fields(options)
         config = UmiConfig(**stages) if stages else None  # None: the defaults, with the store's analyzer
         model = embed_model_of(embed_model)
         store = HybridStore.open(persist_dir, embedder=model, config=config, read_only=read_only)
