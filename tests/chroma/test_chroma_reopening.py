@@ -13,6 +13,7 @@ from umi_common.errors import ReindexRequired
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.chroma.recall import READ_AHEAD
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 MODEL = HashEmbedder(32)
@@ -70,13 +71,13 @@ def statistics(store):
     return pool.dense_mean.tolist(), pool.dense_deviation.tolist(), dict(pool.calibration)
 
 
-def test_after_reopening_the_ranking_is_the_same_and_only_the_candidates_are_read(collection, tmp_path):
+def test_after_reopening_the_ranking_is_the_same_and_few_vectors_are_read(collection, tmp_path):
     with ChromaStore(collection, MODEL, tmp_path / "beside") as store:
         before = ranking(store)
     watched = Watched(collection)
     with ChromaStore(watched, MODEL, tmp_path / "beside") as store:
         assert ranking(store) == before
-    assert watched.vectors < 600 and watched.records <= 50
+    assert watched.vectors < 600 + READ_AHEAD and watched.records <= 50
 
 
 def test_a_process_that_never_closed_its_store_leaves_what_the_next_one_needs(collection, tmp_path):
@@ -84,7 +85,7 @@ def test_a_process_that_never_closed_its_store_leaves_what_the_next_one_needs(co
     watched = Watched(collection)
     with ChromaStore(watched, MODEL, tmp_path / "beside") as store:
         assert ranking(store) == ranking(left)
-    assert watched.vectors < 600
+    assert watched.vectors < 600 + READ_AHEAD
 
 
 def test_after_writes_between_the_last_search_and_closing_reopening_ranks_as_a_new_store_does(collection, tmp_path):
@@ -147,3 +148,14 @@ def test_an_empty_collection_is_opened_again_and_found_in_when_it_has_records(co
     write(collection, range(40))
     with ChromaStore(collection, MODEL, tmp_path / "beside") as store:
         assert len(ranking(store)) == 10
+
+
+def test_after_a_few_questions_no_vector_is_read_any_more(collection, tmp_path):
+    watched = Watched(collection)
+    with ChromaStore(watched, MODEL, tmp_path / "beside") as store, DualRetriever(store) as umi:
+        for number in range(RECORDS // READ_AHEAD + 1):
+            umi.search(f"day {number}", now=NOW)
+        before = watched.vectors
+        for number in range(RECORDS // READ_AHEAD + 1, 90):
+            umi.search(f"day {number}", now=NOW)
+        assert watched.vectors == before
