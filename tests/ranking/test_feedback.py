@@ -134,3 +134,14 @@ def test_three_candidates_are_ranked_without_it():
         store.add([Chunk(f"c{at}", f"tide: high water number {at}") for at in range(3)])
         result = DualRetriever(store).search("when is high water")
     assert "feedback" not in result[0].stages
+
+
+def test_a_best_candidate_that_is_alone_does_not_change_what_the_others_gain():
+    generator = np.random.default_rng(3)
+    vectors = generator.standard_normal((6, 300))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    final = after([1.0, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9], vectors)
+    cosines = np.float32(vectors) @ np.float32(vectors[0])
+    similar = np.array([0.0, *cosines[1:]])
+    z = np.maximum(0.0, (similar - similar.mean()) / max(similar.std(), 0.05))
+    assert final[1:] == approx(0.5 * np.minimum(1.0, (z[1:] / 4) ** 2), abs=1e-4)

@@ -17,6 +17,7 @@ import numpy as np
 from umi_common.config import FeedbackConfig
 from umi_common.pool import Floats, Pool, Vectors
 from umi_common.ranking.fusion import best_first
+from umi_common.ranking.normalize import EPSILON
 
 BEST = 3
 """Number of best candidates that the others are compared with."""
@@ -48,10 +49,12 @@ def resemblance(scores: Floats, vectors: Vectors) -> Floats:
         vectors: (n, dim) unit rows; a zero row has cosine 0 with all.
     """
     best = best_first(scores)[:BEST]
-    weights = np.tile(np.maximum(scores[best], 0.0) ** 2, (len(scores), 1))
-    weights[best, np.arange(BEST)] = 0.0
-    cosines = np.einsum("nd,bd->nb", vectors, vectors[best])
-    total = weights.sum(axis=1)
-    similar = (weights * cosines).sum(axis=1) / np.where(total > 0, total, 1.0)
+    weights = np.maximum(scores[best], 0.0) ** 2
+    added_up = (weights[:, np.newaxis] * vectors[best]).sum(axis=0, dtype=np.float32)
+    similar = np.einsum("nd,d->n", vectors, added_up).astype(np.float64)
+    total = np.full(len(scores), weights.sum())
+    similar[best] -= weights * np.einsum("bd,bd->b", vectors[best], vectors[best])  # not with itself
+    total[best] -= weights
+    similar = np.where(total > EPSILON, similar / np.maximum(total, EPSILON), 0.0)
     z = np.maximum(0.0, (similar - similar.mean()) / max(float(similar.std()), LEAST_DEVIATION))
     return np.asarray(np.minimum(1.0, (z / FULL_Z) ** 2), dtype=np.float64)
