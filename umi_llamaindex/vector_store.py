@@ -30,6 +30,7 @@ from umi_common.filters import matches, parse_filter
 from umi_common.framework_records import NAMED, Closing, PlaceKeys
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.guards import ThreadLimiter
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
@@ -161,7 +162,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     def retriever(self, similarity_top_k: int = 10, **options: Any) -> UmiRetriever:
         """A `UmiRetriever` over this store; `options` are those of its constructor.
 
-        The first call embeds three stored texts; if another model made the store's vectors, the logger `umi` warns.
+        The first call embeds three stored texts, within the time limit of a query. If another model made the store's
+        vectors, the logger `umi` warns.
         """
         self._warn_of_another_model()
         return UmiRetriever(self._umi, similarity_top_k, **options)
@@ -202,8 +204,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if not chunks:
             return
         self._model_checked, model = True, self._store.embedder
+        texts, seconds = [chunk.indexed_text for chunk in chunks], self._umi.config.recall.embedder_timeout_seconds
         try:
-            made = unit_rows(model.embed_documents([chunk.indexed_text for chunk in chunks]))
+            made = unit_rows(ThreadLimiter(1).call(lambda: model.embed_documents(texts), seconds))
         except Exception:  # noqa: BLE001 - a search embeds its query with this model, and reports that it fails
             return
         stored = self._store.vectors([chunk.id for chunk in chunks])

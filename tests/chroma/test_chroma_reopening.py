@@ -156,6 +156,7 @@ def test_after_a_few_questions_no_vector_is_read_any_more(collection, tmp_path):
         for number in range(RECORDS // READ_AHEAD + 1):
             umi.search(f"day {number}", now=NOW)
         before = watched.vectors
+        assert before >= RECORDS
         for number in range(RECORDS // READ_AHEAD + 1, 90):
             umi.search(f"day {number}", now=NOW)
         assert watched.vectors == before

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
 from llama_index.core.base.llms.types import ChatMessage
@@ -186,6 +189,22 @@ def test_a_model_that_is_down_does_not_keep_a_store_from_giving_its_retriever():
     with UmiVectorStore(FaultyEmbedder(HashEmbedder(8))) as store:
         store.add([node("a", "text one", vector=[1.0] * 8)])
         assert [hit.node.node_id for hit in store.retriever().retrieve("text")] == ["a"]
+
+
+def test_a_model_that_hangs_does_not_keep_a_store_from_giving_its_retriever():
+    answers = threading.Event()
+
+    class Hanging(HashEmbedder):
+        def embed_documents(self, texts):
+            answers.wait(30)
+            return super().embed_documents(texts)
+
+    with UmiVectorStore(Hanging(8), recall={"embedder_timeout_seconds": 0.1}) as store:
+        store.add([node("a", "text one", vector=[1.0] * 8)])
+        begun = time.monotonic()
+        store.retriever()
+        assert time.monotonic() - begun < 10
+        answers.set()
 
 
 async def test_a_blank_query_lists_what_passes_its_filter(filled):

@@ -34,8 +34,11 @@ CACHED_LENGTH_MAX = 48
 _LINK = r"[.\-/@:'&+#]"
 """Characters allowed inside a token: file.py, AC-12/b, ann@acme.com, 10:30, don't, AT&T."""
 _ASCII_TOKEN = re.compile(rf"\w+(?:{_LINK}\w+|,\d{{3}}\b)*[+#]*", re.ASCII)
-_EMOJI = "\u231a-\u23ff\u2600-\u2604\u260e\u2614-\u2653\u267b-\u26ff\u2702-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
-"""Emoji, each of which is a term. Arrows, bullets, and the signs of chess, cards and music are none."""
+_EMOJI = (
+    "\u231a-\u23ff\u2600-\u2604\u260e\u2614-\u2653\u267b-\u26ff\u2702-\u2764\u2795-\u2797\u2b50\u2b55"
+    "\U0001f000-\U0001faff"
+)
+"""Emoji and signs like them, each of which is a term. Arrows, bullets and signs such as ♞, ♠ and ♪ are none."""
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
 _CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
 """What joins codes to a longer one, whose parts are indexed as codes, too: 2026-05-01T09:30, 10.0.0.15/24."""
