@@ -97,6 +97,9 @@ class Pool:
     """Number of chunks over which `dense_mean` is taken."""
     version: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(n,) version of each chunk that was scored, for `Store.get_versions`; 0: not known; (0,): the store has none."""
+    named: Floats = field(default_factory=lambda: np.zeros(0))
+    """(n,) 0..1, how surely the original query names the chunk by its heading; (0,): it names none, or the store does
+    not look for names."""
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
@@ -239,7 +242,7 @@ class Pool:
 
     @property
     def _per_row(self) -> tuple[str, ...]:
-        return (*PER_ROW, "version") if len(self.version) else PER_ROW
+        return (*PER_ROW, *(name for name in ("version", "named") if len(getattr(self, name))))
 
     def _beside(self, which: Bools, around: int) -> Bools:
         """(n,) whether a row is at most `around` positions from one of `which` in the same source."""

@@ -1,4 +1,5 @@
-"""References: a passage that names another, or shares a rare word with it, leads to what the question still asks."""
+"""References: a question finds the passage that it names; a passage leads to one that it names or shares a rare word
+with, if that holds what the question still asks."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_a_rare_word_of_both_texts_leads_on_where_neither_has_a_heading():
 def test_a_question_that_one_passage_answers_is_ranked_as_without_references():
     with store_of(PLAY, AUTHOR, *OTHERS) as store:
         on, off = (
-            DualRetriever(store, config=config.replaced(feedback={"enabled": False})).search("author of the play Brand")
+            DualRetriever(store, config=config.replaced(feedback={"enabled": False})).search("play by which author")
             for config in (UmiConfig(), OFF)
         )
     assert {hit.chunk.id: hit.score for hit in on.hits} == approx(
@@ -57,9 +58,38 @@ def test_a_question_that_one_passage_answers_is_ranked_as_without_references():
     )
 
 
-def test_a_reference_never_leads_past_the_filter():
+def test_a_question_finds_the_passage_that_it_names_though_others_hold_more_of_its_words():
+    play = Chunk("play", "Brand (play). A verse tragedy in five acts, printed in 1865 and performed in Stockholm.")
+    others = [Chunk(f"f{at}", f"The author {at} of this firm is a citizen of country {at}.") for at in range(8)]
+    with store_of(play, *others, *OTHERS) as store:
+        question = "What country was the author of Brand a citizen of?"
+        on, off = (DualRetriever(store, config=config).search(question) for config in (UmiConfig(), OFF))
+    assert on.ids.index("play") == 0 and off.ids.index("play") == 8
+
+
+def test_a_heading_of_many_passages_names_none_of_them():
+    notes = [Chunk(f"n{at}", f"Weekly report. In week {at} the pump ran for {at} hours.") for at in range(8)]
+    with store_of(*notes) as store:
+        on, off = (
+            DualRetriever(store, config=config).search("weekly report on the pump") for config in (UmiConfig(), OFF)
+        )
+    assert [(hit.chunk.id, hit.score) for hit in on.hits] == [(hit.chunk.id, hit.score) for hit in off.hits]
+
+
+def test_a_question_in_one_language_names_a_passage_in_another():
+    novel = Chunk("novel", "Alte Häuser. Ein Roman in zwölf Kapiteln, von einer Lehrerin für ihre Kinder geschrieben.")
+    german = [Chunk(f"g{at}", f"Im Jahr {at} wurde das Boot von dem Fischer verkauft.") for at in range(20)]
+    english = [Chunk(f"e{at}", f"In the year {at} the boat was sold by the painter who built it.") for at in range(40)]
+    with store_of(novel, *german, *english) as store:
+        question = "In which year was Alte Häuser sold by the painter who built the boat?"
+        on, off = (DualRetriever(store, config=config).search(question) for config in (UmiConfig(), OFF))
+    assert on.ids[0] == "novel" and on.hits[1].score < off.hits[1].score / 1.3
+
+
+@pytest.mark.parametrize("question", [QUESTION, "Where was Zorbian Quell born?"])
+def test_neither_a_reference_nor_a_name_leads_past_the_filter(question):
     with store_of(PLAY, AUTHOR, *OTHERS) as store, DualRetriever(store) as umi:
-        assert "author" not in umi.search(QUESTION, where={"public": {"$exists": False}}).ids
+        assert "author" not in umi.search(question, where={"public": {"$exists": False}}).ids
 
 
 def test_references_depend_on_the_chunks_and_not_on_the_history_of_writes():
@@ -83,7 +113,15 @@ def test_the_gain_is_the_formula():
     links = Links(np.array([0, 1]), np.array([2, 2]), np.array([0.4, 1.0]))
     gain = 0.4 * 1.0**5 + 1.0 * 0.5**5
     expected = np.array([1.0, 0.5, 0.2 + 0.7 * gain])
-    assert with_references(scores, links, 0.7) == approx(expected / expected.max())
+    assert with_references(scores, np.zeros(0), links, 0.7) == approx(expected / expected.max())
+
+
+def test_a_named_chunk_gains_before_its_references_count():
+    named, links = np.array([0.0, 0.0, 1.0]), Links(np.array([2]), np.array([1]), np.array([0.4]))
+    own = np.array([1.0, 0.5, 0.8 + 0.7]) / 1.5
+    expected = own + np.array([0.0, 0.7 * 0.4, 0.0])
+    assert with_references(np.array([1.0, 0.5, 0.8]), named, links, 0.7) == approx(expected / expected.max())
+    assert with_references(np.array([1.0, 0.5, 0.8]), named, None, 0.7) == approx(own)
 
 
 @pytest.mark.parametrize(

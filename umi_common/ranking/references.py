@@ -1,13 +1,14 @@
-"""Stage: a chunk gains if a good candidate refers to it and lacks query terms that the chunk holds. Pure.
+"""Stage: a chunk gains if the query names it, or if a good candidate refers to it. Pure.
 
-    e(i) = score(i) / max                            the chunk's own score
+    own(i) = score(i) / max + share * named(i)       named: how surely the query mentions the name of i
+    e(i) = own(i) / max
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
     final(j) = e(j) + share * min(1, gain(j))
 
-i refers to j if one of the two texts mentions a name of the other, or both hold a rare term. The more query terms j
-holds and i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms
-gives no chunk a gain. This helps if the answer is spread over two chunks and only one of them resembles the query.
-Measured in docs/decisions.md.
+A query that names a chunk asks about it, even if others hold more of its further words. i refers to j if one of the two
+texts mentions a name of the other, or both hold a rare term. The more query terms j holds and i lacks, the larger is
+the weight (`stores.references`). A candidate that holds all query terms gives no chunk a gain. This helps if the answer
+is spread over two chunks and only one of them resembles the query. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ POWER = 5
 
 
 def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores with the gain of `with_references`; the number of references goes into `facts`."""
-    if pool.links is None:
-        return scores
-    facts["references"] = len(pool.links.source)
-    return with_references(scores, pool.links, settings.share)
+    """(n,) scores with the gain of `with_references`; the numbers of names and references go into `facts`."""
+    facts["named"] = int(np.count_nonzero(pool.named))
+    facts["references"] = 0 if pool.links is None else len(pool.links.source)
+    return with_references(scores, pool.named, pool.links, settings.share)
 
 
-def with_references(scores: Floats, links: Links, share: float) -> Floats:
+def with_references(scores: Floats, named: Floats, links: Links | None, share: float) -> Floats:
     """(n,) scores by the formula at the top of this file, divided by their best.
 
     Args:
         scores: (n,) of the stages before; below 0 counts as 0.
-        links: References between candidates, as row numbers 0..n-1, with their weights.
+        named: (n,) 0..1; (0,): the query names none.
+        links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
         share: Upper bound of a chunk's gain, as a share of the best score, >= 0.
     """
     own = np.maximum(scores, 0.0)
@@ -42,6 +43,11 @@ def with_references(scores: Floats, links: Links, share: float) -> Floats:
     if best <= 0:
         return np.array(scores)
     own = own / best
+    if len(named):
+        own = own + share * named
+        own = own / own.max()
+    if links is None:
+        return own
     gain = np.bincount(links.target, weights=own[links.source] ** POWER * links.weight, minlength=len(own))
     final = own + share * np.minimum(1.0, gain)
     return np.asarray(final / final.max(), dtype=np.float64)

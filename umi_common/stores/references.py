@@ -11,6 +11,8 @@ of the query j holds that i lacks:
     rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 within a source,
                    where the ranking stage `neighbours` relates the chunks
 
+A query that mentions the name of a chunk refers to it, too: with the weight name(query, j), whatever it lacks.
+
 If the weights from one chunk sum to more than 1, they are divided by their sum. A term's weight is its idf times its
 weight in the query, which is below 1 for a function word.
 """
@@ -145,6 +147,20 @@ class Names:
                     stop = at + length
                     break
         return found
+
+
+def named_by(index: LexicalIndex, names: Names, query: str, allowed: Mask) -> dict[int, float]:
+    """The rows that a query names, each with `name(query, row)`.
+
+    Args:
+        allowed: (n,) rows that may be found.
+    """
+    named: dict[int, float] = {}
+    for terms in index.terms_in_order(query) if names else ():
+        for name, rows in names.mentioned(terms, index.living).items():
+            if weight := _name_weight(index, name, len(rows)):
+                named.update((row, weight) for row in rows if allowed[row])
+    return named
 
 
 def find_references(

@@ -27,7 +27,7 @@ from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import decode
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import query_vectors
-from umi_common.stores.references import find_references
+from umi_common.stores.references import find_references, named_by
 from umi_common.stores.rows.rows import Mask, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
@@ -52,8 +52,10 @@ class StoreHits:
     """The ranking for each probe; None: the arm did not answer."""
     dense: Sequence[DenseHits] | None
     """Likewise."""
-    named: Ints
+    by_id: Ints
     """Rows of the ids that the probes name; they enter the pool whatever their rank."""
+    named: Mapping[int, float]
+    """Rows whose heading the query mentions, with the weight of the mention; they enter the pool."""
     links: Links | None
     """References of the best rows, whose targets enter the pool; None: none was found, or they were not sought."""
 
@@ -128,9 +130,10 @@ def _search(
     if lexical is None and dense is None:
         raise SearchUnavailable(trace.reasons())
     trace.facts |= {"chunks": snapshot.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
-    named = _rows_of_named_ids(snapshot, request, allowed)
-    links = None if lexical is None else _references(core, snapshot, request, lexical, dense, allowed, trace)
-    return _pool(snapshot, StoreHits(queries, lexical, dense, named, links), request, allowed, trace, corpus_fields)
+    by_id = _rows_of_named_ids(snapshot, request, allowed)
+    named, links = _references(core, snapshot, request, lexical, dense, allowed, trace)
+    found = StoreHits(queries, lexical, dense, by_id, named, links)
+    return _pool(snapshot, found, request, allowed, trace, corpus_fields)
 
 
 def _lexical_arm(
@@ -192,34 +195,40 @@ def _references(
     core: Core,
     snapshot: StoreSnapshot,
     request: RecallRequest,
-    lexical: Sequence[LexicalHits],
+    lexical: Sequence[LexicalHits] | None,
     dense: Sequence[DenseHits] | None,
     allowed: Mask | None,
     trace: RecallTrace,
-) -> Links | None:
-    """The references of the best chunks that each arm found for the first probe; None: not asked for, or none."""
-    if not request.references:
-        return None
+) -> tuple[Mapping[int, float], Links | None]:
+    """The rows that the first probe names; and the references of these and of the best that each arm found for it.
+
+    Empty and None if references are not asked for, or there are none.
+    """
+    if not request.references or lexical is None:
+        return {}, None
     if len(snapshot.rows) > REFERENCES_ROWS_MAX:
         trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
-        return None
+        return {}, None
     best = [ranking[0].rows[:REFERRING_OF_EACH_ARM] for ranking in (lexical, dense or ()) if ranking]
+    allowed = snapshot.rows.alive if allowed is None else allowed
     begun = time.perf_counter()
     try:
+        names = snapshot.row_data.names()
+        named = named_by(snapshot.lexical, names, request.probes[0].text, allowed)
         links = find_references(
             snapshot.lexical,
-            snapshot.row_data.names(),
+            names,
             lexical[0].query,
-            distinct(np.concatenate(best, dtype=np.int64)),
+            distinct(np.concatenate([*best, np.fromiter(named, np.int64)])),
             lambda rows: _terms(core, snapshot, rows),
-            snapshot.rows.alive if allowed is None else allowed,
+            allowed,
             request.lexical,
         )
     except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
         trace.lost("references", error, "searched without references between chunks")
-        return None
+        return {}, None
     trace.facts["references_ms"] = (time.perf_counter() - begun) * 1e3
-    return links
+    return named, links
 
 
 def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
@@ -290,6 +299,7 @@ def _pool(
         source=renumbered(snapshot.rows.source[rows]),
         position=snapshot.rows.index_in_source[rows],
         age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
+        named=np.array([found.named.get(row, 0.0) for row in rows.tolist()] if found.named else []),
         version=snapshot.rows.seq[rows],
         links=None if found.links is None else found.links.of_rows(rows, len(snapshot.rows)),
         degraded=tuple(trace.degraded),
@@ -302,7 +312,7 @@ def _pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest
     """The found rows, and the allowed neighbours of the best rows of each ranking; sorted by id."""
     rankings = [hits.rows for hits in found.lexical or ()] + [hits.rows for hits in found.dense or ()]
     chosen = np.zeros(len(snapshot.rows), dtype=np.bool_)  # faster than sorting the row numbers
-    for rows in (*rankings, found.named):
+    for rows in (*rankings, found.by_id, np.fromiter(found.named, np.int64)):
         chosen[rows] = True
     if found.links is not None:
         chosen[found.links.target] = True

@@ -281,6 +281,12 @@ class LexicalIndex:
                 combined[term] = weights.get(term, 0.0)
         return {term: each for term, each in combined.items() if each}
 
+    def terms_in_order(self, query: str) -> list[list[str]]:
+        """The terms of a query in order, once in every language of the living rows."""
+        split = pieces(query)
+        own = [self.analyzer.of_language(self.analyzer.languages[at]) for at in self._snapshot.languages]
+        return [[term for terms in each.terms_of_pieces(split) for term in terms] for each in own]
+
     def _in_other_languages(self, query: str, first: str, languages: Sequence[str]) -> dict[str, list[str]]:
         """Term of the query in the first language -> the distinct terms of the same word in all languages."""
         found: dict[str, dict[str, None]] = {}
