@@ -26,6 +26,8 @@ LOADERS: dict[str, Callable[[Path], list[Dataset]]] = {
     "cranfield": lambda folder: [load_beir(folder)],
     "mtrag_pool": lambda folder: [load_beir(folder)],
     "cosqa": lambda folder: [load_beir(folder)],
+    "hotpotqa": lambda folder: [load_beir(folder)],
+    "musique": lambda folder: [load_beir(folder)],
     "xquad": lambda folder: [load_beir(folder / language, name=f"xquad {language}") for language in LANGUAGES],
 }
 STANDARD = tuple(name for name in LOADERS if name != "xquad")
