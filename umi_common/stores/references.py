@@ -1,8 +1,8 @@
 """References between chunks: from the best candidates of a search to the chunks that complete their answer.
 
-The name of a chunk is the heading that its text begins with. A chunk i refers to a chunk j if its text mentions the
-name of j, if the text of j mentions the name of i, or if both hold a rare term. A reference weighs more, the more terms
-of the query j holds that i lacks:
+The name of a chunk is the heading that its text begins with, or its title among lines of "key: value". A chunk i
+refers to a chunk j if its text mentions the name of j, if the text of j mentions the name of i, or if both hold a rare
+term. A reference weighs more, the more terms of the query j holds that i lacks:
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
     weight(i, j) = name(i, j) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
@@ -60,6 +60,8 @@ ROWS_CACHED = 10_000
 
 _HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
 """The first line, or the first sentence, without a colon or a question mark; more text must follow it."""
+_TITLE = re.compile(r"(?:---\n)?(?:\w+: [^\n]*\n)*?\w*title: [\"']?([^\n]{3,80}?)[\"']?\n", re.IGNORECASE)
+"""A line with a title, after others of the kind: how LlamaIndex puts metadata before a text, and Markdown files begin."""
 _IN_BRACKETS = re.compile(r"\s*\([^)]*\)")
 _WORD = re.compile(r"\w+")
 
@@ -68,12 +70,13 @@ Name = tuple[str, ...]
 
 
 def heading(text: str) -> str | None:
-    """The heading that a text begins with, without the parts in brackets; None if it begins with none.
+    """The heading that a text begins with, or its title, without the parts in brackets; None if there is neither.
 
     A heading has at most NAME_WORDS_MAX words, at least NAME_LETTERS_MIN letters or digits, and begins with a capital
     letter, or with a digit if it has several words.
     """
-    found = _HEADING.match(text[:HEADING_CHARACTERS])
+    beginning = text[:HEADING_CHARACTERS]
+    found = _TITLE.match(beginning) or _HEADING.match(beginning)
     if found is None:
         return None
     named = _IN_BRACKETS.sub("", found.group(1))
