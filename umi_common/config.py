@@ -206,7 +206,7 @@ class FeedbackConfig(Frozen):
 
 
 class ReferencesConfig(Frozen):
-    """A chunk gains if the query names it, or if one of the best candidates refers to it and lacks terms that it holds."""
+    """A chunk gains if the query names it, or if a good candidate refers to it and lacks query terms that it holds."""
 
     enabled: bool = True
     share: float = Field(default=0.7, ge=0.0, le=1.0)

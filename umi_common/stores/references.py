@@ -61,7 +61,7 @@ ROWS_CACHED = 10_000
 _HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
 """The first line, or the first sentence, without a colon or a question mark; more text must follow it."""
 _TITLE = re.compile(r"(?:---\n)?(?:\w+: [^\n]*\n)*?\w*title: [\"']?([^\n]{3,80}?)[\"']?\n", re.IGNORECASE)
-"""A line with a title, after others of the kind: how LlamaIndex puts metadata before a text, and Markdown files begin."""
+"""A line with a title, after other lines of metadata: as LlamaIndex and Markdown files write them before a text."""
 _IN_BRACKETS = re.compile(r"\s*\([^)]*\)")
 _WORD = re.compile(r"\w+")
 
