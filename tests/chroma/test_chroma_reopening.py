@@ -163,3 +163,17 @@ def test_a_few_questions_after_reopening_all_vectors_are_in_memory(collection, t
         for number in range(few, 90):
             umi.search(f"day {number}", now=NOW)
         assert watched.vectors == read
+
+
+def test_a_question_finds_the_passage_that_it_names_and_does_after_reopening_too(tmp_path):
+    texts = [f"The author {number} of this firm is a citizen of country {number}." for number in range(50)]
+    texts.append("Brand (play). A verse tragedy in five acts, printed in 1865 and performed in Stockholm.")
+    collection = chromadb.PersistentClient(str(tmp_path / "chroma")).create_collection("plays")
+    ids = [str(number) for number in range(len(texts))]
+    collection.add(ids=ids, documents=texts, embeddings=MODEL.embed_documents(texts))
+    question = "What country was the author of Brand a citizen of?"
+    for _ in ("first read", "opened again"):
+        with ChromaStore(collection, MODEL, tmp_path / "beside") as store, DualRetriever(store) as umi:
+            best = umi.search(question, now=NOW).hits[0]
+            assert best.chunk.id == ids[-1] and "references" in best.stages
+            assert ids[-1] not in umi.search(question, now=NOW, where={"public": True}).ids

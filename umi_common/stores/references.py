@@ -108,14 +108,20 @@ class Names:
             if named is None:
                 continue
             own = self._analyzer.of_language(self._analyzer.language_of(text))
-            name = tuple(own.terms(named))
-            if not name:
-                continue
-            known = self._lengths.get(name[0], ())
-            if len(name) not in known:
-                self._lengths[name[0]] = tuple(sorted((*known, len(name)), reverse=True))
-            self._rows.setdefault(name, []).append(row)
-            self._names[row] = name
+            if name := tuple(own.terms(named)):
+                self.put(row, name)
+
+    def put(self, row: int, name: Name) -> None:
+        """Give a row a name of at least one term."""
+        known = self._lengths.get(name[0], ())
+        if len(name) not in known:
+            self._lengths[name[0]] = tuple(sorted((*known, len(name)), reverse=True))
+        self._rows.setdefault(name, []).append(row)
+        self._names[row] = name
+
+    def items(self) -> list[tuple[int, Name]]:
+        """All rows that have a name, dead ones included, each with it."""
+        return list(self._names.items())
 
     def __len__(self) -> int:
         """Number of different names."""

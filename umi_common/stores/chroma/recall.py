@@ -20,7 +20,8 @@ from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import Moment, SideIndex
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.rows.rows import UNKNOWN, Mask, renumbered
+from umi_common.stores.references import named_by
+from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange, microseconds
 
@@ -119,7 +120,12 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     allowed = allowed_rows(store, moment, request.where, request.window)
     weights = rows.decay(now, request.decay)
     lexical = None if request.strategy == "vector" else _lexical(moment, request, allowed, weights)
-    pool_rows, vectors, queries = _candidates(store, moment, queries, request, lexical or (), allowed, weights, trace)
+    named: dict[int, float] = {}
+    if lexical is not None and request.references:
+        named = named_by(moment.lexical, store.side.names, request.probes[0].text, allowed)
+    others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named, np.int64)])
+    found = [hits.rows for hits in lexical or ()]
+    pool_rows, vectors, queries = _candidates(store, moment, queries, request, found, others, allowed, weights, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
     fields: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
     if lexical is not None:
@@ -131,6 +137,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
             "coverage": scored.coverage,
             "source_lexical": scored.source,
             "source_bound": scored.source_bound,
+            "named": np.array([named.get(row, 0.0) for row in pool_rows.tolist()] if named else []),
         }
     if vectors is not None:
         fields |= {"vectors": vectors} | statistics(store, moment, queries, trace)
@@ -154,27 +161,31 @@ def _candidates(
     moment: Moment,
     queries: Vectors | None,
     request: RecallRequest,
-    lexical: Sequence[LexicalHits],
+    found: Sequence[Ints],
+    others: Ints,
     allowed: Mask,
     weights: Floats | None,
     trace: RecallTrace,
 ) -> tuple[Ints, Vectors | None, Vectors | None]:
     """(rows of the pool; their vectors, None if Chroma fails; the query vectors, None if the dense arm did not answer)
 
+    Args:
+        found: The lexical arm's ranking for each probe.
+        others: Further rows of the pool.
+
     Raises:
         SearchUnavailable: If the dense arm does not answer and only it is asked for.
     """
-    found = [hits.rows for hits in lexical]
     if queries is not None:
         try:
             nearest = _nearest(store, queries, request, allowed, weights)
-            rows = _pool_rows(store, moment, [*found, *nearest], request, allowed)
+            rows = _pool_rows(moment.rows, [*found, *nearest], others, request, allowed)
             return rows, store.vectors[rows], queries
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
     if request.strategy == "vector":
         raise SearchUnavailable(trace.reasons())
-    rows = _pool_rows(store, moment, found, request, allowed)
+    rows = _pool_rows(moment.rows, found, others, request, allowed)
     return rows, _vectors_for_ranking(store, rows, trace), None
 
 
@@ -259,15 +270,12 @@ def _best(
     return best, least, lowest
 
 
-def _pool_rows(
-    store: IndexedCollection, moment: Moment, found: Sequence[Ints], request: RecallRequest, allowed: Mask
-) -> Ints:
-    """Rows of the pool by id: all found, the probes' own ids, and the best rows' neighbours that are allowed."""
-    rows = moment.rows
+def _pool_rows(rows: Rows, found: Sequence[Ints], others: Ints, request: RecallRequest, allowed: Mask) -> Ints:
+    """Rows of the pool by id: all found, the others, and the best found rows' neighbours that are allowed."""
     joins = np.zeros(len(rows), dtype=np.bool_)
-    for each in (*found, _known(store, request.named(), allowed)):
+    for each in (*found, others):
         joins[each] = True
-    if request.around and joins.any():
+    if request.around and found:
         best = np.concatenate([each[: request.depth // NEIGHBOURS_OF] for each in found]).astype(np.int64)
         beside = rows.beside(best, request.around)
         joins[beside[allowed.take(beside)]] = True

@@ -24,6 +24,7 @@ from umi_common.stores.ledger.codec import Head
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.references import BEGINNING, Names
 from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, Metadata, microseconds
@@ -47,6 +48,7 @@ class SideIndex:
     def __init__(self, analyzer: Analyzer, read: ReadRecord) -> None:
         self.analyzer = analyzer
         self.calibration = Calibration()
+        self.names = Names(analyzer)
         self.skipped: set[str] = set()
         """Ids of records without a text, or with metadata that cannot be read."""
         self.derived: set[str] = set()
@@ -123,6 +125,7 @@ class SideIndex:
                 self._records[row] = None
             snapshot = self._table.snapshot()
             texts = [chunk.indexed_text for chunk in chunks]
+            self.names.add(rows.tolist(), [text[:BEGINNING] for text in texts])  # first: readers check rows, not names
             self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
             self._note_derived(chunks, kept)
             if self._columns is not None and len(rows):
@@ -210,7 +213,9 @@ class SideIndex:
         """
         rows = self.moment.rows
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
-        facts = {"made_of": made_of, "ids": ids, "skipped": sorted(self.skipped), "derived": sorted(self.derived)}
+        facts: dict[str, Any] = {"made_of": made_of, "ids": ids}
+        facts |= {"skipped": sorted(self.skipped), "derived": sorted(self.derived)}
+        facts["names"] = [(row, *name) for row, name in self.names.items() if ids[row]]
         arrays = {"source": rows.source, "position": rows.position, "time": rows.time}
         arrays |= {"digests": np.array(self._digests, dtype=np.int64)} | self.calibration.saved(rows)
         directory.mkdir(parents=True, exist_ok=True)
@@ -219,8 +224,8 @@ class SideIndex:
     def load(self, directory: Path, made_of: dict[str, str]) -> bool:
         """Take over a saved index; False: there is none of this collection, embedder and analyzer that can be read."""
         found = LexicalIndex.load(directory, self.analyzer, lambda mark: True)
-        if found is None or found[1].facts.get("made_of") != made_of:
-            return False
+        if found is None or found[1].facts.get("made_of") != made_of or "names" not in found[1].facts:
+            return False  # "names" is missing in an index of an earlier version
         self._lexical, saved = found
         facts, arrays, sources = saved.facts, saved.arrays, saved.sources
         ids, rows = facts["ids"], np.arange(len(facts["ids"]))
@@ -229,6 +234,8 @@ class SideIndex:
         counts = np.bincount(source[source != NO_SOURCE], minlength=len(sources)).tolist()
         self._in_source = Counter(dict(zip(sources, counts, strict=True)))
         self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])
+        for row, *name in facts["names"]:
+            self.names.put(row, tuple(name))
         self._digests, self._records = arrays["digests"].tolist(), [None] * len(ids)
         self._publish()
         self.calibration = Calibration.restored(self.moment.rows, arrays)
