@@ -177,3 +177,20 @@ def test_a_question_finds_the_passage_that_it_names_and_does_after_reopening_too
             best = umi.search(question, now=NOW).hits[0]
             assert best.chunk.id == ids[-1] and "references" in best.stages
             assert ids[-1] not in umi.search(question, now=NOW, where={"public": True}).ids
+
+
+def test_a_passage_leads_to_the_one_that_it_names_and_does_after_reopening_too(tmp_path):
+    texts = [f"Note {number}: writers, towns, boats and harbours of the north." for number in range(40)]
+    texts.append("Brand. The play Brand has an author, Zorbian Quell, who wrote it in spring.")
+    texts.append("Zorbian Quell. Born in Skien, he left home at fifteen.")
+    collection = chromadb.PersistentClient(str(tmp_path / "chroma")).create_collection("plays")
+    ids = [str(number) for number in range(len(texts))]
+    collection.add(ids=ids, documents=texts, embeddings=MODEL.embed_documents(texts))
+    for _ in ("first read", "opened again"):
+        with ChromaStore(collection, MODEL, tmp_path / "beside") as store, DualRetriever(store) as umi:
+            found = umi.search("Where was the author of the play Brand born?", now=NOW, limit=2)
+            assert set(found.ids) == set(ids[-2:]) and not found.degraded
+            assert (
+                store.recall([Probe("author of the play Brand born")], depth=20, references=True, now=NOW).links
+                is not None
+            )

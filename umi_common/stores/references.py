@@ -180,6 +180,8 @@ def find_references(
     terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
     allowed: Mask,
     config: LexicalConfig,
+    *,
+    rare: bool = True,
 ) -> Links | None:
     """The weighted references of some rows; None if they refer to no row that holds a term of the query they lack.
 
@@ -191,12 +193,14 @@ def find_references(
         terms_of: Returns the terms of each row's text, in order.
         allowed: (n,) rows to which a reference may lead.
         config: BM25's settings, which weigh the terms.
+        rare: Whether shared rare terms count; the same for all searches of an index. False: names alone, so that
+            nothing is done where there are none.
     """
     weights = np.array([weight * max(term.idf, 0.0) for term, weight in zip(query.terms, query.weights, strict=True)])
     total = float(weights.sum())
-    if not len(sources) or len(weights) < 2 or total <= 0:
+    if not len(sources) or len(weights) < 2 or total <= 0 or not (names or rare):
         return None
-    by_source = _of_rows(index, names, sources, terms_of, config)
+    by_source = _of_rows(index, names, sources, terms_of, config, rare=rare)
     source = np.repeat(sources, [references.shape[1] for references in by_source])
     target, by_name, by_rare = np.concatenate(by_source, axis=1)
     target = target.astype(np.int64)
@@ -219,6 +223,8 @@ def _of_rows(
     sources: Ints,
     terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
     config: LexicalConfig,
+    *,
+    rare: bool,
 ) -> list[Floats]:
     """For each source (3, E): target rows, name(source, target), rare(source, target). Cached: no query enters them."""
     cache = index.references
@@ -227,7 +233,7 @@ def _of_rows(
     new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
     if len(new):
         by_name = _by_name(index, names, new, terms_of(new.tolist()), config) if names else np.zeros((4, 0))
-        table = _largest(by_name, _by_rare_term(index, new))
+        table = _largest(by_name, _by_rare_term(index, new) if rare else np.zeros((4, 0)))
         starts = np.searchsorted(table[0], np.arange(1, len(new)))
         fresh = dict(zip(new.tolist(), np.split(table[1:], starts, axis=1), strict=True))
         if len(cache) > ROWS_CACHED:

@@ -13,14 +13,14 @@ import numpy as np
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, to_chroma
 from umi_common.filters.tree import comparisons
-from umi_common.pool import Floats, Ints, Pool, Vectors, unit_vectors, weighted
+from umi_common.pool import Floats, Ints, Links, Pool, Vectors, unit_vectors, weighted
 from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import Moment, SideIndex
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.references import named_by
+from umi_common.stores.references import find_references, named_by
 from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange, microseconds
@@ -34,6 +34,8 @@ WIDER = 4
 """If filters leave too few rows, Chroma is asked again for this many times as many."""
 DECAYED_MAX = 2_000
 """Largest number of rows asked of Chroma because decay may change their order."""
+REFERRING = 3
+"""Number of BM25's best chunks whose references are looked up; a text that is not in memory is read for it."""
 CACHE_BYTES = 128_000_000
 """Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
 READ_AHEAD = 300
@@ -120,10 +122,9 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     allowed = allowed_rows(store, moment, request.where, request.window)
     weights = rows.decay(now, request.decay)
     lexical = None if request.strategy == "vector" else _lexical(moment, request, allowed, weights)
-    named: dict[int, float] = {}
-    if lexical is not None and request.references:
-        named = named_by(moment.lexical, store.side.names, request.probes[0].text, allowed)
-    others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named, np.int64)])
+    named, links = _references(store, moment, request, lexical, allowed, trace)
+    targets = np.zeros(0, dtype=np.int64) if links is None else links.target
+    others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named, np.int64), targets])
     found = [hits.rows for hits in lexical or ()]
     pool_rows, vectors, queries = _candidates(store, moment, queries, request, found, others, allowed, weights, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
@@ -151,9 +152,44 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
         source=renumbered(rows.source[pool_rows]),
         position=rows.index_in_source[pool_rows],
         age_hours=rows.age_hours(now, pool_rows),
+        links=None if links is None else links.of_rows(pool_rows, len(rows)),
         degraded=tuple(trace.degraded),
         facts=trace.facts,
     )
+
+
+def _references(
+    store: IndexedCollection,
+    moment: Moment,
+    request: RecallRequest,
+    lexical: Sequence[LexicalHits] | None,
+    allowed: Mask,
+    trace: RecallTrace,
+) -> tuple[dict[int, float], Links | None]:
+    """The rows that the first probe names; and the references by name of these and of the best by BM25.
+
+    Empty and None if references are not asked for, or there are none.
+    """
+    if not request.references or lexical is None or not store.side.names:
+        return {}, None
+    named = named_by(moment.lexical, store.side.names, request.probes[0].text, allowed)
+
+    def terms_of(rows: Sequence[int]) -> list[Sequence[str]]:
+        ids = [moment.rows.ids[row] for row in rows]
+        known = {id: record for id in ids if (record := store.side.last_read(id)) is not None}
+        known |= store.collection.records([id for id in ids if id not in known])
+        return [store.side.terms(known.get(id)) for id in ids]
+
+    referring = distinct(np.concatenate([lexical[0].rows[:REFERRING], np.fromiter(named, np.int64)]))
+    try:
+        query = lexical[0].query
+        links = find_references(
+            moment.lexical, store.side.names, query, referring, terms_of, allowed, request.lexical, rare=False
+        )
+    except StoreUnavailable as error:
+        trace.lost("references", error, "searched without references between chunks")
+        return named, None
+    return named, links
 
 
 def _candidates(

@@ -169,6 +169,15 @@ class SideIndex:
         self._chunks[record.id] = record, chunk
         return chunk
 
+    def terms(self, record: Record | None) -> Sequence[str]:
+        """The terms of a record's indexed text, in order; none if there is no such record, or it has no text."""
+        if record is None or not is_text(record):
+            return ()
+        try:
+            return self.analyzer.terms(self.chunk(record).indexed_text)
+        except InvalidChunk:  # it was changed; the next comparison skips it
+            return ()
+
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""
         row = self._table.row_of(id)
