@@ -270,6 +270,10 @@ class Hit:
     relevance: float | None = None
     """Estimated probability that the chunk answers the query, 0..1, falling along the result; comparable over queries,
     stores and embedders. None: not known."""
+    named: bool = False
+    """Whether the query mentions the chunk's heading."""
+    through: str | None = None
+    """Id of the candidate that refers to the chunk and raised its score most; None: no reference leads to it."""
 
 
 @dataclass(frozen=True, slots=True)

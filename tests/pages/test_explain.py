@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -40,6 +41,12 @@ def test_reasons_name_the_strongest_arm_first_and_every_move():
     signals = [Signal("lexical", 0, 4, 2.0), Signal("lexical", 1, 2, 3.0), Signal("dense", 0, 1, 0.5)]
     found = reasons(hit(signals=signals, ranks={"fused": 3, "neighbours": 3, "decay": 1}))
     assert found == ["dense #1 (cosine 0.50)", "lexical #2 (BM25 3.00, variation 1)", "decay #3 → #1"]
+
+
+def test_a_reason_says_through_which_chunk_a_hit_was_found_if_that_raised_it():
+    raised = replace(hit(ranks={"fused": 7, "references": 2, "decay": 1}), through="d4")
+    assert reasons(raised) == ["references #7 → #2 (found through d4)", "decay #2 → #1"]
+    assert reasons(replace(raised, ranks={"fused": 1, "references": 2})) == ["references #1 → #2"]
 
 
 def test_a_hit_that_no_arm_found_is_beside_a_strong_one():

@@ -11,6 +11,7 @@ from pytest import approx
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
+from umi_common.explain.reasons import reasons
 from umi_common.pool import Links
 from umi_common.ranking.references import with_references
 from umi_common.sim import HashEmbedder
@@ -43,8 +44,9 @@ def test_a_rare_word_of_both_texts_leads_on_where_neither_has_a_heading():
     question = "how many crowns were paid where the parcel went by the evening boat"
     with store_of(first, second, *OTHERS) as store:
         ranks = [DualRetriever(store, config=config).search(question) for config in (UmiConfig(), OFF)]
-    on, off = ({hit.chunk.id: hit.score for hit in result.hits} for result in ranks)
-    assert on["ledger"] > off["ledger"]
+    on, off = ({hit.chunk.id: hit for hit in result.hits} for result in ranks)
+    assert on["ledger"].score > off["ledger"].score
+    assert on["ledger"].through == "letter" and off["ledger"].through is None
 
 
 def test_a_question_that_one_passage_answers_is_ranked_as_without_references():
@@ -65,6 +67,8 @@ def test_a_question_finds_the_passage_that_it_names_though_others_hold_more_of_i
         question = "What country was the author of Brand a citizen of?"
         on, off = (DualRetriever(store, config=config).search(question) for config in (UmiConfig(), OFF))
     assert on.ids.index("play") == 0 and off.ids.index("play") == 8
+    assert on.hits[0].named and not on.hits[1].named
+    assert reasons(on.hits[0])[-1] == "references #9 → #1 (named in the question)"
 
 
 def test_a_heading_of_many_passages_names_none_of_them():

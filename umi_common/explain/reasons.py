@@ -46,10 +46,15 @@ def reasons(hit: Hit) -> list[str]:
 
 
 def _moves(hit: Hit) -> list[str]:
-    """The stages that changed the hit's rank: `neighbours #12 → #3`."""
+    """The stages that changed the hit's rank: `neighbours #12 → #3`, `references #7 → #2 (found through d4)`."""
     names, ranks = list(hit.ranks), list(hit.ranks.values())
-    pairs = zip(names[1:], ranks, ranks[1:], strict=False)
-    return [f"{name} #{before} → #{after}" for name, before, after in pairs if before != after]
+    through = None if hit.through is None else f" (found through {hit.through})"
+    cause = " (named in the question)" if hit.named else through or ""
+    lines = []
+    for name, before, after in zip(names[1:], ranks, ranks[1:], strict=False):
+        if before != after:
+            lines.append(f"{name} #{before} → #{after}{cause if name == 'references' and after < before else ''}")
+    return lines
 
 
 def steps(hits: Iterable[Hit]) -> list[list[Step]]:

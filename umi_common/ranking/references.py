@@ -29,6 +29,15 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
     return with_references(scores, pool.named, pool.links, settings.share)
 
 
+def referring(pool: Pool, scores: Floats) -> dict[int, int]:
+    """For each row to which a reference leads the candidate that raised it most, by (n,) scores after this stage."""
+    if pool.links is None:
+        return {}
+    gains = scores[pool.links.source] ** POWER * pool.links.weight
+    rising = np.argsort(gains, kind="stable")
+    return dict(zip(pool.links.target[rising].tolist(), pool.links.source[rising].tolist(), strict=True))
+
+
 def with_references(scores: Floats, named: Floats, links: Links | None, share: float) -> Floats:
     """(n,) scores by the formula at the top of this file, divided by their best.
 

@@ -15,6 +15,7 @@ from umi_common.pool import Floats, Ints, Pool
 from umi_common.protocols import Store
 from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, group_of
 from umi_common.ranking.fusion import arm_ranks, falling_ranks
+from umi_common.ranking.references import referring
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components, Recalled, ask_chunks
@@ -118,11 +119,23 @@ def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: 
     for row, reason, by in ranked.suppressed:
         if by is not None and reason in FOLDED:
             folded.setdefault(by, []).append(pool.ids[row])
+    references = referring(pool, ranked.stages["references"]) if "references" in ranked.stages else {}
     known = ranked.relevance
     relevance = [None] * len(rows) if known is None else np.sort(known[rows])[::-1].tolist()
     each = zip(ids, rows.tolist(), scores, _signals(pool, rows), stages, ranks, relevance, strict=True)
     return tuple(
-        Hit(chunks[id], score, rank, signals, after, rank_after, tuple(folded.get(row, ())), relevant)
+        Hit(
+            chunks[id],
+            score,
+            rank,
+            signals,
+            after,
+            rank_after,
+            tuple(folded.get(row, ())),
+            relevant,
+            named=bool(len(pool.named) and pool.named[row]),
+            through=pool.ids[references[row]] if row in references else None,
+        )
         for rank, (id, row, score, signals, after, rank_after, relevant) in enumerate(each, start=1)
     )
 
