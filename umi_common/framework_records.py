@@ -17,7 +17,7 @@ from math import isclose
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig, first_fault
@@ -281,11 +281,13 @@ def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     return stages, {name: value for name, value in options.items() if name not in stages}
 
 
-def checked_retriever(retriever: Any) -> None:
-    """Raise ConfigError if a tool or context is not given an adapter's retriever."""
-    if not hasattr(retriever, "umi"):
-        name = type(retriever).__name__
-        raise ConfigError(f"retriever is {name}; expected a UmiRetriever: UmiRetriever.from_store(store)")
+def checked_retriever(retriever: Any, kind: type) -> None:
+    """Raise ConfigError if a tool or context is not given an adapter's retriever, of the class `kind`."""
+    if not isinstance(retriever, kind):
+        raise ConfigError(
+            f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
+            "the .retriever() of a UmiVectorStore"
+        )
 
 
 class Closing:
@@ -346,7 +348,12 @@ def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
 
 
 class _ToolArguments(BaseModel):
-    """Arguments of which null and "" count as missing: models send them for options that they leave open."""
+    """Arguments of which null and "" count as missing: models send them for options that they leave open.
+
+    Others are refused: one that a model means as a limit or a filter would widen the search if it were left out.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod

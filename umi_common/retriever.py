@@ -82,7 +82,10 @@ class DualRetriever:
         clock: Clock | None = None,
     ) -> None:
         if not hasattr(store, "recall"):
-            raise ConfigError(f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one")
+            raise ConfigError(
+                f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; the vector "
+                "stores of umi's adapters have .retriever()"
+            )
         self.store = store
         self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": tuple(arms), "clock": clock}
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)

@@ -195,8 +195,8 @@ def checked_chroma(vectorstore: Any) -> Any:
     collection = getattr(vectorstore, "_collection", None)
     if collection is None or not hasattr(collection, "get"):
         raise ConfigError(
-            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; "
-            "for any other, give its documents to from_documents"
+            f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; of a retriever over it, "
+            "give its .vectorstore; for any other vector store, give its documents to from_documents"
         )
     return collection
 
@@ -257,12 +257,22 @@ def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
     """A conversation as a list of texts; a message, pair or dict becomes "role: text".
 
     Raises:
-        InputError: If it is one message or string and no list.
+        InputError: If it is one message or string and no list, or if a turn is no message.
     """
     if isinstance(history, (str, Mapping, BaseMessage)):
         raise InputError(f"history is {type(history).__name__}; expected a list of messages or strings, oldest first")
-    messages = [turn if isinstance(turn, str) else convert_to_messages([turn])[0] for turn in history]
-    return [turn if isinstance(turn, str) else f"{turn.type}: {message_text(turn)}" for turn in messages]
+    return [turn if isinstance(turn, str) else _turn_text(index, turn) for index, turn in enumerate(history)]
+
+
+def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
+    try:
+        (message,) = convert_to_messages([turn])
+    except (ValueError, NotImplementedError) as error:
+        raise InputError(
+            f"history[{index}] is {turn!r:.80}; expected a message, a string, a (role, text) pair or a dict with role "
+            "and content; the roles are human, ai, system and tool"
+        ) from error
+    return f"{message.type}: {message_text(message)}"
 
 
 def _offset(metadata: Mapping[str, Any]) -> int | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from umi_common.context.budget import AssemblyPolicy, TokenBudget
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.framework_records import checked_retriever
 from umi_common.search.request import end_of
+from umi_common.types import SearchResult
 from umi_langchain.retriever import UmiRetriever
 
 HITS = 50
@@ -38,14 +41,25 @@ def create_umi_context(
         min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own. The context is "" if
             no hit is left.
     """
-    checked_retriever(retriever)
+    checked_retriever(retriever, UmiRetriever)
     packing = {"budget": budget, "policy": policy, "counter": counter}
     asked = {"k": k, "min_relevance": min_relevance}
 
+    def sections(result: SearchResult, options: dict[str, Any]) -> str:
+        limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
+        hits = retriever.sections(result, options).hits
+        return assemble(hits, budget=limits, policy=layout, counter=counter).text
+
     def context(query: str) -> str:
-        return retriever.umi.get_context(end_of(query), **packing, **retriever.core_options(asked)).text
+        query, options = end_of(query), retriever.core_options(asked)
+        if retriever.whole is None:
+            return retriever.umi.get_context(query, **packing, **options).text
+        return sections(retriever.umi.search(query, **options), options)
 
     async def acontext(query: str) -> str:
-        return (await retriever.umi.aget_context(end_of(query), **packing, **retriever.core_options(asked))).text
+        query, options = end_of(query), retriever.core_options(asked)
+        if retriever.whole is None:
+            return (await retriever.umi.aget_context(query, **packing, **options)).text
+        return await asyncio.to_thread(sections, await retriever.umi.asearch(query, **options), options)
 
     return RunnableLambda(context, acontext, name="umi_context")

@@ -112,7 +112,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         unknown = sorted(set(fields) - set(type(self).model_fields))
         if unknown:
             known = (*type(self).model_fields, *FACTORY_OPTIONS, *UmiConfig.model_fields)
-            refuse_unknown_options(unknown, known, ConfigError, "persist_directory")
+            refuse_unknown_options(unknown, known, ConfigError)
             raise ConfigError(f"{unknown[0]} is an option of from_documents and from_store; call one of them")
         checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
@@ -226,9 +226,9 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             ConfigError: If it is no Chroma store; `from_documents` takes the documents of any other.
             ReindexRequired: If its vectors were made by another model.
         """
+        checked_chroma(vectorstore)
         embedding = vectorstore.embeddings if embedding is None else embedding
         if not copy:
-            checked_chroma(vectorstore)
             settings, fields = stages_and_fields(options)
             keys = PlaceKeys(**{name: fields[f"{name}_key"] for name in KEY_NAMES if f"{name}_key" in fields})
             read = partial(document_chunk_of_record, keys)
@@ -385,13 +385,17 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             result: Of a search.
             asked: The options of that search, from `core_options`.
         """
-        if self.whole is not None:
-            result = with_sections(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
-        return self.documents(result)
+        return self.documents(self.sections(result, asked))
 
     async def aanswer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
         """`answer` for an event loop."""
         return self.documents(result) if self.whole is None else await asyncio.to_thread(self.answer, result, asked)
+
+    def sections(self, result: SearchResult, asked: Mapping[str, Any]) -> SearchResult:
+        """The result with whole sections in place of chunks, if `whole` asks for them; arguments as of `answer`."""
+        if self.whole is None:
+            return result
+        return with_sections(result, self.umi.store, self.whole, asked["where"], asked["time_range"])
 
     def documents(self, result: SearchResult) -> list[Document]:
         """The documents of a result of `search`, one for each hit."""

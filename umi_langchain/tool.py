@@ -42,26 +42,29 @@ def create_umi_tool(
         budget: Tokens of the content; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """
-    checked_retriever(retriever)
+    checked_retriever(retriever, UmiRetriever)
     budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
     k_default = min(retriever.k, k_max)
 
-    def reply(result: SearchResult) -> Reply:
+    def reply(result: SearchResult, options: dict[str, Any]) -> Reply:
+        result = retriever.sections(result, retriever.core_options(options))
         content = assemble(result.hits, budget=budget, policy=policy).text if result.hits else NOTHING_FOUND
         return with_losses(content, result.degraded), retriever.documents(result)
 
     def search(query: str, **asked: Any) -> Reply:
         try:
-            return reply(retriever.search(query, **_options(**{"k": k_default, **asked})))
+            options = _options(**{"k": k_default, **asked})
+            return reply(retriever.search(query, **options), options)
         except InputError as error:
             raise ToolException(str(error)) from error
 
     async def asearch(query: str, **asked: Any) -> Reply:
         try:
-            result = await retriever.asearch(query, **_options(**{"k": k_default, **asked}))
+            options = _options(**{"k": k_default, **asked})
+            result = await retriever.asearch(query, **options)
         except InputError as error:
             raise ToolException(str(error)) from error
-        return await asyncio.to_thread(reply, result)  # counting tokens takes milliseconds
+        return await asyncio.to_thread(reply, result, options)  # counting tokens takes milliseconds
 
     return StructuredTool.from_function(
         search,

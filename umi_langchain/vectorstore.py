@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
@@ -33,6 +33,7 @@ from umi_common.types import Chunk, SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._options import CallOptions
 from umi_langchain._parts import reranker_of
+from umi_langchain.embeddings import StoreEmbeddings
 from umi_langchain.retriever import UmiRetriever
 
 log = logging.getLogger("umi")
@@ -40,6 +41,8 @@ PAGE = 1_000
 """Chunks read from the store in one call when documents are listed."""
 OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text", "on_invalid")
 """Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
+WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size")
+"""Options of `add_documents`."""
 
 
 class UmiVectorStore(Closing, VectorStore):
@@ -85,7 +88,7 @@ class UmiVectorStore(Closing, VectorStore):
             )
         if on_invalid not in get_args(OnInvalid):
             raise ConfigError(f"on_invalid {on_invalid!r:.80}: expected 'raise' or 'skip'")
-        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_directory")
+        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
         config = UmiConfig(**stages)
         self._owns_store = store is None
         self._embedding = embedding
@@ -99,9 +102,9 @@ class UmiVectorStore(Closing, VectorStore):
         self.umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), config=config)
 
     @property
-    def embeddings(self) -> Embeddings | None:
-        """The embedding that the constructor got; None if it got a name or none."""
-        return None if isinstance(self._embedding, str) else self._embedding
+    def embeddings(self) -> Embeddings:
+        """The embedding that the constructor got, or a view of the store's embedder."""
+        return self._embedding if isinstance(self._embedding, Embeddings) else StoreEmbeddings(self.store.embedder)
 
     @property
     def skipped(self) -> tuple[SkippedChunk, ...]:
@@ -158,6 +161,20 @@ class UmiVectorStore(Closing, VectorStore):
         keys = {"source_key": self._keys.source, "position_key": self._keys.position, "time_key": self._keys.time}
         return UmiRetriever(umi=self.umi, **{**keys, **options})
 
+    def as_retriever(self, **options: Any) -> VectorStoreRetriever:
+        """LangChain's own retriever over this store; options are `search_type`, `search_kwargs` and its other fields.
+
+        Raises:
+            TypeError: If one is unknown; LangChain would leave it out.
+        """
+        unknown = sorted(set(options) - set(VectorStoreRetriever.model_fields))
+        if unknown:
+            raise TypeError(
+                f"no option {unknown[0]!r}; LangChain's retriever takes search_kwargs={{{unknown[0]!r}: ...}}, "
+                f"umi's retriever({unknown[0]}=...)"
+            )
+        return super().as_retriever(**options)
+
     def close(self) -> None:
         """End the threads, and close the store unless the caller made it."""
         self.umi.close()
@@ -171,7 +188,7 @@ class UmiVectorStore(Closing, VectorStore):
         ids: Sequence[str | None] | None = None,
         search_text: SearchText = None,
         show_progress: bool = False,
-        **_: Any,
+        **options: Any,
     ) -> list[str]:
         """Insert documents, or replace those with the same id; all of them or none.
 
@@ -180,13 +197,16 @@ class UmiVectorStore(Closing, VectorStore):
             ids: Ids in place of the documents' own, aligned; None keeps them.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
+            **options: `batch_size`, which LangChain's `index()` sends, has no effect: a store makes its own batches.
 
         Returns:
             The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.
 
         Raises:
             InvalidChunk, DuplicateId: Names the document. Nothing is written.
+            TypeError: If an option is unknown.
         """
+        refuse_unknown_options(options, WRITE_OPTIONS, TypeError)
         how = self._search_text if search_text is None else search_text
         return add_documents(
             self.store, documents, self._keys, ids, how, skipped=self._skipped, show_progress=show_progress

@@ -85,7 +85,7 @@ class UmiRetriever(Closing, BaseRetriever):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raises ConfigError for an unknown argument; says what was meant."""
-        refuse_unknown_options(options, list(signature(cls.__init__).parameters)[1:], ConfigError, "persist_dir")
+        refuse_unknown_options(options, list(signature(cls.__init__).parameters)[1:], ConfigError)
         return super().__new__(cls)
 
     def __init__(
@@ -278,9 +278,7 @@ class UmiRetriever(Closing, BaseRetriever):
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""
         own = list(signature(cls.__init__).parameters)[1:]
-        refuse_unknown_options(
-            options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_dir"
-        )
+        refuse_unknown_options(options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), ConfigError)
         stages, fields = stages_and_fields(options)
         umi = DualRetriever(
             store,

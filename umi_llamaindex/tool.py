@@ -94,7 +94,7 @@ def create_umi_tool(
         budget: Tokens of the content; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """
-    checked_retriever(retriever)
+    checked_retriever(retriever, UmiRetriever)
     budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
     schema = tool_schema("limit", retriever.similarity_top_k, limit_max)
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)

@@ -111,7 +111,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         super().__init__(stores_text=True)
         if store is not None and (embed_model is not None or persist_dir is not None):
             raise ConfigError("store= has its own embed model and directory; leave embed_model and persist_dir out")
-        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError, "persist_dir")
+        refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
         config = UmiConfig(**stages)
         self._owns_store = store is None
         if store is None:

@@ -480,3 +480,85 @@ async def test_a_long_message_of_a_chat_is_searched_by_its_end(retriever, store,
     assert "blah" not in record.getMessage()
     with pytest.raises(InputError, match="query is int; expected str"):
         retriever.invoke(3)
+
+
+def test_the_embeddings_of_a_vector_store_make_the_vectors_that_it_searches_by(store):
+    embeddings = store.embeddings
+    assert isinstance(embeddings, Embeddings)
+    vectors = embeddings.embed_documents(TEXTS)
+    assert all(isinstance(value, float) for vector in vectors for value in vector)
+    assert [store.similarity_search_by_vector(vector, k=1)[0].page_content for vector in vectors] == TEXTS
+    assert embeddings.embed_query("who?") == UmiVectorStore(store=HybridStore.open()).embeddings.embed_query("who?")
+    given = DeterministicFakeEmbedding(size=8)
+    assert UmiVectorStore(given).embeddings is given
+
+
+def test_a_directory_opens_with_the_embeddings_of_its_own_store(tmp_path):
+    with UmiVectorStore.from_texts(TEXTS, persist_directory=str(tmp_path)) as store:
+        embeddings = store.embeddings
+    with UmiVectorStore(embeddings, str(tmp_path)) as store:
+        assert len(store.similarity_search("who met Bob?", k=3)) == 3
+
+
+def test_an_option_of_a_write_that_there_is_not_is_refused(store):
+    with pytest.raises(TypeError, match="no option 'search_txt'; did you mean search_text"):
+        store.add_texts(["Eve met Finn"], search_txt=["user"])
+    assert store.similarity_search("Eve", filter={"user": "eve"}) == []
+    assert len(store.get_by_ids(["0", "1", "2"])) == len(store.store) == 3
+
+
+def test_a_number_of_results_beside_search_kwargs_is_refused_as_it_would_have_no_effect(store):
+    with pytest.raises(TypeError, match=r"no option 'k'; .*search_kwargs=\{'k': ...\}"):
+        store.as_retriever(k=1)
+    assert len(store.as_retriever(search_kwargs={"k": 1}, tags=["mine"]).invoke("who met?")) == 1
+
+
+async def test_one_question_in_place_of_a_batch_is_not_read_letter_by_letter(retriever):
+    with pytest.raises(InputError, match="inputs is str; expected a list of queries"):
+        retriever.batch("who met Bob?")
+    with pytest.raises(InputError, match="inputs is str; expected a list of queries"):
+        await retriever.abatch("who met Bob?")
+
+
+@pytest.mark.parametrize("turn", [1, ("friend", "hello"), {"text": "hello"}, None])
+def test_a_turn_of_the_history_that_is_no_message_is_refused_with_what_is_expected(retriever, turn):
+    with pytest.raises(InputError, match=r"history\[1\].*expected a message, a string, a \(role, text\) pair"):
+        retriever.invoke("who met Bob?", history=["hello", turn])
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ({"retrievers": []}, "arms=.*BM25 and vectors are part of umi"),
+        ({"documents": []}, "from_documents takes them"),
+        ({"vectorstore": None}, "from_vectorstore takes it"),
+        ({"score_threshold": 0.5}, "min_relevance"),
+        ({"where": {}}, "did you mean filter"),
+    ],
+)
+def test_what_other_retrievers_are_made_of_has_its_place_here_too(option, advice):
+    with pytest.raises(ConfigError, match=f"no option '{next(iter(option))}'; .*{advice}.*; expected one of"):
+        UmiRetriever(**option)
+
+
+def test_a_name_of_a_constructor_given_to_a_search_is_told_without_a_gap(retriever):
+    with pytest.raises(TypeError, match="'collection_name'; each store has its directory; expected one of"):
+        retriever.invoke("who?", collection_name="x")
+
+
+@pytest.mark.parametrize("given", ["as_retriever", "name", None])
+def test_what_is_no_vector_store_is_refused_with_what_to_pass(store, given):
+    wrong = store.as_retriever() if given == "as_retriever" else given
+    with pytest.raises(ConfigError, match=f"vectorstore is {type(wrong).__name__}; expected langchain_chroma.Chroma"):
+        UmiRetriever.from_vectorstore(wrong)
+
+
+def test_a_vector_store_in_place_of_its_store_or_retriever_says_where_they_are(store):
+    for make in (UmiRetriever.from_store, create_umi_tool):
+        with pytest.raises(ConfigError, match=r"is UmiVectorStore; expected .*\.retriever\(\)"):
+            make(store)
+
+
+def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out(retriever):
+    said = create_umi_tool(retriever).invoke({"query": "who met Bob?", "user": "a"})
+    assert "user" in said and "Extra inputs are not permitted" in said and "Paris" not in said

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from langchain_core.documents import Document
 
-from umi_langchain import UmiRetriever
+from umi_langchain import UmiRetriever, create_umi_context, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 BOOK = [
@@ -99,3 +99,15 @@ async def test_a_long_source_is_one_document_with_all_of_its_text(filter):
     (found,) = await ways(retriever, "alpha", filter=filter)
     assert found.metadata["umi_ids"] == texts and found.page_content.split() == " ".join(texts).split()
     retriever.close()
+
+
+async def test_a_tool_and_a_context_bring_the_whole_section_too(retriever):
+    tool, context = create_umi_tool(retriever), create_umi_context(retriever, k=1)
+    asked = {"query": "which valve leaks?", "k": 1, "filter": {"source": "house.md"}}
+    call = {"name": tool.name, "args": asked, "id": "1", "type": "tool_call"}
+    section = " ".join(text for _, _, text in BOOK[:3])
+    for said in (tool.invoke(call), await tool.ainvoke(call)):
+        assert section in " ".join(said.content.split())
+        assert [document.metadata["umi_ids"] for document in said.artifact] == [["0", "1", "2"]]
+    for text in (context.invoke("what was inspected in May?"), await context.ainvoke("what was inspected in May?")):
+        assert section in " ".join(text.split())

@@ -30,16 +30,30 @@ LIMIT_MAX = 100
 """Largest number of hits that a search returns."""
 QUERY_BYTES_MAX = 10_000
 """Longest query, in UTF-8 bytes."""
-LIMIT_NAMES = ("limit", "similarity_top_k", "k", "top_k")
-"""Names of the number of results: in a UmiQuery, a LlamaIndex retriever, in LangChain and elsewhere."""
+SAME_OPTION = (
+    ("limit", "similarity_top_k", "k", "top_k"),
+    ("where", "filter", "filters"),
+    ("min_relevance", "score_threshold", "similarity_cutoff"),
+)
+"""Names of one option in the core, in LangChain, in LlamaIndex and in their retrievers."""
+OWN_DIRECTORY = "each store has its directory"
+DIRECTORY_OPTIONS = ("persist_directory", "persist_dir")
 NAMES_ELSEWHERE = {
-    "collection_name": "each store has its directory: {directory}",
-    "storage_context": "each store has its directory: {directory}",
-    "config": 'give the stages of a UmiConfig: fusion={{"method": "rrf"}}',
+    "collection_name": OWN_DIRECTORY,
+    "storage_context": OWN_DIRECTORY,
+    "config": 'give the stages of a UmiConfig: fusion={"method": "rrf"}',
     "strategy": "give it to one search: invoke(query, strategy=...) or UmiQuery(query, strategy=...)",
     "search_kwargs": "k and filter are options of their own",
-    "weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
-    "retriever_weights": 'write fusion={{"lexical_weight": ..., "dense_weight": ...}}',
+    "weights": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
+    "retriever_weights": 'write fusion={"lexical_weight": ..., "dense_weight": ...}',
+    "num_queries": 'write rewrite={"variations_max": ...}',
+    "mode": 'write fusion={"method": ...}',
+    "retrievers": "from_documents(arms=[...]) takes further ones; BM25 and vectors are part of umi",
+    "documents": "from_documents takes them",
+    "nodes": "from_nodes takes them",
+    "index": "from_index takes it",
+    "vectorstore": "from_vectorstore takes it",
+    "vector_store": "from_index takes an index over it; a UmiVectorStore has .retriever()",
 }
 """Parameter of other retrievers -> how to say the same here."""
 
@@ -220,22 +234,19 @@ def _checked_vector(vector: object) -> Vectors | None:
     return row
 
 
-def refuse_unknown_options(
-    given: Iterable[str], known: Iterable[str], error: type[Exception], directory: str = ""
-) -> None:
+def refuse_unknown_options(given: Iterable[str], known: Iterable[str], error: type[Exception]) -> None:
     """Raise an error if an option is not known; its message says what was meant.
 
     Args:
         given: Names that a caller used.
         known: Names that there are.
         error: Type of the error.
-        directory: The name of the option for the store's directory.
     """
     known = list(known)
     for name in sorted(set(given) - set(known)):
-        same = [other for other in LIMIT_NAMES if name in LIMIT_NAMES and other in known]
+        same = [other for names in SAME_OPTION if name in names for other in names if other in known]
         near = [*same, *get_close_matches(name, known, n=1), *(other for other in known if name in other)]
-        advice = f"did you mean {near[0]}?" if near else ""
-        if name in NAMES_ELSEWHERE:
-            advice = NAMES_ELSEWHERE[name].format(directory=directory)
+        advice = NAMES_ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else "")
+        if advice == OWN_DIRECTORY:
+            advice = ": ".join([advice, *(other for other in DIRECTORY_OPTIONS if other in known)])
         raise error("; ".join(filter(None, (f"no option {name!r}", advice, f"expected one of {', '.join(known)}"))))
