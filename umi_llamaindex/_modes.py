@@ -10,7 +10,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQu
 from umi_common.config import MmrConfig
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Filter, parse_filter
-from umi_common.search.request import end_of, refuse_unknown_options
+from umi_common.search.request import checked_limit, end_of, refuse_unknown_options
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
 
 NO_TEXT = "?"
@@ -53,7 +53,7 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
     stated = None if query.query_str == "" and query.query_embedding is not None else query.query_str
     text = NO_TEXT if stated is None else end_of(stated.strip())
     options = {
-        "limit": limit,
+        "limit": checked_limit(limit, "similarity_top_k"),
         "where": _where(query, extras.get("where")),
         "deep_search": False,
         "strategy": "vector" if stated is None and strategy != "text" else strategy,

@@ -31,6 +31,11 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
         super().__init__(**{"model_name": model.name, **fields})
         self._embedder = model
 
+    @property
+    def umi_embedder(self) -> Embedder | None:
+        """Given back to umi, it is this embedder, with its own name. None: a subclass may make other vectors."""
+        return self._embedder if type(self) is UmiEmbedding else None
+
     def __getstate__(self) -> dict[str, Any]:
         """The state for pickle, which pipelines with several processes use.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory.memory import BaseMemoryBlock
 from llama_index.core.utils import get_tokenizer
@@ -22,7 +22,8 @@ from umi_common.framework_records import CheckedFields, content_id, read_time
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
-from umi_common.types import Chunk, utf8_text
+from umi_common.types import Chunk
+from umi_llamaindex.query import chat_text
 
 SESSION_KEY = "session_id"
 """Name of the session's id in calls of LlamaIndex's `Memory` and in the additional_kwargs of messages."""
@@ -85,7 +86,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         """
         metadata = self._shared_metadata(session_id, user)
         within = scope(user=self.user) if self.across_sessions else scope(user=self.user, session=metadata["session"])
-        texts = [text for text in map(_text_of, messages or []) if text]
+        texts = [text for text in map(chat_text, messages or []) if text]
         if not texts:
             return ""
         context = await self.umi.aget_context(
@@ -129,7 +130,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         for message in messages:
             session = message.additional_kwargs.get(SESSION_KEY) if session_id is None else session_id
             metadata = self._shared_metadata(session)
-            text = _text_of(message)
+            text = chat_text(message)
             if text:
                 chunks.append(self._chunk(message, text, metadata, now))
         self.umi.store.add(chunks)
@@ -162,7 +163,3 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
 
     def _tokenizer(self) -> Any:
         return get_tokenizer() if self.tokenizer_fn is None else self.tokenizer_fn
-
-
-def _text_of(message: ChatMessage) -> str:
-    return utf8_text(" ".join(block.text for block in message.blocks if isinstance(block, TextBlock)).strip())

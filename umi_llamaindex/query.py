@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Self
 
+from umi_common.errors import InputError
 from umi_common.retriever import Strategy
 from umi_common.search.request import Window, end_of, refuse_unknown_options
+from umi_common.types import utf8_text
 
 TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 """Text that LlamaIndex's `RetrieverTool` makes of an agent's query."""
@@ -34,7 +38,7 @@ class UmiQuery(QueryBundle):
     """Whether the LLM may be asked for variations of the query."""
     now: datetime | None = None
     """The present, for phrases such as "last week"."""
-    history: tuple[str, ...] = ()
+    history: Sequence[str | ChatMessage] = ()
     """Earlier messages of the conversation, oldest first; only the LLM gets them."""
     strategy: Strategy | None = None
     """Both arms ("hybrid"), or one alone ("text", "vector")."""
@@ -51,3 +55,22 @@ def query_text(bundle: QueryBundle) -> str:
     """The query's text without what a `RetrieverTool` adds; of a long one its end, which usually holds the question."""
     wrapped = TOOL_INPUT.match(bundle.query_str)
     return end_of((bundle.query_str if wrapped is None else wrapped[1]).strip())
+
+
+def history_texts(history: Sequence[str | ChatMessage]) -> tuple[str, ...]:
+    """The texts of a conversation; a message becomes "role: text".
+
+    Raises:
+        InputError: If it is one message or string and no list, or if a turn is neither.
+    """
+    if isinstance(history, (str, ChatMessage)):
+        raise InputError(f"history is {type(history).__name__}; expected a list of strings or ChatMessages")
+    for index, turn in enumerate(history):
+        if not isinstance(turn, (str, ChatMessage)):
+            raise InputError(f"history[{index}] is {turn!r:.80}; expected a string or a ChatMessage")
+    return tuple(turn if isinstance(turn, str) else f"{turn.role.value}: {chat_text(turn)}" for turn in history)
+
+
+def chat_text(message: ChatMessage) -> str:
+    """The text of a message as UTF-8 can hold it; "" if it has none."""
+    return utf8_text(" ".join(block.text for block in message.blocks if isinstance(block, TextBlock)).strip())

@@ -28,7 +28,7 @@ from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, stage
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import Window, checked_relevance, narrowed, refuse_unknown_options
+from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unknown_options
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -47,7 +47,7 @@ from umi_llamaindex._convert import (
 )
 from umi_llamaindex._models import embed_model_of, llm_of, reranker_of
 from umi_llamaindex.events import send_events
-from umi_llamaindex.query import UmiQuery, query_text
+from umi_llamaindex.query import UmiQuery, history_texts, query_text
 
 dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
@@ -85,7 +85,11 @@ class UmiRetriever(Closing, BaseRetriever):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raises ConfigError for an unknown argument; says what was meant."""
-        refuse_unknown_options(options, list(signature(cls.__init__).parameters)[1:], ConfigError)
+        own, factory = list(signature(cls.__init__).parameters)[1:], (*CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields)
+        refuse_unknown_options(options, (*own, *factory), ConfigError)
+        for name in options:
+            if name not in own:
+                raise ConfigError(f"{name} is an option of from_nodes and from_store; call one of them")
         return super().__new__(cls)
 
     def __init__(
@@ -111,7 +115,7 @@ class UmiRetriever(Closing, BaseRetriever):
         super().__init__(callback_manager, object_map, objects, verbose)
         self._default_callbacks = self.callback_manager if callback_manager is None else None
         self.umi = umi
-        self.similarity_top_k = similarity_top_k
+        self.similarity_top_k = checked_limit(similarity_top_k, "similarity_top_k")
         self._scope = Scope(asked_filter(filters))
         self._time_range = time_range
         self._deep_search = deep_search
@@ -248,6 +252,11 @@ class UmiRetriever(Closing, BaseRetriever):
             ConfigError: If its vector store is of another kind.
             ReindexRequired: If its vectors were made by another model.
         """
+        if not isinstance(index, VectorStoreIndex):
+            raise ConfigError(
+                f"index is {type(index).__name__}; expected a VectorStoreIndex, over Chroma for example; "
+                "for any other, give its nodes to from_nodes"
+            )
         model = index._embed_model if embed_model is None else embed_model
         keys = PlaceKeys(source_key, position_key, time_key)
         collection = getattr(index.vector_store, "_collection", None)
@@ -338,7 +347,8 @@ class UmiRetriever(Closing, BaseRetriever):
         answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
-        return [self._nodes_with_events(answers[row]) for row in range(len(bundles))]
+        self._check_callback_manager()
+        return [_Answered(self, answers[row]).retrieve(bundle) for row, bundle in enumerate(bundles)]
 
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
@@ -346,7 +356,8 @@ class UmiRetriever(Closing, BaseRetriever):
         answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
-        return [self._nodes_with_events(answers[row]) for row in range(len(bundles))]
+        self._check_callback_manager()
+        return [await _Answered(self, answers[row]).aretrieve(bundle) for row, bundle in enumerate(bundles)]
 
     def get_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """The hits of a search as text for a prompt, within a token budget.
@@ -403,7 +414,7 @@ class UmiRetriever(Closing, BaseRetriever):
             "time_range": narrowed(self._time_range, asked.time_range),
             "deep_search": self._deep_search if asked.deep_search is None else asked.deep_search,
             "now": self._now if asked.now is None else asked.now,
-            "history": asked.history,
+            "history": history_texts(asked.history),
             "strategy": "hybrid" if asked.strategy is None else asked.strategy,
             "min_relevance": self._min_relevance if asked.min_relevance is None else asked.min_relevance,
         }
@@ -434,6 +445,22 @@ class UmiRetriever(Closing, BaseRetriever):
         if prompt is not None:  # with its own placeholders as values, a template of any kind becomes a string
             template = prompt.format(query="{query}", history="{history}")
             self.umi.reconfigure(rewrite={"template": template})
+
+
+class _Answered(BaseRetriever):
+    """Retrieves the nodes of a result that a batch has found: with the callbacks, events and index nodes of `retrieve`.
+
+    Args:
+        retriever: Has searched.
+        result: Of its search.
+    """
+
+    def __init__(self, retriever: UmiRetriever, result: SearchResult) -> None:
+        super().__init__(retriever.callback_manager, retriever.object_map, verbose=retriever._verbose)
+        self._retriever, self._result = retriever, result
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._retriever._nodes_with_events(self._result)
 
 
 def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:

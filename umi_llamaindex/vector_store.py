@@ -174,6 +174,15 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         if self._owns_store:
             self._store.close()
 
+    def persist(self, persist_path: str, fs: Any = None) -> None:
+        """Does nothing: every write to a directory is kept at once. A warning says that a store in memory is not."""
+        if self._store.path is None and len(self._store):
+            log.warning(
+                "persist() does not keep the %d nodes of a UmiVectorStore in memory; UmiVectorStore(persist_dir=...) "
+                "keeps each write at once",
+                len(self._store),
+            )
+
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Insert nodes, or replace those with the same id; returns their ids in order. An error writes nothing.
 

@@ -12,14 +12,16 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core import StorageContext, SummaryIndex, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.postprocessor import LongContextReorder
-from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.schema import Document, IndexNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common import DualRetriever, HybridStore, TokenBudget
@@ -27,6 +29,7 @@ from umi_common.errors import (
     ConfigError,
     InputError,
     InvalidChunk,
+    InvalidLimit,
     InvalidTimeRange,
     InvalidVector,
     StoreClosed,
@@ -471,3 +474,117 @@ def test_a_context_takes_a_number_of_tokens_and_says_what_was_meant():
         assert retriever.get_context("who met Dora?", budget=500).stats.budget == 500
         with pytest.raises(TypeError, match="no option 'max_tokens'; expected one of limit"):
             retriever.get_context("who met Dora?", max_tokens=500)
+
+
+async def test_the_history_of_a_query_may_be_chat_messages():
+    prompts = []
+
+    def llm(prompt):
+        prompts.append(prompt)
+        return "[]"
+
+    retriever = UmiRetriever.from_nodes(NODES, llm=llm, routing={"mode": "always"})
+    history = [ChatMessage(role="user", content="I mean Ann of Oslo."), "assistant: I see."]
+    query = UmiQuery("who met her?", history=history)
+    retriever.retrieve(query)
+    await retriever.aretrieve(query)
+    retriever.batch([query])
+    assert all("user: I mean Ann of Oslo." in prompt and "assistant: I see." in prompt for prompt in prompts)
+    with pytest.raises(InputError, match=r"history\[0\] is 3; expected a string or a ChatMessage"):
+        retriever.retrieve(UmiQuery("who met her?", history=[3]))
+    with pytest.raises(InputError, match="history is ChatMessage; expected a list"):
+        retriever.retrieve(UmiQuery("who met her?", history=history[0]))
+    retriever.close()
+
+
+def test_too_many_nodes_are_refused_where_the_number_is_given():
+    store = UmiVectorStore()
+    index = VectorStoreIndex.from_vector_store(store, embed_model=store.embed_model)
+    for make in (
+        store.retriever,
+        lambda similarity_top_k: UmiRetriever.from_nodes(NODES, similarity_top_k=similarity_top_k),
+    ):
+        with pytest.raises(InvalidLimit, match="similarity_top_k 200: expected a whole number from 1 to 100"):
+            make(similarity_top_k=200)
+    with pytest.raises(InvalidLimit, match="similarity_top_k 200: expected a whole number from 1 to 100"):
+        index.as_retriever(similarity_top_k=200).retrieve("who?")
+    store.close()
+
+
+def test_persisting_a_store_in_memory_says_that_it_is_not_kept(tmp_path, caplog):
+    with UmiVectorStore() as store:
+        index = VectorStoreIndex.from_vector_store(store, embed_model=store.embed_model)
+        index.insert_nodes(NODES)
+        index.storage_context.persist(str(tmp_path / "storage"))
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "persist() does not keep the 3 nodes of a UmiVectorStore in memory; UmiVectorStore(persist_dir=...) keeps each "
+        "write at once"
+    )
+    caplog.clear()
+    with UmiVectorStore(persist_dir=str(tmp_path / "store")) as store:
+        store.add(NODES)
+        store.persist(str(tmp_path / "storage.json"))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("given", [SummaryIndex([]), SimpleVectorStore(), "index", None])
+def test_what_is_no_vector_index_is_refused_with_what_to_pass(given):
+    with pytest.raises(ConfigError, match=f"index is {type(given).__name__}; expected a VectorStoreIndex"):
+        UmiRetriever.from_index(given)
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ({"index": None}, "no option 'index'; from_index takes it"),
+        ({"nodes": []}, "no option 'nodes'; from_nodes takes them"),
+        ({"retrievers": []}, "no option 'retrievers'; .*arms="),
+        ({"similarity_cutoff": 0.5}, "no option 'similarity_cutoff'; did you mean min_relevance"),
+        ({"llm": None}, "llm is an option of from_nodes and from_store"),
+        ({"fusion": {}}, "fusion is an option of from_nodes and from_store"),
+    ],
+)
+def test_what_other_retrievers_are_made_of_has_its_place_here_too(option, advice):
+    with pytest.raises(ConfigError, match=advice):
+        UmiRetriever(**option)
+
+
+async def test_a_batch_follows_index_nodes_and_is_seen_by_callbacks_as_retrieve_is():
+    inner = UmiRetriever.from_nodes([TextNode(id_="deep", text="The minutes of the meeting: Ann met Bob.")])
+    seen = LlamaDebugHandler(print_trace_on_end=False)
+    outer = UmiRetriever.from_nodes(
+        [
+            IndexNode(id_="way", text="minutes of the meeting", index_id="m", obj=inner),
+            TextNode(id_="t", text="a moon"),
+        ],
+        callback_manager=CallbackManager([seen]),
+    )
+
+    def of(nodes):
+        return [(node.node_id, node.score) for node in nodes]
+
+    queries = ["who met Bob?", UmiQuery("the moon", limit=1)]
+    one_by_one = [of(outer.retrieve(query)) for query in queries]
+    events = len(seen.get_events(CBEventType.RETRIEVE))
+    assert one_by_one[0][0][0] == "deep"
+    assert [of(nodes) for nodes in outer.batch(queries)] == one_by_one
+    assert len(seen.get_events(CBEventType.RETRIEVE)) == 2 * events
+    assert [of(nodes) for nodes in await outer.abatch(queries)] == one_by_one
+    assert len(seen.get_events(CBEventType.RETRIEVE)) == 3 * events
+    outer.close()
+    inner.close()
+
+
+def test_a_directory_opens_with_the_embed_model_of_its_own_store(tmp_path):
+    with UmiVectorStore(persist_dir=str(tmp_path)) as store:
+        store.add(NODES)
+        model = store.embed_model
+    with UmiRetriever.from_nodes(embed_model=model, persist_dir=str(tmp_path)) as retriever:
+        assert len(retriever.retrieve("who met Bob?")) == 3
+
+
+def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out():
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        output = create_umi_tool(retriever).call(query="who met Bob?", user="ann")
+    assert output.is_error and "user" in output.content and "Extra inputs are not permitted" in output.content

@@ -157,7 +157,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     """
     if model is None:
         model = (None if config is None else config.embedder.model) or "default"
-    model = getattr(model, "umi_embedder", model)  # the adapters' views of an embedder of umi's
+    model = getattr(model, "umi_embedder", None) or model  # the adapters' views of an embedder of umi's
     if isinstance(model, str):
         return _named(model)
     if isinstance(model, type):
