@@ -7,11 +7,12 @@ from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 
 from umi_common.errors import ConfigError
-from umi_common.filters import Filter
+from umi_common.filters import Filter, Scope, asked_filter, to_chroma
 from umi_common.framework_records import PlaceKeys, scores_by_rank, scores_of_kept
+from umi_common.protocols import chunk_passes
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
 from umi_common.stores.valid_batch import SkippedChunk
@@ -26,8 +27,10 @@ ROW_KEY = "umi_row"
 def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever or vector store as an arm of `UmiRetriever(arms=...)`. Its documents are scored by their rank.
 
-    The retriever does not get the filter and the time range of a search, because each store has its own syntax for
-    them: umi drops the documents that do not pass. A document without an id gets a hash of text and metadata.
+    umi drops the documents that do not pass the filter and the time range of a search. Retrievers and stores of umi's
+    and `InMemoryVectorStore` get both, and Chroma the filter, so that documents that pass take the places of others;
+    other finders get neither, because each has its own syntax. A document without an id gets a hash of text and
+    metadata.
 
     Args:
         finder: A `BaseRetriever`, a `VectorStore`, or an `Arm`, which is returned as it is.
@@ -47,17 +50,41 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
         )
 
     def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> list[tuple[Chunk | str, float]]:
-        found = finder.invoke(query) if isinstance(finder, BaseRetriever) else finder.similarity_search(query, k)
-        return _scored(found, k, keys)
+        own = _narrowing(finder, where, window, keys)
+        if isinstance(finder, BaseRetriever):
+            return _scored(finder.invoke(query, **own), k, keys)
+        return _scored(finder.similarity_search(query, k, **own), k, keys)
 
     async def asearch(
         query: str, k: int, where: Filter | None, window: TimeRange | None
     ) -> list[tuple[Chunk | str, float]]:
+        own = _narrowing(finder, where, window, keys)
         if isinstance(finder, BaseRetriever):
-            return _scored(await finder.ainvoke(query), k, keys)
-        return _scored(await finder.asimilarity_search(query, k), k, keys)
+            return _scored(await finder.ainvoke(query, **own), k, keys)
+        return _scored(await finder.asimilarity_search(query, k, **own), k, keys)
 
     return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
+
+
+def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys: PlaceKeys) -> dict[str, Any]:
+    """Options by which a finder of a known kind leaves out what does not pass; its own filter still holds."""
+    if hasattr(finder, "umi"):
+        return {"filter": where, "time_range": window}
+    of_store = isinstance(finder, VectorStoreRetriever)
+    store, own = (finder.vectorstore, finder.search_kwargs.get("filter")) if of_store else (finder, None)
+    if hasattr(store, "umi"):
+        return {"filter": Scope(asked_filter(own)).narrow(where), "time_range": window}
+    if isinstance(store, InMemoryVectorStore):
+
+        def passes(document: Document) -> bool:
+            _, chunks = to_chunks([document], keys, skipped=[])
+            return (own is None or own(document)) and (not chunks or chunk_passes(chunks[0], where, window))
+
+        return {"filter": passes}
+    clause = to_chroma(where) if where is not None and hasattr(store, "_collection") else None
+    if clause is None:
+        return {}
+    return {"filter": {"$and": [own, clause.where]} if own else clause.where}
 
 
 def _scored(documents: Sequence[Document], k: int, keys: PlaceKeys) -> list[tuple[Chunk | str, float]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from umi_common.errors import ConfigError
-from umi_common.filters import Filter
+from umi_common.filters import And, Comparison, Filter
 from umi_common.framework_records import PlaceKeys, scores_by_rank
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
@@ -18,9 +21,12 @@ from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, TimeRange
 from umi_llamaindex._candidates import node_text
 from umi_llamaindex._convert import to_chunks
+from umi_llamaindex.query import UmiQuery
 
 KEYS = PlaceKeys(None, "position", "timestamp")
 """Default metadata keys of source, position and time."""
+FILTERING_STORES = ("SimpleVectorStore", "ChromaVectorStore", "UmiVectorStore")
+"""Classes of vector stores that are known to filter strings exactly; some others refuse every filter."""
 
 ScoredChunks = list[tuple[Chunk | str, float]]
 
@@ -28,7 +34,9 @@ ScoredChunks = list[tuple[Chunk | str, float]]
 def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; its nodes are scored by their ranks.
 
-    Filters and time ranges are not passed to the retriever; nodes that do not pass them are dropped afterwards.
+    Nodes that do not pass the filter and the time range of a search are dropped. A `UmiRetriever` gets both, and the
+    retriever of an index over LlamaIndex's simple store, Chroma or umi's store the conditions that a key is one of some
+    strings, so that nodes that pass take the places of others; other retrievers get neither.
 
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
@@ -45,12 +53,48 @@ def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: P
         raise ConfigError(f"arm {type(finder).__name__}: expected a BaseRetriever or umi_common.search.extra_arms.Arm")
 
     def search(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        return _scored(finder.retrieve(query), k, keys)
+        narrowed, asked = _narrowed(finder, query, where, window)
+        return _scored(narrowed.retrieve(asked), k, keys)
 
     async def asearch(query: str, k: int, where: Filter | None, window: TimeRange | None) -> ScoredChunks:
-        return _scored(await finder.aretrieve(query), k, keys)
+        narrowed, asked = _narrowed(finder, query, where, window)
+        return _scored(await narrowed.aretrieve(asked), k, keys)
 
     return Arm(type(finder).__name__ if name is None else name, search, weight, asearch)
+
+
+def _narrowed(
+    finder: BaseRetriever, query: str, where: Filter | None, window: TimeRange | None
+) -> tuple[BaseRetriever, str | QueryBundle]:
+    """A retriever and a query that leave out what does not pass, if its kind is known; its own filters still hold."""
+    if hasattr(finder, "umi"):
+        return finder, UmiQuery(query, filters=where, time_range=window)
+    conditions = _conditions(where)
+    if not conditions or not isinstance(finder, VectorIndexRetriever):
+        return finder, query
+    if type(finder._vector_store).__name__ not in FILTERING_STORES:
+        return finder, query
+    own = MetadataFilters(filters=[]) if finder._filters is None else finder._filters
+    if own.condition is not FilterCondition.AND:  # not every store has nested filters
+        return finder, query
+    finder = copy.copy(finder)
+    finder._filters = MetadataFilters(filters=[*own.filters, *conditions])
+    return finder, query
+
+
+def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
+    """What must hold for the filter to hold, as far as FILTERING_STORES understand it alike."""
+    if isinstance(where, And):
+        return [condition for part in where.parts for condition in _conditions(part)]
+    if not isinstance(where, Comparison) or where.operator not in ("$eq", "$in"):
+        return []
+    values = where.value if isinstance(where.value, tuple) else (where.value,)
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) < len(values) or not texts:
+        return []
+    if where.operator == "$eq":
+        return [MetadataFilter(key=where.key, value=texts[0])]
+    return [MetadataFilter(key=where.key, value=texts, operator=FilterOperator.IN)]
 
 
 def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredChunks:

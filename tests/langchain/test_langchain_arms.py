@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
+from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError
 from umi_common.search.extra_arms import Arm
-from umi_langchain import UmiRetriever, as_arm
+from umi_langchain import UmiRetriever, UmiVectorStore, as_arm
+from umi_langchain.embeddings import StoreEmbeddings
 
 ALONE = {"neighbours": {"enabled": False}}
 FRUIT = [
@@ -85,6 +90,55 @@ async def test_a_filter_holds_for_arms_that_know_none():
     stranger = Document(id="bobs", page_content="red apples", metadata={"user": "bob"})
     retriever = made(as_arm(Fixed(found=[stranger, FRUIT[0], FRUIT[1]]), weight=9.0))
     assert set(ids(await all_doors(retriever, "red apples", filter={"user": "ann"}))) == {"pear", "plum"}
+
+
+MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
+OFFICE = [
+    Document(
+        id=f"b{day}",
+        page_content=f"The code of the office door is {day}.",
+        metadata={"user": "bob", "timestamp": (MAY + timedelta(days=day)).isoformat()},
+    )
+    for day in range(150)
+]
+HOME = Document(
+    id="a", page_content="Ann's door at home: 4711.", metadata={"user": "ann", "timestamp": MAY.isoformat()}
+)
+
+
+def chroma():
+    store = Chroma(collection_name="door", embedding_function=StoreEmbeddings(default_embedder()))
+    store.add_documents([*OFFICE, HOME])
+    return store
+
+
+FINDERS = {
+    "a store of LangChain's": lambda: InMemoryVectorStore.from_documents(
+        [*OFFICE, HOME], StoreEmbeddings(default_embedder())
+    ),
+    "a Chroma store": chroma,
+    "its retriever": lambda: chroma().as_retriever(search_kwargs={"k": 5, "filter": {"user": {"$ne": "eve"}}}),
+    "a store of umi's": lambda: UmiVectorStore.from_documents([*OFFICE, HOME]),
+    "a retriever of umi's": lambda: UmiRetriever.from_documents([*OFFICE, HOME], filter={"user": {"$ne": "eve"}}),
+}
+
+
+@pytest.mark.parametrize("finder", FINDERS)
+async def test_a_filter_reaches_the_arms_so_that_anothers_documents_do_not_crowd_out_ones_own(finder):
+    retriever = made(as_arm(FINDERS[finder](), "others"))
+    query, of_ann = "what is the code of the door?", {"$and": [{"user": "ann"}, {"note": {"$exists": False}}]}
+    assert "a" in ids(await all_doors(retriever, query, filter=of_ann))
+    if "umi" in finder:
+        assert "a" in ids(await all_doors(retriever, query, time_range=(MAY, MAY + timedelta(hours=1))))
+
+
+async def test_an_arms_own_filter_holds_beside_that_of_the_search():
+    of_bob = chroma().as_retriever(search_kwargs={"filter": {"user": "bob"}})
+    own = FINDERS["a retriever of umi's"]()
+    own.filter = {"user": "bob"}
+    for arm in (of_bob, own):
+        found = await all_doors(made(arm), "what is the code of the door?", filter={"user": "ann"})
+        assert "a" not in ids(found)
 
 
 async def test_an_arm_that_fails_costs_its_hits_alone_and_is_named():

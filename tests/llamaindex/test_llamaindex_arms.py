@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from umi_common.errors import ConfigError
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_llamaindex import UmiRetriever, as_arm
+from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, as_arm
 
 FRUIT = {"apple": "red apples in the garden", "pear": "green pears in the kitchen", "plum": "blue plums in the cellar"}
 
@@ -71,3 +73,37 @@ async def test_it_fails_alone_and_is_named(store):
 def test_what_finds_nothing_is_refused(store):
     with pytest.raises(ConfigError, match="BaseRetriever"):
         UmiRetriever.from_store(store, arms=[42])
+
+
+OFFICE = [
+    TextNode(id_=f"b{n}", text=f"The code of the office door is {n}.", metadata={"user": "bob"}) for n in range(90)
+]
+HOME = TextNode(id_="a", text="Ann's door at home: 4711.", metadata={"user": "ann", "place": "home"})
+
+
+def of_an_index(**options):
+    nodes = [node.model_copy() for node in (*OFFICE, HOME)]
+    return VectorStoreIndex(nodes, embed_model=UmiEmbedding()).as_retriever(similarity_top_k=5, **options)
+
+
+def user(name):
+    return MetadataFilters(filters=[MetadataFilter(key="user", value=name)])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports
+@pytest.mark.parametrize("kind", ["an index", "umi"])
+async def test_a_filter_reaches_the_arms_so_that_anothers_nodes_do_not_crowd_out_ones_own(store, kind):
+    arm = of_an_index() if kind == "an index" else UmiRetriever.from_nodes([*OFFICE, HOME])
+    retriever = UmiRetriever.from_store(store, arms=[as_arm(arm, "others")])
+    for where in ({"user": "ann"}, {"$and": [{"user": {"$in": ["ann", "eve"]}}, {"place": {"$ne": "work"}}]}):
+        query = UmiQuery("what is the code of the door?", filters=where)
+        assert [item.node_id for item in retriever.retrieve(query)] == ["a"]
+        assert [item.node_id for item in await retriever.aretrieve(query)] == ["a"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports
+async def test_an_arms_own_filters_hold_beside_those_of_the_search(store):
+    for arm in (of_an_index(filters=user("bob")), UmiRetriever.from_nodes([*OFFICE, HOME], filters={"user": "bob"})):
+        retriever = UmiRetriever.from_store(store, arms=[as_arm(arm, "others")])
+        assert retriever.retrieve(UmiQuery("what is the code of the door?", filters={"user": "ann"})) == []
+        assert len(await retriever.aretrieve(UmiQuery("what is the code of the door?", filters={"user": "bob"}))) >= 5
