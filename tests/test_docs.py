@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from chromadb.api.shared_system_client import SharedSystemClient
 
 from umi_common.cli import app
@@ -64,3 +67,56 @@ def test_the_readme_shows_the_two_commands_and_they_exist():
 def test_every_file_that_the_readme_names_exists():
     for name in re.findall(r"`((?:docs/)?[\w./-]+\.(?:md|toml|py))`", (ROOT / "README.md").read_text()):
         assert (ROOT / name).exists(), name
+
+
+def test_the_page_of_llamaindex_starts_with_query_engine_chat_engine_and_index_over_a_vector_store():
+    first = (ROOT / "docs" / "llamaindex.md").read_text().partition("## Retrieve")[0]
+    shown = "\n".join([*BLOCK.findall(first), *THEIRS.findall(first)])
+    for typed_first in ("VectorStoreIndex.from_vector_store", "as_query_engine", "RetrieverQueryEngine", "ChatEngine"):
+        assert typed_first in shown
+
+
+def test_the_release_builds_what_it_tests_and_publishes_only_that():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]
+    build = "\n".join(step.get("run", "") for step in jobs["build"]["steps"])
+    assert jobs["publish"]["needs"] == ["test", "build"] and jobs["test"]["uses"] == "./.github/workflows/ci.yml"
+    for step in ("python -m build", "twine check --strict", "pip install dist/*.whl", "GITHUB_REF_NAME#v"):
+        assert step in build
+
+
+WRONGLY_TYPED = """
+from umi_common import HybridStore
+from umi_langchain import UmiRetriever
+from umi_llamaindex import UmiQuery, UmiRetriever as UmiNodeRetriever
+
+retriever = UmiRetriever.from_store(HybridStore.open())
+retriever.search("who?", filter=3)
+retriever.search("who?", time_range="June")
+retriever.search("who?", flter={})
+UmiRetriever.from_store(HybridStore.open(), arms=["web"])
+UmiNodeRetriever.from_store(HybridStore.open(), arms=["web"])
+UmiQuery("who?", filters=3)
+UmiQuery("who?", time_range="June")
+"""
+
+
+@pytest.mark.slow
+def test_mypy_accepts_the_adapters_pages_and_refuses_wrong_filters_time_ranges_and_arms(tmp_path):
+    pages = {page: ["\n".join(blocks(ROOT / "docs" / f"{page}.md"))] for page in ("langchain", "llamaindex")}
+    for page, sources in {**pages, "readme": blocks(ROOT / "README.md"), "wrong": [WRONGLY_TYPED]}.items():
+        for number, source in enumerate(sources):
+            (tmp_path / f"{page}_{number}.py").write_text(source)
+    files = sorted(map(str, tmp_path.glob("*.py")))
+    allowed = [
+        "--allow-untyped-defs",
+        "--allow-incomplete-defs",
+        "--cache-dir",
+        ".mypy_cache/pages",
+    ]  # short functions of a page have no types
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", *allowed, *files], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    errors = re.findall(r"^.*/(\w+)\.py:(\d+): error:", run.stdout, re.MULTILINE)
+    lines = [number for number, line in enumerate(WRONGLY_TYPED.splitlines(), 1) if '"who?"' in line or "arms" in line]
+    assert len(lines) == 7
+    assert errors == [("wrong_0", str(number)) for number in lines], run.stdout

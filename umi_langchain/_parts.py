@@ -20,11 +20,12 @@ from umi_common.types import Chunk, TimeRange
 from umi_langchain._convert import SCORE_KEY, to_chunks
 
 KEYS = PlaceKeys()
+Finder = BaseRetriever | VectorStore | Arm
 ROW_KEY = "umi_row"
 """Metadata key of a document's index among the texts to rerank."""
 
 
-def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
+def as_arm(finder: Finder, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever or vector store as an arm of `UmiRetriever(arms=...)`. Its documents are scored by their rank.
 
     umi drops the documents that do not pass the filter and the time range of a search. Retrievers and stores of umi's

@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from pydantic import ConfigDict, PrivateAttr
+from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from typing_extensions import Self, Unpack
 
 from umi_common.config import UmiConfig
@@ -24,7 +24,14 @@ from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
 from umi_common.search.extra_arms import arms_of
-from umi_common.search.request import checked_limit, checked_relevance, end_of, narrowed, refuse_unknown_options
+from umi_common.search.request import (
+    Window,
+    checked_limit,
+    checked_relevance,
+    end_of,
+    narrowed,
+    refuse_unknown_options,
+)
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -43,7 +50,7 @@ from umi_langchain._convert import (
     to_scored_documents,
 )
 from umi_langchain._options import CallOptions
-from umi_langchain._parts import as_arm, reranker_of
+from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import astages, report_losses, stages
 
@@ -80,10 +87,10 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     """umi's own retriever; its `search(query)` returns a `SearchResult`, with signals and trace."""
     k: int = 10
     """Largest number of documents in a result, 1..100."""
-    filter: Any = None
+    filter: SkipValidation[Where] = None
     """Metadata filter of every call; a call may add its own. Scores still use the counts of all documents
     (docs/tenants.md)."""
-    time_range: Any = None
+    time_range: SkipValidation[Window] = None
     """Only documents whose time lies in [start, end); aware datetimes."""
     deep_search: bool = True
     """Whether the LLM, if there is one, may be asked for variations of the query."""
@@ -251,7 +258,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         k: int = 10,
         *,
         reranker: Any = None,
-        arms: Sequence[Any] = (),
+        arms: Sequence[Finder] = (),
         **options: Any,
     ) -> Self:
         """Search an existing store, which `close` does not close. Arguments as in `from_documents`."""

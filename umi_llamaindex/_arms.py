@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
@@ -31,7 +30,7 @@ FILTERING_STORES = ("SimpleVectorStore", "ChromaVectorStore", "UmiVectorStore")
 ScoredChunks = list[tuple[Chunk | str, float]]
 
 
-def as_arm(finder: Any, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
+def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; its nodes are scored by their ranks.
 
     Nodes that do not pass the filter and the time range of a search are dropped. A `UmiRetriever` gets both, and the

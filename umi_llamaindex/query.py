@@ -10,9 +10,11 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, TextBlock
 from llama_index.core.schema import QueryBundle
+from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
 
 from umi_common.errors import InputError
+from umi_common.filters import Where
 from umi_common.retriever import Strategy
 from umi_common.search.request import Window, end_of, refuse_unknown_options
 from umi_common.types import utf8_text
@@ -30,7 +32,7 @@ class UmiQuery(QueryBundle):
 
     limit: int | None = None
     """Largest number of nodes to return, 1..100."""
-    filters: Any = None
+    filters: Where | MetadataFilters = None
     """`MetadataFilters`, or a filter as a dict; chunks must pass it and the retriever's filters."""
     time_range: Window = None
     """(start, end) aware datetimes: chunks with an event time in [start, end), and in the retriever's time range."""

@@ -18,16 +18,17 @@ from llama_index.core.ingestion import run_transformations
 from llama_index.core.prompts import BasePromptTemplate, PromptTemplate
 from llama_index.core.prompts.mixin import PromptDictType
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, TransformComponent
+from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError, InvalidChunk
-from umi_common.filters import Scope, asked_filter
+from umi_common.filters import Scope, Where, asked_filter
 from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, stages_and_fields
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
-from umi_common.search.extra_arms import arms_of
+from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unknown_options
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -97,7 +98,7 @@ class UmiRetriever(Closing, BaseRetriever):
         umi: DualRetriever,
         similarity_top_k: int = 10,
         *,
-        filters: Any = None,
+        filters: Where | MetadataFilters = None,
         time_range: Window = None,
         deep_search: bool = True,
         now: datetime | None = None,
@@ -282,7 +283,7 @@ class UmiRetriever(Closing, BaseRetriever):
         similarity_top_k: int = 10,
         *,
         reranker: Any = None,
-        arms: Sequence[Any] = (),
+        arms: Sequence[BaseRetriever | Arm] = (),
         **options: Any,
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""

@@ -562,3 +562,10 @@ def test_a_vector_store_in_place_of_its_store_or_retriever_says_where_they_are(s
 def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out(retriever):
     said = create_umi_tool(retriever).invoke({"query": "who met Bob?", "user": "a"})
     assert "user" in said and "Extra inputs are not permitted" in said and "Paris" not in said
+
+
+def test_scores_fall_along_every_result(documents):
+    with UmiRetriever.from_documents(documents) as retriever:
+        for query in ("how to copy a tree of files", "wait for the first task", "heappush", "what changed last week?"):
+            scores = [document.metadata["relevance_score"] for document in retriever.invoke(query)]
+            assert len(scores) == 10 and scores == sorted(scores, reverse=True)
