@@ -42,6 +42,7 @@ def create_umi_context(
             no hit is left.
     """
     checked_retriever(retriever, UmiRetriever)
+    asked_assembly(retriever.umi.config.assembly, budget, policy)  # refuses wrong ones here
     packing = {"budget": budget, "policy": policy, "counter": counter}
     asked = {"k": k, "min_relevance": min_relevance}
 

@@ -205,7 +205,11 @@ class UmiStore(Closing, BaseStore):
             self.sweep_ttl()
 
     def _chunk(self, id: str, op: PutOp, known: Chunk | None, now: datetime) -> Chunk:
-        value = dict(op.value or {})
+        if not isinstance(op.value, Mapping):
+            raise InvalidChunk(
+                f"item {op.key!r:.80} of {op.namespace}: the value is {type(op.value).__name__}; expected a dict"
+            )
+        value = dict(op.value)
         try:
             text = json.dumps(value, ensure_ascii=False, default=_plain)
             leaves = _leaves("value", json.loads(text))

@@ -25,7 +25,7 @@ def create_umi_tool(
     description: str = TOOL_DESCRIPTION,
     *,
     k_max: int = 20,
-    budget: TokenBudget | None = None,
+    budget: TokenBudget | int | None = None,
     policy: AssemblyPolicy | None = None,
 ) -> BaseTool:
     """A tool with query, k, filter and time range; its content is a context with sources, its artifact the documents.
@@ -39,7 +39,7 @@ def create_umi_tool(
         name: The tool's name for the model.
         description: Tells the model when to call the tool.
         k_max: Largest number of documents that the model may ask for, 1..100.
-        budget: Tokens of the content; None: the settings `assembly`.
+        budget: Tokens of the content; a number: in all; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """
     checked_retriever(retriever, UmiRetriever)

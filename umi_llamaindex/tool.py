@@ -78,7 +78,7 @@ def create_umi_tool(
     description: str = TOOL_DESCRIPTION,
     *,
     limit_max: int = 20,
-    budget: TokenBudget | None = None,
+    budget: TokenBudget | int | None = None,
     policy: AssemblyPolicy | None = None,
 ) -> UmiTool:
     """A tool whose arguments are query, limit, filter, and start and end of a time range.
@@ -91,7 +91,7 @@ def create_umi_tool(
         name: Name of the tool for the model.
         description: Tells the model when to use the tool.
         limit_max: Largest limit that the model may give, 1..100.
-        budget: Tokens of the content; None: the settings `assembly`.
+        budget: Tokens of the content; a number: in all; None: the settings `assembly`.
         policy: Order and format of the content; None: the settings `assembly`.
     """
     checked_retriever(retriever, UmiRetriever)

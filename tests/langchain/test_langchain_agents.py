@@ -19,7 +19,7 @@ from umi_common.errors import ConfigError
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_langchain import UmiMemoryMiddleware, UmiRetriever, create_umi_tool
+from umi_langchain import UmiMemoryMiddleware, UmiRetriever, create_umi_context, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 
@@ -324,3 +324,18 @@ async def test_tool_and_middleware_tell_the_model_what_was_lost():
     say(agent, "ann", "new", "Who met Carl?")
     assert system_text(model.given[0]).endswith(note)
     store.close()
+
+
+@pytest.mark.parametrize("wrong", [{"budget": "500"}, {"policy": "markdown"}])
+async def test_what_is_no_budget_and_no_policy_is_refused_where_it_is_given(wrong):
+    (name,) = wrong
+    with HybridStore.open() as store, UmiRetriever.from_store(store) as retriever:
+        for make, first in (
+            (create_umi_tool, retriever),
+            (create_umi_context, retriever),
+            (UmiMemoryMiddleware, store),
+            (retriever.umi.get_context, "who?"),
+        ):
+            with pytest.raises(ConfigError, match=f"{name} is str; expected"):
+                make(first, **wrong)
+        assert create_umi_tool(retriever, budget=500).name == "search_memory"

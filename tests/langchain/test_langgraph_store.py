@@ -416,6 +416,8 @@ def test_a_filter_without_meaning_is_refused(umi, asked):
 def test_what_cannot_be_stored_or_asked_is_named_and_nothing_is_written(umi):
     with pytest.raises(InvalidChunk, match="m2"):
         umi.batch([PutOp(ANN, "m1", {"n": 1}), PutOp(ANN, "m2", {"n": object()})])
+    with pytest.raises(InvalidChunk, match=r"item 'm1' of .*: the value is str; expected a dict"):
+        umi.put(ANN, "m1", "Ann loves pizza")
     assert umi.search(ANN) == []
     with pytest.raises(InvalidLimit, match=r"limit \+ offset .*from 1 to 100"):
         umi.search(ANN, query="x", limit=90, offset=20)

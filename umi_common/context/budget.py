@@ -276,8 +276,18 @@ class AssembledContext:
 def asked_assembly(
     settings: AssemblyConfig, budget: TokenBudget | int | None, policy: AssemblyPolicy | None
 ) -> tuple[TokenBudget, AssemblyPolicy]:
-    """The budget and the policy of a call, each taken from the settings where it is None; a number is `max_total`."""
+    """The budget and the policy of a call, each taken from the settings where it is None; a number is `max_total`.
+
+    Raises:
+        ConfigError: If one is of another type.
+    """
     budget = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
+    if not isinstance(budget, TokenBudget | None):
+        raise ConfigError(f"budget is {type(budget).__name__}; expected a number of tokens or a TokenBudget")
+    if not isinstance(policy, AssemblyPolicy | None):
+        raise ConfigError(
+            f'policy is {type(policy).__name__}; expected an AssemblyPolicy: AssemblyPolicy(format="xml")'
+        )
     stated = settings.model_dump()
     caps = {name: stated.pop(name) for name in ("max_total", "per_source_max", "per_chunk_max")}
     return budget or TokenBudget(**caps), policy or AssemblyPolicy(**stated)
