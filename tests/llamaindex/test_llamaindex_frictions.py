@@ -588,3 +588,8 @@ def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out():
     with UmiRetriever.from_nodes(NODES) as retriever:
         output = create_umi_tool(retriever).call(query="who met Bob?", user="ann")
     assert output.is_error and "user" in output.content and "Extra inputs are not permitted" in output.content
+
+
+def test_the_class_of_an_embed_model_is_refused_with_what_is_missing():
+    with pytest.raises(ConfigError, match=r"embedder is the class UmiEmbedding; expected an instance of it"):
+        UmiVectorStore(embed_model=UmiEmbedding)

@@ -157,11 +157,11 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
     """
     if model is None:
         model = (None if config is None else config.embedder.model) or "default"
-    model = getattr(model, "umi_embedder", None) or model  # the adapters' views of an embedder of umi's
     if isinstance(model, str):
         return _named(model)
     if isinstance(model, type):
         raise ConfigError(f"embedder is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
+    model = getattr(model, "umi_embedder", None) or model  # the adapters' views of an embedder of umi's
     if all(hasattr(type(model), part) for part in ("embed_documents", "embed_queries")) and hasattr(model, "name"):
         return model  # type: ignore[no-any-return]
     for documents, query in FRAMEWORK_METHODS:
