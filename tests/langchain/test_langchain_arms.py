@@ -125,11 +125,14 @@ FINDERS = {
 
 @pytest.mark.parametrize("finder", FINDERS)
 async def test_a_filter_reaches_the_arms_so_that_anothers_documents_do_not_crowd_out_ones_own(finder):
-    retriever = made(as_arm(FINDERS[finder](), "others"))
+    others = FINDERS[finder]()
+    retriever = made(as_arm(others, "others"))
     query, of_ann = "what is the code of the door?", {"$and": [{"user": "ann"}, {"note": {"$exists": False}}]}
     assert "a" in ids(await all_doors(retriever, query, filter=of_ann))
     if "umi" in finder:
         assert "a" in ids(await all_doors(retriever, query, time_range=(MAY, MAY + timedelta(hours=1))))
+        others.close()
+    retriever.close()
 
 
 async def test_an_arms_own_filter_holds_beside_that_of_the_search():
@@ -139,6 +142,7 @@ async def test_an_arms_own_filter_holds_beside_that_of_the_search():
     for arm in (of_bob, own):
         found = await all_doors(made(arm), "what is the code of the door?", filter={"user": "ann"})
         assert "a" not in ids(found)
+    own.close()
 
 
 async def test_an_arm_that_fails_costs_its_hits_alone_and_is_named():

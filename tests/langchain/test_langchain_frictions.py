@@ -488,9 +488,10 @@ def test_the_embeddings_of_a_vector_store_make_the_vectors_that_it_searches_by(s
     vectors = embeddings.embed_documents(TEXTS)
     assert all(isinstance(value, float) for vector in vectors for value in vector)
     assert [store.similarity_search_by_vector(vector, k=1)[0].page_content for vector in vectors] == TEXTS
-    assert embeddings.embed_query("who?") == UmiVectorStore(store=HybridStore.open()).embeddings.embed_query("who?")
     given = DeterministicFakeEmbedding(size=8)
-    assert UmiVectorStore(given).embeddings is given
+    with HybridStore.open() as chunks, UmiVectorStore(store=chunks) as other, UmiVectorStore(given) as third:
+        assert embeddings.embed_query("who?") == other.embeddings.embed_query("who?")
+        assert third.embeddings is given
 
 
 def test_a_directory_opens_with_the_embeddings_of_its_own_store(tmp_path):

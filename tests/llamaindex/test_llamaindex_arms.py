@@ -86,6 +86,12 @@ def of_an_index(**options):
     return VectorStoreIndex(nodes, embed_model=UmiEmbedding()).as_retriever(similarity_top_k=5, **options)
 
 
+def closed(*retrievers):
+    for retriever in retrievers:
+        if isinstance(retriever, UmiRetriever):
+            retriever.close()
+
+
 def user(name):
     return MetadataFilters(filters=[MetadataFilter(key="user", value=name)])
 
@@ -99,6 +105,7 @@ async def test_a_filter_reaches_the_arms_so_that_anothers_nodes_do_not_crowd_out
         query = UmiQuery("what is the code of the door?", filters=where)
         assert [item.node_id for item in retriever.retrieve(query)] == ["a"]
         assert [item.node_id for item in await retriever.aretrieve(query)] == ["a"]
+    closed(retriever, arm)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports
@@ -107,3 +114,4 @@ async def test_an_arms_own_filters_hold_beside_those_of_the_search(store):
         retriever = UmiRetriever.from_store(store, arms=[as_arm(arm, "others")])
         assert retriever.retrieve(UmiQuery("what is the code of the door?", filters={"user": "ann"})) == []
         assert len(await retriever.aretrieve(UmiQuery("what is the code of the door?", filters={"user": "bob"}))) >= 5
+        closed(retriever, arm)
