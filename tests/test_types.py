@@ -29,6 +29,8 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
         ({"id": "a", "text": "x", "position": True}, "position"),
         ({"id": "a", "text": "x", "event_time": datetime(2024, 5, 1)}, "time zone"),
         ({"id": "a", "text": "x", "event_time": "2024-05-01"}, "event_time"),
+        ({"id": "a", "text": "x", "event_time": datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))}, "year 1"),
+        ({"id": "a", "text": "x", "event_time": datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))}, "9999"),
         ({"id": "a", "text": "x", "metadata": {1: "x"}}, "metadata key"),
         ({"id": "a", "text": "x", "metadata": {"k": {"deep": 1}}}, "'k'"),
         ({"id": "a", "text": "x", "metadata": {"k": float("inf")}}, "'k'"),
@@ -76,7 +78,12 @@ def test_a_time_range_holds_its_start_and_not_its_end():
     assert NOON not in TimeRange(None, NOON)
 
 
-@pytest.mark.parametrize("bounds", [(NOON, NOON), (NOON, NOON - timedelta(1)), (datetime(2024, 1, 1), None)])
+LAST = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
+
+
+@pytest.mark.parametrize(
+    "bounds", [(NOON, NOON), (NOON, NOON - timedelta(1)), (datetime(2024, 1, 1), None), (None, LAST)]
+)
 def test_a_backward_or_naive_time_range_is_refused(bounds):
     with pytest.raises(InvalidTimeRange):
         TimeRange(*bounds)

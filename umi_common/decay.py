@@ -15,6 +15,8 @@ from umi_common.pool import Floats, Pool
 
 NEUTRAL = 1.0
 """Factor of a chunk without a time."""
+EXPONENT_MAX = 600.0
+"""Largest rate * age that is used, 866 half-lives: beyond exp(-745) the factor would be 0, and the chunk no hit."""
 
 
 def rate_of(half_life_hours: float) -> float:
@@ -29,7 +31,7 @@ def rate_of(half_life_hours: float) -> float:
 
 
 def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
-    """floor + (1 - floor) * exp(-rate * age).
+    """floor + (1 - floor) * exp(-min(rate * age, EXPONENT_MAX)).
 
     Args:
         age_hours: (n,); the future (negative) counts as age 0; NaN (no time known) is neutral.
@@ -48,7 +50,7 @@ def decay_factors(age_hours: Floats, *, rate: float, floor: float) -> Floats:
         raise ConfigError(f"decay floor {floor!r}: expected 0..1")
     ages = np.maximum(np.asarray(age_hours, dtype=np.float64), 0.0)  # keeps NaN
     known = ~np.isnan(ages)
-    factors = floor + (1.0 - floor) * np.exp(-rate * np.where(known, ages, 0.0))
+    factors = floor + (1.0 - floor) * np.exp(-np.minimum(rate * np.where(known, ages, 0.0), EXPONENT_MAX))
     return np.where(known, factors, NEUTRAL)
 
 

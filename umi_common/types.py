@@ -33,7 +33,7 @@ ID_BYTES_MAX = 1024
 
 
 def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRange) -> datetime:
-    """`moment` in UTC. Raises `error`, whose message begins with `what`, if it is no aware datetime."""
+    """`moment` in UTC. Raises `error`, whose message begins with `what`, if it is no aware datetime of years 1..9999."""
     if not isinstance(moment, datetime):
         raise error(
             f"{what} is {type(moment).__name__}; expected an aware datetime, e.g. "
@@ -41,7 +41,12 @@ def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRang
         )
     if moment.tzinfo is None:
         raise error(f"{what} {moment.isoformat()} has no time zone; add one, e.g. .replace(tzinfo=timezone.utc)")
-    return moment.astimezone(timezone.utc)
+    try:
+        return moment.astimezone(timezone.utc)
+    except OverflowError as overflow:
+        raise error(
+            f"{what} {moment.isoformat()} is before the year 1 or after 9999 in UTC; leave it out, or use the zone UTC"
+        ) from overflow
 
 
 def utf8_text(text: str) -> str:

@@ -280,6 +280,15 @@ def test_no_query_text_is_logged(ask: Ask, caplog: pytest.LogCaptureFixture):
     assert "Acme" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "reply, named", [(None, "NoneType"), (b'["a"]', "bytes"), (["Acme"], "list"), ({"a": 1}, "dict")]
+)
+def test_a_function_that_returns_no_text_is_told_what_it_returned(ask: Ask, reply: object, named: str):
+    degraded = ask(Rewriting(lambda prompt: reply)).degraded
+    assert degraded is not None
+    assert degraded.reason == f"the LLM returned {named}, which has no text; expected str"
+
+
 def test_the_status_of_an_http_client_is_named_and_its_message_is_not(ask: Ask):
     class RateLimitError(Exception):
         status_code = 429

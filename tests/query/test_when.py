@@ -143,3 +143,63 @@ def test_a_numeric_date_is_read_month_first_with_slashes_and_day_first_with_dots
     when = find_time(f"on {text}", NOW)
     found = None if when is None or when.range.start is None else when.range.start
     assert (None if found is None else (found.year, found.month, found.day)) == date
+
+
+BERLIN_SPRING = "2024-03-31T01:30:00"  # at 2:00 clocks go to 3:00
+BERLIN_AUTUMN = "2024-10-27T03:30:00"  # at 3:00 clocks went back to 2:00
+
+
+def in_berlin(wall: str) -> datetime:
+    zoneinfo = pytest.importorskip("zoneinfo")
+    try:
+        return datetime.fromisoformat(wall).replace(tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+    except zoneinfo.ZoneInfoNotFoundError:
+        pytest.skip("no time zone database on this machine")
+
+
+@pytest.mark.parametrize("phrase, first, last", [("in the next two hours", 0, 120), ("next hour", 30, 90)])
+@pytest.mark.parametrize("wall", [BERLIN_SPRING, BERLIN_AUTUMN])
+def test_hours_and_minutes_are_those_that_pass_also_where_clocks_change(phrase: str, first: int, last: int, wall: str):
+    now = in_berlin(wall)
+    when = find_time(f"what happens {phrase}", now)
+    assert when is not None
+    assert when.range.start is not None
+    assert when.range.end is not None
+    since = (when.range.start - now.astimezone(timezone.utc), when.range.end - now.astimezone(timezone.utc))
+    assert since == (timedelta(minutes=first), timedelta(minutes=last))
+
+
+def test_three_hours_before_the_clocks_went_back():
+    when = find_time("in the last three hours", in_berlin(BERLIN_AUTUMN))
+    assert when is not None
+    assert when.range.start == datetime(2024, 10, 26, 23, 30, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "now, year", [((2024, 3, 1), 2024), ((2025, 3, 1), 2024), ((2024, 2, 1), 2020), ((1903, 5, 1), 1896)]
+)
+def test_a_leap_day_without_a_year_is_the_latest_that_there_was(now: tuple[int, int, int], year: int):
+    when = find_time("what happened on February 29?", datetime(*now, tzinfo=timezone.utc))
+    assert when is not None
+    assert when.range.start == datetime(year, 2, 29, tzinfo=timezone.utc)
+
+
+JOINS = ["between {} and {}", "from {} to {}", "two decades before {} until {}", "999 years after {}", "since {} by {}"]
+ENDS = [
+    "0001-01-01",
+    "9999-12-31",
+    "February 29",
+    "the fifth week of February",
+    "March 5 2023",
+    "last hour",
+    "last night",
+]
+
+
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("zone", [timezone.utc, timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))])
+def test_no_two_periods_break_a_search_that_joins_them(join: str, zone: timezone):
+    for first in ENDS:
+        for last in ENDS:
+            for now in (NOW, datetime(2, 1, 1, tzinfo=timezone.utc), datetime(9998, 12, 31, tzinfo=timezone.utc)):
+                find_time(join.format(first, last), now.astimezone(zone))

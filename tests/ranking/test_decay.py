@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 
 import numpy as np
@@ -9,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.decay import decay, decay_factors, rate_of
 from umi_common.errors import ConfigError
+from umi_common.sim.embedders import HashEmbedder
 
+NOW = datetime(2024, 5, 1, tzinfo=timezone.utc)
 AGES = st.one_of(st.floats(-1e5, 1e6), st.just(math.nan))
 
 
@@ -58,3 +62,30 @@ def test_factors_lie_between_the_floor_and_1_and_never_rise_with_age(ages, rate,
     assert ((factors >= floor) & (factors <= 1)).all()
     known = sorted((age, factor) for age, factor in zip(ages, factors, strict=True) if not math.isnan(age))
     assert all(younger[1] >= older[1] for younger, older in pairwise(known))
+
+
+def a_store_of_old_chunks():
+    store = HybridStore.open(embedder=HashEmbedder())
+    texts = ["the zeppelin protocol", "zeppelin tables", "a zeppelin among many other words", "unrelated words"]
+    store.add([Chunk(f"c{i}", text, event_time=NOW - timedelta(days=2_000 + i)) for i, text in enumerate(texts)])
+    return store
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "text", "vector"])
+def test_however_old_a_chunk_is_it_is_found_and_ranked_by_its_text(strategy):
+    config = UmiConfig(decay={"half_life_hours": 24, "floor": 0})  # 2 ** -2000 is 0 in float64
+    with a_store_of_old_chunks() as store:
+        found = DualRetriever(store, config=config).search("zeppelin protocol", now=NOW, strategy=strategy)
+        assert {"c0", "c1", "c2"} <= set(found.ids)
+        assert found.ids[0] == "c0"
+        assert found[0].score > found[1].score > 0
+        assert found[0].relevance == approx(
+            DualRetriever(store).search("zeppelin protocol", now=NOW, strategy=strategy)[0].relevance
+        )
+
+
+def test_mmr_sees_the_differences_of_scores_that_decay_made_small():
+    config = UmiConfig(decay={"half_life_hours": 24, "floor": 0}, mmr={"enabled": True, "trade_off": 1})
+    with a_store_of_old_chunks() as store:
+        found = DualRetriever(store, config=config).search("a zeppelin among many words", now=NOW)
+        assert found.ids[0] == "c2"

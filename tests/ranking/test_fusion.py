@@ -10,7 +10,7 @@ from pytest import approx
 from ranking_toys import pool_of
 
 from umi_common.config import FusionConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InputError
 from umi_common.pool import NOT_RANKED
 from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.fusion import convex, fuse_pool, merge_rrf, rrf, weighted_rrf
@@ -46,6 +46,12 @@ def test_merge_rrf_takes_any_number_of_lists_and_breaks_ties_by_id():
     assert merge_rrf(["b", "a"], ["c"]) == ["b", "c", "a"]
     assert merge_rrf(["x"], ["x"], ["y"], k=1) == ["x", "y"]
     assert merge_rrf() == []
+
+
+@pytest.mark.parametrize("lists", [("doc-1", "doc-2"), (["doc-1"], None), (["doc-1"], 5)])
+def test_merge_rrf_refuses_an_id_in_the_place_of_a_list(lists):
+    with pytest.raises(InputError, match="expected a list of ids"):
+        merge_rrf(*lists)
 
 
 def test_a_list_of_no_weight_still_names_its_ids():

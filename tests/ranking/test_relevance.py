@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from pytest import approx
 from ranking_toys import pool_of
 
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.relevance import COEFFICIENTS, relevance
+from umi_common.sim.embedders import HashEmbedder
 
 MANY = 10**9
 """Chunks behind a background, so many that the prior says nothing."""
@@ -106,3 +108,13 @@ def test_without_any_score_nothing_is_relevant():
     assert relevance_of(a_pool(), np.zeros(2)).tolist() == [0.0, 0.0]
     empty = a_pool().rows(np.zeros(0, dtype=np.int64))
     assert relevance_of(empty, np.zeros(0)).tolist() == []
+
+
+def test_a_variation_whose_okapi_scores_are_all_below_0_takes_nothing_from_the_relevance():
+    store = HybridStore.open(embedder=HashEmbedder())
+    store.add([Chunk(f"c{i}", f"alpha beta gamma {i % 3}") for i in range(40)])  # a word in every chunk has an idf < 0
+    config = UmiConfig(lexical={"variant": "okapi"}, routing={"mode": "always"}, fusion={"variation_weight": 0.1})
+    found = DualRetriever(store, rewriter=lambda prompt: '["alpha beta"]', config=config).search("0")
+    alone = DualRetriever(store, config=config).search("0")
+    assert found.query_variations == ("alpha beta",)
+    assert found[0].relevance == approx(alone[0].relevance, abs=0.1)

@@ -70,8 +70,11 @@ def merge_rrf(*lists: Iterable[Any], k: float = RRF_K) -> list[Any]:
 
     Raises:
         ConfigError: If k <= 0.
-        InputError: If an item is neither an id nor an object with one.
+        InputError: If one of the lists is a string or None, or an item is neither an id nor an object with one.
     """
+    for each in lists:
+        if isinstance(each, str) or not isinstance(each, Iterable):
+            raise InputError(f"a list is {each!r:.80}; expected a list of ids, hits, chunks, documents or nodes")
     given = [list(each) for each in lists]
     if len(given) == 1 and all(isinstance(item, (list, tuple, SearchResult)) for item in given[0]):
         given = [list(each) for each in given[0]]

@@ -30,7 +30,7 @@ from umi_common.config import FusionConfig
 from umi_common.pool import Floats, Pool
 from umi_common.ranking.evidence import ArmEvidence, background_moments, pool_background
 from umi_common.ranking.fusion import weights_of_variations
-from umi_common.ranking.normalize import EPSILON
+from umi_common.ranking.normalize import EPSILON, by_bound
 
 DEFAULTS = FusionConfig()
 LEXICAL_SHARE = DEFAULTS.lexical_weight / (DEFAULTS.lexical_weight + DEFAULTS.dense_weight)
@@ -79,7 +79,7 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
     mode, best = _mode_of(pool), float(scores.max(initial=0.0))
     if mode is None:
         return None
-    if best <= EPSILON:
+    if best <= 0.0:
         return np.zeros_like(scores)
     weights = weights_of_variations(pool.variations, variation_weight)
     lift, spread, covered, most_evidence = _features(pool, mode, evidence) @ (weights / weights.sum())
@@ -111,7 +111,7 @@ def _features(pool: Pool, mode: str, evidence: ArmEvidence) -> Floats:
         above = np.maximum(1.0 - mean, EPSILON)
         features[0], features[1] = (pool.dense.max(axis=1) - mean) / above, deviation / above
     if mode != "vector":
-        features[2] = pool.coverage * pool.lexical[each, strongest] / np.maximum(pool.lexical_bound, EPSILON)
+        features[2] = pool.coverage * by_bound(pool.lexical, pool.lexical_bound)[each, strongest]
     features[3] = fused[each, strongest]
     return features
 

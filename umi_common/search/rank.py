@@ -103,7 +103,7 @@ def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> Ranke
 def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, trace: TraceBuilder) -> RankedPool:
     """The best `limit` rows by maximal marginal relevance; replaced rows are added to `suppressed`."""
     rows = np.sort(ranked.order)
-    scaled = min_max(ranked.scores[rows])
+    scaled = min_max(ranked.scores[rows] / (ranked.scores.max(initial=0.0) or 1.0))
     settings = config.mmr
     best = ranked.order[:limit].tolist()
     with trace.stage("mmr") as facts:

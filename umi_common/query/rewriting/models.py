@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import Rewriter
 
 
@@ -42,7 +42,7 @@ class Model:
         """The reply's text.
 
         Raises:
-            TypeError: If the model returned something without text.
+            InputError: If the model returned something without text.
         """
         if self._complete is not None:
             return text_of(self._complete(prompt))
@@ -77,7 +77,7 @@ def text_of(reply: Any) -> str:
     """The text of a framework's reply.
 
     Raises:
-        TypeError: If it has none.
+        InputError: If it has none.
     """
     if isinstance(reply, str):
         return reply
@@ -88,7 +88,7 @@ def text_of(reply: Any) -> str:
             return value
         if isinstance(value, list):
             return "".join(_block_text(block) for block in value)
-    raise TypeError(f"the LLM returned {type(reply).__name__}, which has no text")
+    raise InputError(f"the LLM returned {type(reply).__name__}, which has no text; expected str")
 
 
 async def _acomplete_text(acomplete: Callable[[str], Awaitable[Any]], prompt: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.config import RewriteConfig
+from umi_common.errors import InputError
 from umi_common.protocols import Rewriter
 from umi_common.query.rewriting.cache import RewriteCache
 from umi_common.query.rewriting.models import as_rewriter
@@ -187,6 +188,8 @@ def _failure(error: Exception) -> str:
         return "no reply in time"
     if isinstance(error, TooManyCalls):
         return "too many calls to the LLM have not returned"
+    if isinstance(error, InputError):  # from `text_of`
+        return str(error)
     status = getattr(error, "status_code", None)
     suffix = f" (status {status})" if isinstance(status, int) else ""
     return re.sub(r"\W", "", type(error).__name__) + suffix

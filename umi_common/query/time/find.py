@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import dates, relative, spans
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
 from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS
@@ -99,13 +100,14 @@ def find_time(query: str, now: datetime) -> When | None:
     found = _chosen(query, now)
     if found is None:
         return None
-    period = found.period
-    if period.start is not None and period.end is not None and period.end <= period.start:
+    try:
+        period = TimeRange(found.period.start, found.period.end)
+    except InvalidTimeRange:  # empty, beyond the years 1 to 9999, or within an hour that a change of clocks leaves out
         return None
     phrase = query[found.start : found.end]
     dated = _NAMES_YEAR.search(phrase) is not None
     return When(
-        TimeRange(period.start, period.end),
+        period,
         _kind_of(query, found.start, found.end, found.period),
         phrase,
         (found.start, found.end),
@@ -125,12 +127,13 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
     wholes: list[FoundPeriod] = []
     while periods:
         first, *periods = periods
-        whole = joined_periods(query, first, periods[0] if periods else None)
-        if whole is first:
-            wholes.append(changed_period(query, first))
-        else:
-            wholes.append(whole)
-            periods = periods[1:]
+        try:
+            whole = joined_periods(query, first, periods[0] if periods else None)
+            if whole is not first:
+                periods = periods[1:]
+            wholes.append(changed_period(query, first) if whole is first else whole)
+        except (ValueError, OverflowError):  # 29 February in another year, the year before the year 1
+            wholes.append(first)
     dated = (whole for whole in wholes if _NAMES_YEAR.search(query, whole.start, whole.end))
     return next(dated, wholes[0] if wholes else None)
 

@@ -7,11 +7,14 @@ change has 23 or 25 hours.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """First month of each season of the northern hemisphere; winter reaches into the next year."""
+LEAP_YEARS_APART = 8
+"""Largest number of years from one 29 February to the next: from 1896 to 1904."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,17 @@ def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:
 
 
 def latest(now: datetime, span_of_year: Callable[[int], CalendarPeriod]) -> CalendarPeriod:
-    """The latest period that has begun by `now`, of those that `span_of_year` gives for each year."""
-    found = span_of_year(now.year)
-    if known(found.start) > now:
-        found = span_of_year(now.year - 1)
-    return CalendarPeriod(found.start, found.end, yearless=True)
+    """The latest period that has begun by `now`, of those that `span_of_year` gives for each year.
+
+    Raises:
+        ValueError: If `span_of_year` raises it for each of the last years.
+    """
+    for year in range(now.year, now.year - LEAP_YEARS_APART - 1, -1):
+        with suppress(ValueError):  # 29 February
+            found = span_of_year(year)
+            if known(found.start) <= now:
+                return CalendarPeriod(found.start, found.end, yearless=True)
+    raise ValueError("no year has this date")
 
 
 def part(period: CalendarPeriod, first: float, last: float) -> CalendarPeriod:
@@ -118,7 +127,9 @@ def shifted(moment: datetime, unit: str, count: int) -> datetime:
     Args:
         unit: "minute", "hour", "day", "week", "month", "quarter", "year" or "decade".
     """
-    if unit in {"minute", "hour", "day", "week"}:
+    if unit in {"minute", "hour"}:
+        return _elapsed(moment, timedelta(**{f"{unit}s": count}))
+    if unit in {"day", "week"}:
         return moment + timedelta(**{f"{unit}s": count})
     total = {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit] * count
     first = _month_start(moment, total)
@@ -131,7 +142,7 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
     decade in the calendar."""
     if unit in {"minute", "hour"}:
         half = timedelta(**{f"{unit}s": 1}) / 2
-        return CalendarPeriod(moment - half, moment + half)
+        return CalendarPeriod(_elapsed(moment, -half), _elapsed(moment, half))
     if unit == "day":
         return days(moment)
     if unit == "week":
@@ -143,6 +154,11 @@ def around(moment: datetime, unit: str) -> CalendarPeriod:
     if unit == "decade":
         return years(moment, moment.year - moment.year % 10, 10)
     return years(moment, moment.year)
+
+
+def _elapsed(moment: datetime, time: timedelta) -> datetime:
+    """The moment when `time` has passed, whatever the clocks on the wall do meanwhile."""
+    return (moment.astimezone(timezone.utc) + time).astimezone(moment.tzinfo)
 
 
 def _month_start(moment: datetime, offset: int) -> datetime:
