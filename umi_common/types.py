@@ -33,7 +33,7 @@ ID_BYTES_MAX = 1024
 
 
 def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRange) -> datetime:
-    """`moment` in UTC. Raises `error`, whose message begins with `what`, if it is no aware datetime of years 1..9999."""
+    """`moment` in UTC. Raises `error`, whose message begins with `what`, if it is no aware datetime in years 1-9999."""
     if not isinstance(moment, datetime):
         raise error(
             f"{what} is {type(moment).__name__}; expected an aware datetime, e.g. "
