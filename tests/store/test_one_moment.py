@@ -125,6 +125,22 @@ def test_a_removed_hit_makes_room_for_the_next_best(store):
     assert len(shown) == 5 and not set(shown) & set(first[:3])
 
 
+def test_chunks_that_are_written_together_are_read_together():
+    with HybridStore.open(embedder=HashEmbedder(32)) as store:
+        store.add([chunk(1, "ann"), chunk(2, "ann")])
+        listing = store.listing()
+        versions = dict(zip(listing.ids, listing.versions.tolist(), strict=False))
+        store.delete(["c01"])
+
+        class WrittenMeanwhile(list[str]):
+            def __getitem__(self, index):  # read between the two looks for a chunk that was removed
+                store.add([chunk(1, "bob"), chunk(2, "bob")])
+                return super().__getitem__(index)
+
+        read = store.get_versions(WrittenMeanwhile(["c01", "c02"]), [versions["c01"], versions["c02"]])
+    assert [one and one.metadata["tenant"] for one in read] == ["bob", "bob"]
+
+
 def test_a_chunk_that_is_always_there_is_always_read():
     """`get` while another thread replaces the chunk again and again."""
     with HybridStore.open(embedder=HashEmbedder(8)) as store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import subprocess
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 from small_store import chunks, search
 
+from umi_common import DualRetriever
 from umi_common.config import LexicalConfig, UmiConfig
-from umi_common.errors import StoreClosed, StoreForked, StoreLocked, StoreMoved
+from umi_common.errors import SearchUnavailable, StoreClosed, StoreForked, StoreLocked, StoreMoved
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger.acknowledged import MarkFile
@@ -181,6 +183,33 @@ def test_a_reader_sees_the_next_write(path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("dim", [HashEmbedder().dim, 8])
+def test_a_reader_is_told_that_another_process_has_embedded_everything_with_another_model(path, dim):
+    class Another(HashEmbedder):
+        """Of the same or another dimension; its vectors have no cosine with those of before that means anything."""
+
+        def __init__(self) -> None:
+            super().__init__(dim)
+            self.name = "another"
+
+        def embed_documents(self, texts):
+            return -super().embed_documents(texts)
+
+    with HybridStore.open(path, embedder=HashEmbedder(), read_only=True) as reader:
+        umi = DualRetriever(reader)
+        before = umi.search("boat").ids
+        HybridStore.reindex(path, embedder=Another())
+        for found in (umi.search("boat"), asyncio.run(umi.asearch("boat"))):
+            assert found.mode == "text"
+            assert [(loss.part, "'another', not 'hash/64'" in loss.reason) for loss in found.degraded] == [
+                ("embedder", True)
+            ]
+        with pytest.raises(SearchUnavailable, match="another"):
+            umi.search("boat", strategy="vector")
+        HybridStore.reindex(path, embedder=HashEmbedder())
+        assert (umi.search("boat").ids, umi.search("boat").degraded) == (before, ())
+
+
 def test_a_fork_is_told_and_does_not_hang(path):
     with HybridStore.open(path, embedder=HashEmbedder()) as store:
         child = os.fork()

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
@@ -310,7 +310,16 @@ async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedde
     if not missing:
         return list(requests)
     texts, seconds = _texts_and_seconds(requests, missing)
-    made = dict(zip(missing, await embedder.aembed_each(texts, seconds, dim), strict=True))
+    return _filled(requests, dict(zip(missing, await embedder.aembed_each(texts, seconds, dim), strict=True)))
+
+
+def with_error(requests: Sequence[RecallRequest], error: Exception) -> list[RecallRequest]:
+    """The requests with the error in each probe that has no vector, so that nothing is embedded."""
+    return _filled(requests, dict.fromkeys(_missing(requests), error))
+
+
+def _filled(requests: Sequence[RecallRequest], made: Mapping[tuple[int, int], QueryVector]) -> list[RecallRequest]:
+    """The requests with a vector or an error for the probes (search, probe) in `made`."""
     return [
         replace(
             request,

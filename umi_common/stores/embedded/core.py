@@ -14,7 +14,7 @@ import numpy as np
 from umi_common.config import UmiConfig
 from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import LedgerDamaged, StoreClosed, StoreForked, StoreReadOnly
+from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked, StoreReadOnly
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
@@ -26,7 +26,7 @@ from umi_common.stores.embedded.row_data import Change
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.made_with import fingerprint
+from umi_common.stores.ledger.made_with import fingerprint, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.stores.values import Listing
@@ -52,6 +52,10 @@ class Core:
         self.mark_file = MarkFile(directory)
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
+        self.other_embedder: ReindexRequired | None = None
+        """Not None: another process has embedded everything again with another model, so `embedder` embeds no query."""
+        self._epoch = self.indexes.snapshot.mark.epoch
+        """Number of the reindexing after which `embedder` was compared with the store's."""
         self.mark_file.check(acknowledged, ledger, self.indexes.snapshot.mark)
         self._session: str | None = None
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
@@ -70,6 +74,14 @@ class Core:
         """
         self._check_open()
         self.indexes.follow()
+        epoch = self.indexes.snapshot.mark.epoch
+        if epoch != self._epoch:  # another process has embedded everything again
+            self.other_embedder = None
+            try:
+                refuse_other_embedder(self.ledger, self.embedder)
+            except ReindexRequired as error:
+                self.other_embedder = error
+            self._epoch = epoch
 
     def ready_to_write(self) -> None:
         """Check that the store can be written. Called before every write.
@@ -224,16 +236,14 @@ class Core:
     ) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        found = self._present([seq for seq in wanted if seq])
-        while not exact:
+        while True:  # until all that there are were there at one moment
+            found = self._present([seq for seq in wanted if seq])
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
-            if not gone:
-                break
+            if exact or not gone:
+                return [found.get(seq) if seq else None for seq in wanted]
             self.ready()  # these were replaced or removed: look for the chunks that have their ids now
             for at, seq in zip(gone, self.indexes.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq
-            found |= self._present([seq for at in gone if (seq := wanted[at])])
-        return [found.get(seq) if seq else None for seq in wanted]
 
     def _present(self, seqs: Sequence[int]) -> dict[int, Chunk]:
         """Chunks by ledger number, without removed ones, which the cache of chunks may still hold."""

@@ -22,7 +22,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.embedded.reindex import reindex
-from umi_common.stores.query_embedder import with_vectors
+from umi_common.stores.query_embedder import with_error, with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
@@ -222,6 +222,8 @@ class HybridStore(BaseStore):
 
     async def _aembed(self, requests: Sequence[RecallRequest]) -> list[RecallRequest]:
         core = self._ready()
+        if core.other_embedder is not None:
+            return with_error(requests, core.other_embedder)
         return await with_vectors(requests, core.query_embedder, core.dim or 0)
 
     def search_lexical(

@@ -26,7 +26,7 @@ from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import decode
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.query_embedder import query_vectors
+from umi_common.stores.query_embedder import query_vectors, with_error
 from umi_common.stores.references import find_references, named_by
 from umi_common.stores.rows.rows import Mask, renumbered
 from umi_common.stores.values import RecallTrace
@@ -68,6 +68,8 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     """
     traces = [RecallTrace() for _ in requests]
     snapshot = core.indexes.snapshot
+    if core.other_embedder is not None:
+        requests = with_error(requests, core.other_embedder)
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
     scans, backgrounds = _scans_and_backgrounds(snapshot, queries)
     with COMPUTE_SLOTS.held():
