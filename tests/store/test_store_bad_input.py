@@ -152,6 +152,17 @@ def test_a_query_vector_of_another_dimension_is_refused(store):
         store.recall([Probe("x", np.ones(3, dtype=np.float32))], depth=10, now=NOW)
 
 
+@pytest.mark.parametrize("path", ["", "a\0b", b"folder", 5])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_path_that_was_lost_is_refused_and_does_not_open_the_current_directory(
+    path, read_only, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="expected a directory's name"):
+        HybridStore.open(path, embedder=HashEmbedder(), read_only=read_only)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_foreign_directory_is_left_alone(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(NotAStore, match=r"letter\.txt"):

@@ -65,6 +65,7 @@ class HybridStore(BaseStore):
             read_only: Take no lock, change no file, and read what another process writes.
 
         Raises:
+            ConfigError: If the path is "" or no path.
             MissingExtra: If the package of a named model is not installed.
             NotAStore: If the directory holds files that are not a store's.
             StoreLocked: If another process has it open for writing, or this one has with another embedder or config.

@@ -82,6 +82,8 @@ def open_core(
 ) -> CoreHandle:
     """See `HybridStore.open`."""
     checked_settings(config)
+    if path is not None and (not isinstance(path, (str, os.PathLike)) or not str(path) or "\0" in str(path)):
+        raise ConfigError(f"path is {path!r:.80}; expected a directory's name, or None for a store in memory")
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
     # Absolute, because the program may change its working directory.
