@@ -367,8 +367,10 @@ class UmiConfig(Frozen):
         """Raise if the change to `new` needs a new index.
 
         Raises:
+            ConfigError: If `new` is no `UmiConfig`.
             ReindexRequired: If the analyzer differs; the message names the call that makes the index again.
         """
+        checked_settings(new)
         if new.analyzer != self.analyzer:
             raise ReindexRequired(
                 "the analyzer is part of the index: reopen with HybridStore.open(path, config=new) "

@@ -116,6 +116,7 @@ class DualRetriever:
             ConfigError: If a name or value is wrong, or `embedder` is changed, which only `store.reconfigure` can do.
                 Nothing is changed then.
         """
+        checked_settings(config)
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         stated = changes.keys() | (set() if config is None else config.model_fields_set)

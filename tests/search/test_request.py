@@ -52,6 +52,8 @@ FINE = {
         ({"where": {}}, FilterError),
         ({"where": {"a": {"$near": 1}}}, FilterError),
         ({"history": "one string"}, InputError),
+        ({"history": None}, InputError),
+        ({"history": [None]}, InputError),
         ({"strategy": "magic"}, ConfigError),
         ({"query_vector": [1.0, float("nan")]}, InvalidVector),
         ({"query_vector": [[1.0]]}, InvalidVector),

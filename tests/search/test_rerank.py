@@ -118,7 +118,7 @@ def test_candidates_that_a_dropping_reranker_did_not_see_are_left_out(store):
     assert drops_all.search(QUERY).ids == [] and drops_all.get_context(QUERY).text == ""
 
 
-@pytest.mark.parametrize("scores", [[1.0], "many", [float("nan")] * 3, None])
+@pytest.mark.parametrize("scores", [[1.0], "many", [float("nan")] * 3, None, [10**400] * 3])
 def test_unusable_scores_keep_the_order_and_are_named(store, scores):
     result = DualRetriever(store, reranker=lambda query, texts: scores).search(QUERY)
     assert result.ids == DualRetriever(store).search(QUERY).ids

@@ -122,6 +122,19 @@ def test_an_unknown_stage_is_refused(store):
         DualRetriever(store).reconfigure(dense={"ef": 10})
 
 
+@pytest.mark.parametrize("given", ["rrf", {"fusion": {"method": "rrf"}}, 5])
+def test_settings_and_a_budget_of_another_type_are_refused_by_name(store, given):
+    with DualRetriever(store) as umi:
+        for change in (umi.reconfigure, store.reconfigure):
+            with pytest.raises(ConfigError, match="expected UmiConfig"):
+                change(given)
+        with pytest.raises(ConfigError, match="expected an AssemblyPolicy"):
+            umi.get_context("boat", policy=given)
+        for budget in (1.5, "500", {"max_total": 500}):
+            with pytest.raises(ConfigError, match="expected a number of tokens"):
+                umi.get_context("boat", budget=budget)
+
+
 def test_settings_say_what_a_context_looks_like(store):
     settings = UmiConfig(assembly={"max_total": 60, "format": "xml", "order": "source", "neighbours": 1})
     umi = DualRetriever(store, config=settings)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
+from functools import partial
 
+import chromadb
 import numpy as np
 import pytest
 from small_store import NOW, chunks, search
@@ -27,6 +29,7 @@ from umi_common.errors import (
 from umi_common.protocols import Probe
 from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyEmbedder, HashEmbedder
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
@@ -60,9 +63,16 @@ def test_one_chunk_in_place_of_a_list_says_what_to_pass(store, given):
             store.add(given, on_invalid=on_invalid)
 
 
-def test_one_id_in_place_of_a_list_is_not_read_letter_by_letter(store):
-    with pytest.raises(InputError, match="expected a list of ids"):
-        store.get("t0")
+@pytest.mark.parametrize("ids", ["t0", None, 5])
+def test_one_id_in_place_of_a_list_is_not_read_letter_by_letter(store, ids):
+    collection = chromadb.EphemeralClient().get_or_create_collection("ids", metadata={"hnsw:space": "cosine"})
+    for each in (store, ChromaStore(collection, HashEmbedder())):
+        for read in (each.get, each.vectors, partial(each.neighbours, reach=1)):
+            with pytest.raises(InputError, match="expected a list of ids"):
+                read(ids)
+        with pytest.raises(InputError):
+            each.delete(ids)
+        assert each.get(iter(["no such id"])) == [None]
 
 
 def test_a_dict_in_place_of_settings_is_refused(store):

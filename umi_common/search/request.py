@@ -124,7 +124,8 @@ class SearchRequest:
         """
         if strategy not in STRATEGIES:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
-        if isinstance(history, str) or not all(isinstance(turn, str) for turn in history):
+        listed = isinstance(history, Iterable) and not isinstance(history, str)
+        if not listed or not all(isinstance(turn, str) for turn in history):
             raise InputError("history: expected a list of strings, oldest first")
         as_utc(now, "now")
         vector = _checked_vector(query_vector)

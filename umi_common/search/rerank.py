@@ -94,7 +94,7 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
         return ranked, f"failed with {type(scores.error).__name__}"
     try:
         given = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return ranked, f"returned {type(scores).__name__}; expected {len(rows)} numbers"
     kept = np.isfinite(given)
     if given.shape != (len(rows),):

@@ -204,7 +204,7 @@ def checked_page(after: str | None, limit: int) -> str:
 
 
 def check_deletion(ids: object, where: object, advice: str) -> None:
-    """Refuse a `delete` without ids and filter, or with one string as its ids.
+    """Refuse a `delete` without ids and filter, or with ids that are no list.
 
     Args:
         advice: How to empty the store.
@@ -214,8 +214,20 @@ def check_deletion(ids: object, where: object, advice: str) -> None:
     """
     if ids is None and where is None:
         raise InputError(f"delete() needs ids= or where=; {advice}")
-    if isinstance(ids, str):
-        raise InputError("delete(ids=...) takes a list of ids; put the one id into a list")
+    if ids is not None and (isinstance(ids, str) or not isinstance(ids, Iterable)):
+        raise not_ids(ids)
+
+
+def checked_ids(ids: Sequence[str]) -> Sequence[str]:
+    """The ids as a list; raises InputError if they are one string, or no collection."""
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise not_ids(ids)
+    return list(ids)
+
+
+def not_ids(given: object) -> InputError:
+    """The error for something in the place of a list of ids."""
+    return InputError(f"ids is {given!r:.80}; expected a list of ids")
 
 
 def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:

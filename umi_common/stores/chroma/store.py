@@ -27,7 +27,7 @@ from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import check_deletion, checked_page
+from umi_common.stores.batch_checks import check_deletion, checked_ids, checked_page
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
@@ -228,6 +228,7 @@ class ChromaStore(CollectionStore):
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids, read from the collection; None where it has no such record with a text."""
         self._check_open()
+        ids = checked_ids(ids)
         records = self._collection.records(list(dict.fromkeys(ids)))
         return [self._chunk(records.get(id)) for id in ids]
 
@@ -259,7 +260,7 @@ class ChromaStore(CollectionStore):
         side = self._ready().side
         tree, rows = parse_filter(where), side.moment.rows
         near: dict[str, list[str]] = {}
-        for id in ids:
+        for id in checked_ids(ids):
             row = side.row_of(id)
             if row is not None and row < len(rows):
                 near[id] = [rows.ids[other] for other in rows.around(row, reach).tolist()]
@@ -284,7 +285,7 @@ class ChromaStore(CollectionStore):
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, scaled to length 1; zeros where there is none."""
         self._ready()
-        return unit_vectors(self._collection.vectors(ids, self._embedder.dim)[0])
+        return unit_vectors(self._collection.vectors(checked_ids(ids), self._embedder.dim)[0])
 
     def ids(self) -> list[str]:
         """Ids of all chunks, rising."""

@@ -11,11 +11,12 @@ from typing import Any
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import ConfigError, InputError, StoreClosed
+from umi_common.errors import ConfigError, StoreClosed
 from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
+from umi_common.stores.batch_checks import checked_ids
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
@@ -168,11 +169,9 @@ class HybridStore(BaseStore):
         """Chunks aligned with ids; None where the store has no such chunk.
 
         Raises:
-            InputError: If `ids` is one string.
+            InputError: If `ids` is one string or no collection.
         """
-        if isinstance(ids, str):
-            raise InputError("ids is one string; expected a list of ids")
-        return self._ready().get(ids)
+        return self._ready().get(checked_ids(ids))
 
     def get_versions(
         self, ids: Sequence[str], versions: Sequence[int | None], *, exact: bool = False
@@ -191,7 +190,7 @@ class HybridStore(BaseStore):
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
-        return self._ready().vectors(ids)
+        return self._ready().vectors(checked_ids(ids))
 
     def ids(self) -> list[str]:
         """Ids of all chunks, rising."""
@@ -206,7 +205,7 @@ class HybridStore(BaseStore):
 
         Chunks that do not pass `where` are left out.
         """
-        return self._ready().neighbours(ids, reach, parse_filter(where))
+        return self._ready().neighbours(checked_ids(ids), reach, parse_filter(where))
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches, with one embedding call for all."""

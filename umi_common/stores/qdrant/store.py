@@ -12,6 +12,7 @@ from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
+from umi_common.stores.batch_checks import checked_ids
 from umi_common.stores.qdrant import bm25, reading, writing
 from umi_common.stores.qdrant.collection import OpenCollection, open_collection
 from umi_common.stores.qdrant.connection import Connection
@@ -123,11 +124,11 @@ class QdrantStore(CollectionStore):
         Raises:
             LedgerDamaged: If a point is not what was written.
         """
-        return reading.get(self._ready(), ids)
+        return reading.get(self._ready(), checked_ids(ids))
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
-        return reading.vectors(self._ready(), ids)
+        return reading.vectors(self._ready(), checked_ids(ids))
 
     def ids(self) -> list[str]:
         """Ids of all chunks, rising; reads the whole collection without texts and vectors."""
@@ -145,7 +146,7 @@ class QdrantStore(CollectionStore):
 
         Chunks that do not pass `where` are left out.
         """
-        return reading.neighbours(self._ready(), ids, reach, parse_filter(where))
+        return reading.neighbours(self._ready(), checked_ids(ids), reach, parse_filter(where))
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches; those that differ only in their probes share the round trips.
