@@ -57,6 +57,8 @@ UNINDEXED_KEY = "umi_unindexed"
 """True in an item that no query finds."""
 UNINDEXED_TEXT = "-"
 """Search text of such an item; it has no terms."""
+NESTED = ["umi_nested"]
+"""Stands in the metadata for a part of a value that filters cannot compare, such as a dict."""
 TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes")
 PAGE = 256
 """Items read from the store at once."""
@@ -351,14 +353,15 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """Path -> the part of a value there, for the parts that filters can compare: scalars and lists of scalars."""
+    """Path -> the part of a value there. Filters compare scalars and lists of scalars; another part is `NESTED`, so that
+    it is there and is not None."""
     if isinstance(value, dict):
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {name: NESTED}
         for key, part in value.items():
             found |= _leaves(_path(name, key), part)
         return found
     items = value if isinstance(value, list) else [value]
-    return {name: value} if all(map(_comparable, items)) else {}
+    return {name: value if all(map(_comparable, items)) else NESTED}
 
 
 def _comparable(value: object) -> bool:

@@ -387,6 +387,20 @@ def test_items_live_beside_documents_and_neither_shows_up_as_the_other():
         assert DualRetriever(chunks).search("note", limit=5).ids != []
 
 
+@pytest.mark.parametrize("value", [{"city": "Oslo"}, {}, [{"city": "Oslo"}], [[1]], 2**70, float("nan")])
+def test_a_nested_part_of_a_value_is_there_and_is_not_none(umi, value):
+    umi.put(("users",), "nested", {"home": value})
+    umi.put(("users",), "none", {"home": None})
+    umi.put(("users",), "missing", {"work": "Oslo"})
+
+    def keys(condition):
+        return {item.key for item in umi.search(("users",), filter={"home": condition})}
+
+    assert keys(None) == keys({"$exists": False}) == {"none", "missing"}
+    assert keys({"$exists": True}) == keys({"$ne": None}) == {"nested"}
+    assert keys({"$ne": "Oslo"}) == {"nested", "none", "missing"}
+
+
 def test_filters_reach_into_the_value_and_take_umis_own_operators(umi):
     """InMemoryStore compares nested dicts in the same way; its order of a missing value raises."""
     umi.put(ANN, "m1", {"home": {"city": "Oslo"}, "tags": ["a", "b"], "v.1": "x", "text": "note", "rank": "b"})
