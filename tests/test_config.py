@@ -55,6 +55,13 @@ def test_a_wrong_variable_is_refused_naming_the_field(monkeypatch):
         UmiConfig.load()
 
 
+@pytest.mark.parametrize("stage, field", [("FUSION", "METHOD"), ("LATE_INTERACTION", "ENABLED"), ("RECALL", "DEPTH")])
+def test_a_variable_with_one_underscore_after_the_stage_is_refused_with_the_right_name(stage, field, monkeypatch):
+    monkeypatch.setenv(f"UMI_{stage}_{field}", "rrf")
+    with pytest.raises(ConfigError, match=f"UMI_{stage}__{field}"):
+        UmiConfig.load()
+
+
 def test_replaced_changes_one_field_and_keeps_its_neighbours():
     config = UmiConfig(fusion=FusionConfig(rrf_k=10)).replaced(fusion={"method": "rrf"}, mmr={"enabled": True})
     assert (config.fusion.rrf_k, config.fusion.method, config.mmr.enabled) == (10, "rrf", True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -24,8 +26,13 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     """The file's tables; variables `UMI_<STAGE>__<FIELD>` replace single fields. The caller validates the values.
 
     Raises:
-        ConfigError: If the file cannot be read or parsed, or a variable is not valid JSON where JSON is needed.
+        ConfigError: If the file cannot be read or parsed, a variable has one underscore in place of two, or it is not
+            valid JSON where JSON is needed.
     """
+    wrong = re.compile(f"({ENVIRONMENT_PREFIX}(?:{'|'.join(model.model_fields)}))_(?!_)(.+)", re.IGNORECASE)
+    for name in filter(wrong.fullmatch, os.environ):
+        right = wrong.sub(r"\1__\2", name)
+        raise ConfigError(f"{name} is no setting; two underscores follow the stage: {right}")
     values = _read_toml(Path(path)) if path is not None else {}
     settings = type("Settings", (BaseSettings,), {"__annotations__": _stages(model), **_defaults(model)})
     source = EnvSettingsSource(settings, env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", case_sensitive=False)

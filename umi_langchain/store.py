@@ -353,8 +353,8 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """Path -> the part of a value there. Filters compare scalars and lists of scalars; another part is `NESTED`, so that
-    it is there and is not None."""
+    """Path -> the part of a value there. Filters compare scalars and lists of scalars; another part is `NESTED`: it is
+    there and is not None."""
     if isinstance(value, dict):
         found: dict[str, Any] = {name: NESTED}
         for key, part in value.items():
