@@ -1,7 +1,7 @@
 """What both adapters share: records (text, metadata, id) as chunks and back, scores from ranks, an agent's tool.
 
-A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`, which filters do not see; `to_metadata`
-restores them. Other values are converted as `types.plain_value` says; arrays and sets become lists.
+A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`; filters see `NESTED` in their place, and
+`to_metadata` restores them. Other values are converted as `types.plain_value` says; arrays and sets become lists.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of everything that is not flat."""
+NESTED = ["umi_nested"]
+"""Stands in the metadata for a value that is not flat: to filters the value is there and is not None."""
 ID_CHARACTERS = 32
 POSITION_END = 2**62
 """A position from here on is dropped: it is too large for a chunk."""
@@ -202,7 +204,7 @@ def _plain(value: Any, what: str) -> Any:
 
 def _flat(plain: Mapping[str, Any]) -> dict[str, Any]:
     nested = {key: value for key, value in plain.items() if not _is_flat(value) or key == NESTED_KEY}
-    flat = {key: value for key, value in plain.items() if key not in nested}
+    flat = {key: NESTED if key in nested else value for key, value in plain.items()}
     return {**flat, NESTED_KEY: json.dumps(nested, ensure_ascii=False)} if nested else flat
 
 

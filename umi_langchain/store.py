@@ -20,7 +20,7 @@ from zlib import crc32
 
 from umi_common.errors import ConfigError, FilterError, InvalidChunk, MissingExtra
 from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filter
-from umi_common.framework_records import Closing
+from umi_common.framework_records import NESTED, Closing
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.search.request import checked_limit, end_of
@@ -57,8 +57,6 @@ UNINDEXED_KEY = "umi_unindexed"
 """True in an item that no query finds."""
 UNINDEXED_TEXT = "-"
 """Search text of such an item; it has no terms."""
-NESTED = ["umi_nested"]
-"""Stands in the metadata for a part of a value that filters cannot compare, such as a dict."""
 TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes")
 PAGE = 256
 """Items read from the store at once."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from uuid import uuid4
 
+import chromadb
 import numpy as np
 import pytest
 from langchain_classic.embeddings import CacheBackedEmbeddings
@@ -15,6 +17,8 @@ from langchain_tests.integration_tests import VectorStoreIntegrationTests
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, InvalidChunk, ReindexRequired, SearchUnavailable
+from umi_common.sim import HashEmbedder
+from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_langchain import UmiRetriever, UmiVectorStore
 
@@ -73,6 +77,26 @@ def test_a_filter_holds_for_every_kind_of_search(filled):
         filled.as_retriever(search_kwargs={"filter": where}).invoke("merge"),
     ]
     assert all(documents and {d.metadata["source"] for d in documents} == {"heapq"} for documents in found)
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["umi's store", "a live Chroma collection"])
+@pytest.mark.parametrize("acl", [{"groups": ["board"]}, {}, [{"group": "board"}], [["board"]]])
+def test_nested_metadata_is_there_and_is_not_none_to_a_filter(acl, live):
+    """A chunk with restrictions does not pass a filter for chunks without any."""
+    collection = chromadb.EphemeralClient().get_or_create_collection(f"nested-{uuid4()}")
+    store = ChromaStore(collection, HashEmbedder()) if live else HybridStore.open(embedder=HashEmbedder())
+    secret = Document("the merger plan", metadata={"acl": acl, "n": 1})
+    documents = UmiVectorStore(store=store)
+    documents.add_documents(
+        [secret, Document("the merger news", metadata={"n": 2}), Document("merger", metadata={"acl": None})]
+    )
+
+    def found(condition):
+        return {document.page_content for document in documents.similarity_search("merger", filter={"acl": condition})}
+
+    assert found(None) == found({"$exists": False}) == {"the merger news", "merger"}
+    assert found({"$exists": True}) == found({"$ne": None}) == {"the merger plan"}
+    assert [document.metadata for document in documents.similarity_search("plan", filter={"n": 1})] == [secret.metadata]
 
 
 async def test_a_vector_finds_its_nearest(filled):
