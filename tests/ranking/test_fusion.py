@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from pytest import approx
 from ranking_toys import pool_of
 
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
 from umi_common.pool import NOT_RANKED
 from umi_common.ranking.evidence import arm_evidence
 from umi_common.ranking.fusion import convex, fuse_pool, merge_rrf, rrf, weighted_rrf
+from umi_common.sim import HashEmbedder
 
 LISTS = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=15), min_size=1, max_size=4)
 
@@ -121,6 +123,15 @@ def test_convex_weighs_arms_and_variations():
     lexical, dense = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.5, 0.5], [0.0, 1.0]])
     # variations 2:1, arms 1:3 -> lexical [2/3, 1/3], dense [1/3, 2/3]
     assert convex([lexical, dense], [1.0, 3.0], [2.0, 1.0]).tolist() == approx([2 / 12 + 3 / 12, 1 / 12 + 6 / 12])
+
+
+@pytest.mark.parametrize("method", ["rrf", "convex"])
+def test_a_search_by_an_arm_of_weight_0_is_refused_and_not_answered_in_the_order_of_ids(method):
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk("a", "unrelated"), Chunk("b", "zeppelin")])
+        config = UmiConfig(fusion={"method": method, "lexical_weight": 0})
+        with DualRetriever(store, config=config) as umi, pytest.raises(ConfigError, match="weights are 0"):
+            umi.search("zeppelin", strategy="text")
 
 
 def test_all_weights_0_are_refused():

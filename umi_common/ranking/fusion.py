@@ -148,10 +148,13 @@ def _shares(weights: npt.ArrayLike, count: int) -> Floats:
     """(count,) weights divided by their sum; raises as `mix`."""
     given = np.asarray(weights, dtype=np.float64)
     _check_weights(count, given.tolist())
-    total = float(given.sum())
-    if total <= 0:
+    _refuse_all_0(given)
+    return np.asarray(given / given.sum(), dtype=np.float64)
+
+
+def _refuse_all_0(weights: Floats) -> None:
+    if not weights.any():
         raise ConfigError("all fusion weights are 0; at least one arm and one query variation must count")
-    return np.asarray(given / total, dtype=np.float64)
 
 
 def _check(lists: int, weights: Sequence[float], k: float) -> None:
@@ -243,6 +246,8 @@ def _by_rrf(pool: Pool, config: FusionConfig, evidence: ArmEvidence) -> tuple[Fl
     """Weighted reciprocal ranks of both arms' lists."""
     variations = weights_of_variations(pool.variations, config.variation_weight)
     weights = np.concatenate([arm * variations for arm in _store_arm_weights(pool, config)])
+    if not pool.extra:
+        _refuse_all_0(weights)
     return rrf(np.concatenate([pool.lexical_rank, pool.dense_rank]), weights, k=config.rrf_k), {}
 
 
