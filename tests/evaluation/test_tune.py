@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from evaluation_toys import toy
 
 from umi_common import UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.evaluation import Between, tune
+from umi_common.evaluation import Between, compare, tune
 from umi_common.evaluation.tune import _candidates, changed, split_by_group, write_toml
 
 GROUPS = [toy(f"g{i}") for i in range(10)]
@@ -78,6 +80,13 @@ def test_random_draws_are_seeded_and_stay_inside():
 def test_a_wrong_space_is_refused_before_anything_is_searched(space, method, complaint):
     with pytest.raises(ConfigError, match=complaint):
         tune(GROUPS, space, method=method, show_progress=False)
+
+
+def test_questions_without_known_answers_are_refused_as_compare_refuses_them():
+    unjudged = [replace(each, qrels={}) for each in GROUPS[:2]]
+    for measure in (lambda: tune(unjudged, {"decay.floor": [0.1]}), lambda: compare({"umi": UmiConfig()}, unjudged)):
+        with pytest.raises(ConfigError, match="no query of the datasets has a relevant document"):
+            measure()
 
 
 def test_a_span_runs_upwards():

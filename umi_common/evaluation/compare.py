@@ -14,7 +14,7 @@ from typing import Any
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation.comparison import Run, SystemComparison
-from umi_common.evaluation.datasets import Dataset, Query
+from umi_common.evaluation.datasets import NOTHING_JUDGED, Dataset, Query
 from umi_common.evaluation.metrics import diversity, duplication
 from umi_common.evaluation.stores import EmbedderChoice, Stores, settings_text
 from umi_common.evaluation.systems import Answer, System, UmiSystem, open_system
@@ -81,7 +81,7 @@ def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Seq
     if not systems:
         raise ConfigError("no system to compare; pass at least one, e.g. {'umi': UmiConfig()}")
     if not any(dataset.judged for dataset in datasets):
-        raise ConfigError("no query of the datasets has a relevant document; check their qrels")
+        raise ConfigError(NOTHING_JUDGED)
     names = [(dataset.name, dataset.group) for dataset in datasets]
     if len(set(names)) != len(names):
         raise ConfigError("two datasets have the same name and group; pass name= to tell them apart")

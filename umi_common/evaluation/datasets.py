@@ -17,6 +17,10 @@ SourcePosition = tuple[str | None, int | None]
 """Source and position."""
 
 
+NOTHING_JUDGED = "no query of the datasets has a relevant document; check their qrels"
+"""Message of the error where there is nothing to measure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A question of a collection."""

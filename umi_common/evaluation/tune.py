@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.evaluation.datasets import Dataset, by_set
+from umi_common.evaluation.datasets import NOTHING_JUDGED, Dataset, by_set
 from umi_common.evaluation.metrics import check_metric, score_rankings
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import UmiSystem, open_system
@@ -124,9 +124,12 @@ def tune(
         show_progress: Show a progress bar, on stderr or in the notebook.
 
     Raises:
-        ConfigError: If a name or value in the space is wrong; before anything is searched.
+        ConfigError: If a name or value in the space is wrong, or no query has a relevant document; before anything is
+            searched.
     """
     datasets = [datasets] if isinstance(datasets, Dataset) else [dataset for dataset in datasets if dataset.judged]
+    if not datasets:
+        raise ConfigError(NOTHING_JUDGED)
     base = UmiConfig() if base is None else base
     check_metric(metric)
     candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
