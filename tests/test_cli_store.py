@@ -69,6 +69,19 @@ def test_search_shows_the_hit_its_file_and_why(store):
     assert "BM25" in shown.output
 
 
+def test_letters_that_the_terminals_encoding_lacks_do_not_end_the_output(tmp_path):
+    (tmp_path / "notes.md").write_text("Grüße, 漢字 and 🎉 to the harbour", encoding="utf-8")
+    store = str(tmp_path / "store")
+    assert umi("index", str(tmp_path / "notes.md"), "--store", store).returncode == 0
+    windows = {"env": {**os.environ, "PYTHONIOENCODING": "cp1252"}, "encoding": "cp1252"}
+    found = json.loads(umi("search", "harbour", "--store", store, "--json", **windows).stdout)
+    assert found["hits"][0]["text"] == "Grüße, 漢字 and 🎉 to the harbour"
+    for command in ("search", "ask"):
+        done = umi(command, "harbour", "--store", store, **windows)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert r"Grüße, \u6f22\u5b57 and \U0001f389 to the harbour" in done.stdout
+
+
 def test_search_as_json_has_everything_of_a_hit(store):
     found = json.loads(run("search", "roofers", "--store", store, "--json").output)
     hit = found["hits"][0]

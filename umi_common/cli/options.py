@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,4 +95,5 @@ def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """One JSON object on one line; values without a JSON type are converted to strings."""
-    typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+    utf8 = str(getattr(sys.stdout, "encoding", "")).lower() == "utf-8"
+    typer.echo(json.dumps(value, ensure_ascii=not utf8, default=str))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -56,6 +57,8 @@ app.command()(measuring.tune)
 def main() -> None:
     """Entry point of `umi`."""
     logging.basicConfig(level=logging.CRITICAL)  # the command itself prints one line about an error
+    if isinstance(sys.stdout, io.TextIOWrapper):  # letters that its encoding lacks, as Windows code pages do
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
     except UmiError as error:
