@@ -15,7 +15,7 @@ from umi_common.pool import Pool
 from umi_common.ranking.feedback import BEST, apply
 
 NORTH, EAST = (1.0, 0.0), (0.0, 1.0)
-SCORES = arrays.arrays(np.float64, st.integers(BEST + 1, 30), elements=st.floats(0, 5))
+SCORES = arrays.arrays(np.float64, st.integers(BEST + 1, 30), elements=st.floats(0, 5, allow_subnormal=False))
 
 
 def after(scores, vectors, weight=0.5):
