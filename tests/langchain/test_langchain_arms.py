@@ -106,26 +106,27 @@ HOME = Document(
 )
 
 
-def chroma():
-    store = Chroma(collection_name="door", embedding_function=StoreEmbeddings(default_embedder()))
+def chroma(path):
+    model = StoreEmbeddings(default_embedder())
+    store = Chroma(collection_name="door", embedding_function=model, persist_directory=str(path))
     store.add_documents([*OFFICE, HOME])
     return store
 
 
 FINDERS = {
-    "a store of LangChain's": lambda: InMemoryVectorStore.from_documents(
+    "a store of LangChain's": lambda path: InMemoryVectorStore.from_documents(
         [*OFFICE, HOME], StoreEmbeddings(default_embedder())
     ),
     "a Chroma store": chroma,
-    "its retriever": lambda: chroma().as_retriever(search_kwargs={"k": 5, "filter": {"user": {"$ne": "eve"}}}),
-    "a store of umi's": lambda: UmiVectorStore.from_documents([*OFFICE, HOME]),
-    "a retriever of umi's": lambda: UmiRetriever.from_documents([*OFFICE, HOME], filter={"user": {"$ne": "eve"}}),
+    "its retriever": lambda path: chroma(path).as_retriever(search_kwargs={"k": 5, "filter": {"user": {"$ne": "eve"}}}),
+    "a store of umi's": lambda path: UmiVectorStore.from_documents([*OFFICE, HOME]),
+    "a retriever of umi's": lambda path: UmiRetriever.from_documents([*OFFICE, HOME], filter={"user": {"$ne": "eve"}}),
 }
 
 
 @pytest.mark.parametrize("finder", FINDERS)
-async def test_a_filter_reaches_the_arms_so_that_anothers_documents_do_not_crowd_out_ones_own(finder):
-    others = FINDERS[finder]()
+async def test_a_filter_reaches_the_arms_so_that_anothers_documents_do_not_crowd_out_ones_own(finder, tmp_path):
+    others = FINDERS[finder](tmp_path)
     retriever = made(as_arm(others, "others"))
     query, of_ann = "what is the code of the door?", {"$and": [{"user": "ann"}, {"note": {"$exists": False}}]}
     assert "a" in ids(await all_doors(retriever, query, filter=of_ann))
@@ -135,9 +136,9 @@ async def test_a_filter_reaches_the_arms_so_that_anothers_documents_do_not_crowd
     retriever.close()
 
 
-async def test_an_arms_own_filter_holds_beside_that_of_the_search():
-    of_bob = chroma().as_retriever(search_kwargs={"filter": {"user": "bob"}})
-    own = FINDERS["a retriever of umi's"]()
+async def test_an_arms_own_filter_holds_beside_that_of_the_search(tmp_path):
+    of_bob = chroma(tmp_path).as_retriever(search_kwargs={"filter": {"user": "bob"}})
+    own = FINDERS["a retriever of umi's"](tmp_path)
     own.filter = {"user": "bob"}
     for arm in (of_bob, own):
         found = await all_doors(made(arm), "what is the code of the door?", filter={"user": "ann"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from uuid import uuid4
 
 import chromadb
 import numpy as np
@@ -81,9 +80,9 @@ def test_a_filter_holds_for_every_kind_of_search(filled):
 
 @pytest.mark.parametrize("live", [False, True], ids=["umi's store", "a live Chroma collection"])
 @pytest.mark.parametrize("acl", [{"groups": ["board"]}, {}, [{"group": "board"}], [["board"]]])
-def test_nested_metadata_is_there_and_is_not_none_to_a_filter(acl, live):
+def test_nested_metadata_is_there_and_is_not_none_to_a_filter(acl, live, tmp_path):
     """A chunk with restrictions does not pass a filter for chunks without any."""
-    collection = chromadb.EphemeralClient().get_or_create_collection(f"nested-{uuid4()}")
+    collection = chromadb.PersistentClient(str(tmp_path)).create_collection("nested")
     store = ChromaStore(collection, HashEmbedder()) if live else HybridStore.open(embedder=HashEmbedder())
     secret = Document("the merger plan", metadata={"acl": acl, "n": 1})
     documents = UmiVectorStore(store=store)

@@ -64,8 +64,8 @@ def test_one_chunk_in_place_of_a_list_says_what_to_pass(store, given):
 
 
 @pytest.mark.parametrize("ids", ["t0", None, 5])
-def test_one_id_in_place_of_a_list_is_not_read_letter_by_letter(store, ids):
-    collection = chromadb.EphemeralClient().get_or_create_collection("ids", metadata={"hnsw:space": "cosine"})
+def test_one_id_in_place_of_a_list_is_not_read_letter_by_letter(store, ids, tmp_path):
+    collection = chromadb.PersistentClient(str(tmp_path)).create_collection("ids")
     for each in (store, ChromaStore(collection, HashEmbedder())):
         for read in (each.get, each.vectors, partial(each.neighbours, reach=1)):
             with pytest.raises(InputError, match="expected a list of ids"):
