@@ -76,6 +76,8 @@ def heading(text: str) -> str | None:
     letter, or with a digit if it has several words.
     """
     beginning = text[:HEADING_CHARACTERS]
+    if "." not in beginning and "\n" not in beginning:  # one of them ends a heading
+        return None
     found = _TITLE.match(beginning) or _HEADING.match(beginning)
     if found is None:
         return None
