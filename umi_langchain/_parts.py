@@ -82,7 +82,8 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
             return (own is None or own(document)) and (not chunks or chunk_passes(chunks[0], where, window))
 
         return {"filter": passes}
-    clause = to_chroma(where) if where is not None and hasattr(store, "_collection") else None
+    is_chroma = any(kind.__name__ == "Chroma" for kind in type(store).__mro__)  # its package may not be installed
+    clause = to_chroma(where) if where is not None and is_chroma else None
     if clause is None:
         return {}
     return {"filter": {"$and": [own, clause.where]} if own else clause.where}

@@ -9,7 +9,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError
@@ -144,6 +144,27 @@ async def test_an_arms_own_filter_holds_beside_that_of_the_search(tmp_path):
         found = await all_doors(made(arm), "what is the code of the door?", filter={"user": "ann"})
         assert "a" not in ids(found)
     own.close()
+
+
+async def test_a_store_over_another_kind_of_collection_is_asked_without_the_filter():
+    """As MongoDB's vector search has a collection, and no option `filter`."""
+
+    class OtherStore(VectorStore):
+        _collection = object()
+
+        def similarity_search(self, query, k=4):
+            return [HOME]
+
+        async def asimilarity_search(self, query, k=4):
+            return [HOME]
+
+        @classmethod
+        def from_texts(cls, *_, **__):
+            return cls()
+
+    retriever = made(as_arm(OtherStore(), "others"))
+    assert "a" in ids(await all_doors(retriever, "what is the code of the door?", filter={"user": "ann"}))
+    retriever.close()
 
 
 async def test_an_arm_that_fails_costs_its_hits_alone_and_is_named():
