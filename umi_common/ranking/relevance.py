@@ -4,7 +4,7 @@ Scores are divided by the best of their result, so they do not compare across qu
 
     relevance(i) = known * answers(i)
     known      = sigmoid(13.8 * lift + 63.9 * spread + 8.3 * covered - 13.2)
-    answers(i) = sigmoid(0.5 * covered + 2.2 * evidence - 1.9 + 3.2 * ln(score(i) / best score) + few)
+    answers(i) = sigmoid(1.8 * covered + 2.3 * evidence - 2.4 + 4.3 * ln(score(i) / best score) + few)
 
     lift       how far the best cosine is above the query's background: (cosine - mean) / (1 - mean)
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
@@ -16,7 +16,8 @@ Scores are divided by the best of their result, so they do not compare across qu
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
 answer. Many embedders give cosines of the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is
 averaged over the query variations with the weights of fusion. If only one arm answers, other coefficients are used.
-All were fitted on nine collections with two embedders; docs/evaluation.md has the figures on collections left out.
+All were fitted on nine collections with two embedders, those of `answers` for both arms by the log loss of the first
+ten hits, hit r with weight 1 / r; docs/evaluation.md has the figures on collections left out.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FEW_CHUNKS = 100
 FEW_WEIGHT = 0.6
 """Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; .5 to .7 if one is left out."""
 COEFFICIENTS = {
-    "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([0.48, 2.25, -1.87]), 3.16),
+    "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([1.78, 2.28, -2.43]), 4.33),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
     "vector": Coefficients(np.array([17.06, 66.84, 0.0, -12.14]), np.array([0.0, 1.93, -1.87]), 2.05),
 }
