@@ -34,7 +34,8 @@ from umi_common.search.pipeline import context_body, search_body
 from umi_common.search.recall import Components
 from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, refuse_unknown_options
 from umi_common.search.rerank import Reranking, as_reranker
-from umi_common.telemetry import SearchCounter, SearchMetrics, log
+from umi_common.stores.search_counts import SearchCounter, SearchMetrics
+from umi_common.telemetry import log
 from umi_common.types import SearchResult, TimeRange, utc_now
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class DualRetriever:
         self._reranker = None if reranker is None else as_reranker(reranker)
         self._arms = ExtraArms(arms) if arms else None
         self._workers = Workers()
-        self._counter = SearchCounter()
+        self._counter = SearchCounter(getattr(store, "search_counter", None))
         self._watched: WatchedFile | None = None
         checked_settings(config)
         given = UmiConfig() if config is None else config

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ import numpy as np
 from umi_common.context.budget import AssembledContext
 from umi_common.ranking.duplicates import FOLDED
 from umi_common.runtime.calls import Body
-from umi_common.runtime.forks import give_lock
+from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import SearchResult, Trace
 
 if TYPE_CHECKING:
@@ -32,11 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("umi")
 
-BOUNDS: Mapping[str, tuple[float, ...]] = {
-    "milliseconds": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0),
-    "hits": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
-}
-"""Upper bounds of the buckets of each histogram, in milliseconds or hits."""
 WORDS = frozenset({"mode", "kind", "breaker", "model", "dense_engine", "filter"})
 """Names of facts of stages that are written although they are strings. Other strings may hold words of the query."""
 COUNTERS = {"searches": "search", "fallbacks": "search", "llm_calls": "call", "cache_hits": "search"}
@@ -44,85 +37,6 @@ HISTOGRAMS = {"milliseconds": "ms", "hits": "hit"}
 """Fields of `SearchMetrics` that are counters or histograms of OpenTelemetry, named `umi.<field>`, and their units."""
 SearchBody = Callable[..., Body[SearchResult]]
 ContextBody = Callable[..., Body[AssembledContext]]
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """How many values fell into each bucket."""
-
-    bounds: tuple[float, ...]
-    """Rising upper bounds; a value that equals a bound is in its bucket."""
-    counts: tuple[int, ...]
-    """Number of values in the bucket of each bound, and last the number of larger values."""
-    total: float
-    """Sum of the values."""
-
-    @property
-    def mean(self) -> float:
-        """Arithmetic mean of the values; 0 if there are none."""
-        return self.total / max(1, sum(self.counts))
-
-    def quantile(self, share: float) -> float:
-        """The upper bound of the bucket that holds the quantile `share` (0..1); inf if it is above the last bound."""
-        rank, seen = share * sum(self.counts), 0
-        for bound, count in zip(self.bounds, self.counts, strict=False):
-            seen += count
-            if seen >= rank:
-                return bound
-        return float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class SearchMetrics:
-    """Counts of the searches of a retriever and its copies since it was made."""
-
-    searches: int
-    """Number of searches that returned a result; the search of a context is counted too."""
-    failures: int
-    """Number of searches that raised an error."""
-    fallbacks: int
-    """Number of searches that returned a result without some part of umi: their `degraded` is not empty."""
-    llm_calls: int
-    """Prompts that were sent to an LLM, retries included."""
-    cache_hits: int
-    """Number of searches whose variations came from the cache of the LLM's replies."""
-    milliseconds: Histogram
-    """Duration of each search that returned a result."""
-    hits: Histogram
-    """Number of hits of each search that returned a result."""
-
-    @property
-    def fallback_rate(self) -> float:
-        """`fallbacks` as a share of `searches`, 0..1."""
-        return self.fallbacks / max(1, self.searches)
-
-
-class SearchCounter:
-    """Holds the metrics of a retriever and its copies. Thread-safe."""
-
-    _lock: threading.Lock
-
-    def __init__(self) -> None:
-        self._sums: dict[str, float] = dict.fromkeys(("failures", *COUNTERS, *HISTOGRAMS), 0)
-        self._buckets = {name: [0] * (len(bounds) + 1) for name, bounds in BOUNDS.items()}
-        give_lock(self)
-
-    def add(self, more: Mapping[str, float]) -> None:
-        """Add each value to the sum of its name; for a histogram, also count it in its bucket."""
-        with self._lock:
-            for name, value in more.items():
-                self._sums[name] += value
-            for name in self._buckets.keys() & more:
-                self._buckets[name][bisect_left(BOUNDS[name], more[name])] += 1
-
-    @property
-    def metrics(self) -> SearchMetrics:
-        """The sums so far."""
-        with self._lock:
-            values: dict[str, Any] = dict(self._sums)
-            for name, counts in self._buckets.items():
-                values[name] = Histogram(BOUNDS[name], tuple(counts), values[name])
-        return SearchMetrics(**values)
 
 
 def observed_search(search: SearchBody) -> SearchBody:

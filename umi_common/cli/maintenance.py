@@ -16,11 +16,12 @@ FullOption = Annotated[
 
 if TYPE_CHECKING:
     from umi_common.stores.embedded.care import StoreStatus
+    from umi_common.stores.search_counts import SearchMetrics
     from umi_common.stores.values import Verification
 
 
 def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:
-    """Show what a store holds and which parts work; the exit status is 1 if one does not."""
+    """Show what a store holds, which parts work and how its searches went; the exit status is 1 if a part fails."""
     with opened_without_model(store) as source:
         found = source.status()
     if json:
@@ -38,6 +39,20 @@ def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
     if found.dead_rows:
         yield "removed", f"{found.dead_rows:,} chunks still take room; umi rebuild frees it"
     yield "on disk", human_bytes(found.bytes_on_disk)
+    yield from _search_lines(found.searches)
+
+
+def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
+    if counted is None:
+        yield "searches", "unknown: searches.json cannot be read; the next process that writes counts from 0"
+    elif not counted.searches + counted.failures:
+        yield "searches", "none counted"
+    else:
+        times = counted.milliseconds
+        speed = f"mean {times.mean:.1f} ms, p95 {times.quantile(0.95):.0f} ms"
+        yield "searches", f"{counted.searches:,}, and {counted.failures:,} that failed; {speed}"
+        rate = f"{100 * counted.fallback_rate:.1f} % without some part"
+        yield "", f"{rate}; {counted.llm_calls:,} LLM calls, {counted.cache_hits:,} cache hits"
 
 
 def human_bytes(count: int) -> str:

@@ -20,7 +20,7 @@ from umi_common.search.extra_arms import ArmHits, ExtraArms
 from umi_common.search.request import SearchRequest
 from umi_common.search.rerank import Reranking
 from umi_common.search.trace import TraceBuilder
-from umi_common.telemetry import SearchCounter
+from umi_common.stores.search_counts import SearchCounter
 from umi_common.types import Chunk
 
 

@@ -15,6 +15,7 @@ In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chun
     query_embedder   the embedder of queries, within a deadline
     corpus_stats     statistics of a corpus that ranking uses
     references       from the best candidates to chunks that they refer to
+    search_counts    counts of searches; a file of them in a store's directory
     arrays           distinct values; an array that grows at its end
     values           values that all stores return
     failpoints       named points where a test may raise, kill or wait

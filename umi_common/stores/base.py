@@ -14,16 +14,24 @@ from umi_common.filters import Filter
 from umi_common.pool import Pool
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import TimeRange
 
 
 class BaseStore(ABC):
     """A store that answers several searches at a time. A context manager: it closes the store."""
 
+    search_counter: SearchCounter
+    """Of all retrievers over this store."""
+
     @property
     @abstractmethod
     def config(self) -> UmiConfig:
         """The settings in force."""
+
+    def metrics(self) -> SearchMetrics:
+        """Counts of the searches of all retrievers over this store in this process since it was opened."""
+        return self.search_counter.metrics
 
     @abstractmethod
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
@@ -88,6 +96,7 @@ class CollectionStore(BaseStore):
         self._config = config
         self._query_embedder = QueryEmbedder(embedder, config.embedder)
         self._embeddings = document_cache(None, None, config.embedder.cached_documents)
+        self.search_counter = SearchCounter()
         self._closed = False
 
     @property

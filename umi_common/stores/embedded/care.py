@@ -20,6 +20,7 @@ from umi_common.stores.failpoints import failpoint
 from umi_common.stores.ledger.codec import checked, decode
 from umi_common.stores.ledger.integrity import file_problems, remake_indexes
 from umi_common.stores.lexical.file import drop
+from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
 ROWS_AT_ONCE = 1_000
@@ -50,6 +51,9 @@ class StoreStatus:
     dead_rows: int
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
+    searches: SearchMetrics | None
+    """Counts of the searches of all processes that had the store open for writing; those of another process as it last
+    saved them. None: the file `searches.json` cannot be read."""
     problems: tuple[str, ...] = ()
     """Problems of the lexical index, as `verify()` lists them; `repair()` makes a new index."""
 
@@ -67,6 +71,7 @@ def status(core: Core) -> StoreStatus:
         dense="exact",
         dead_rows=len(rows) - rows.living,
         bytes_on_disk=0 if core.directory is None else _bytes_in(core.directory),
+        searches=core.search_counter.totals(),
         problems=tuple(_check_lexical(core)),
     )
 

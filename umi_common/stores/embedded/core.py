@@ -28,6 +28,7 @@ from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_v
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import fingerprint, refuse_other_embedder
 from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.stores.values import Listing
 from umi_common.types import Chunk, TimeRange
@@ -62,6 +63,7 @@ class Core:
         self.writing = threading.RLock()
         """Held by a writer from reading what is stored until its change is in the indexes."""
         self._lock = lock
+        self.search_counter = DirectoryCounter(directory, read_only=ledger.read_only)
         self._pid = os.getpid()
         self.closed = False
 
@@ -214,6 +216,7 @@ class Core:
             indexes.stale = True  # the commit may have succeeded: the next call reads the ledger
             raise
         indexes.save(always=False)
+        self.search_counter.save(always=False)
 
     def ids(self) -> list[str]:
         """Ids of all chunks, rising."""
@@ -313,6 +316,8 @@ class Core:
             try:
                 if not self.ledger.read_only:
                     self.indexes.save(always=True)
+                    if self.ledger.in_place():
+                        self.search_counter.save(always=True)
             finally:
                 self.ledger.close()
                 if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():

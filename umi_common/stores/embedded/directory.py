@@ -15,6 +15,7 @@ from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.file import FILE, create_file, sync_directory
 from umi_common.stores.ledger.followed import MARK
 from umi_common.stores.lexical.file import FOLDER as LEXICAL
+from umi_common.stores.search_counts import FILE as SEARCHES
 
 LOCK = "umi.lock"
 
@@ -101,7 +102,8 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         raise StoreError(f"{directory} cannot be read ({error.strerror}); check its permissions") from error
     if FILE in names:
         return
-    foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith((FILE, VECTORS, SPARSE))}
+    own = (FILE, VECTORS, SPARSE, SEARCHES)
+    foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith(own)}
     # The lock, an unfinished umi.db.new and cached vectors are left out: they can exist before the ledger does.
     had_ledger = not names.isdisjoint({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
     if had_ledger and not foreign:

@@ -43,6 +43,7 @@ class HybridStore(BaseStore):
 
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
+        self.search_counter = handle.core.search_counter
         # Without a call of close(), the store is closed when it is garbage-collected, or when the interpreter exits.
         weakref.finalize(self, handle.close)
 
