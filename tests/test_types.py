@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import pickle
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from umi_common import DualRetriever, HybridStore, TokenBudget
 from umi_common.errors import InvalidChunk, InvalidTimeRange, UmiError
+from umi_common.sim import HashEmbedder
 from umi_common.types import Chunk, TimeRange
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
@@ -62,6 +66,40 @@ def test_a_chunk_cannot_change_nor_can_its_metadata():
         chunk.text = "y"
     with pytest.raises(TypeError):
         chunk.metadata["tags"] = 1
+
+
+def test_a_result_and_a_budget_can_be_logged_as_json_copied_and_pickled():
+    with HybridStore.open(embedder=HashEmbedder(16)) as store:
+        store.add([Chunk("a", "a cat", metadata={"user": "ann", "tags": ["x", "y"]}), Chunk("b", "a dog")])
+        with DualRetriever(store) as umi:
+            result, context = umi.search("cat"), umi.get_context("cat")
+    logged = json.loads(json.dumps(asdict(result), default=str))
+    assert logged["hits"][0]["chunk"]["metadata"] == {"user": "ann", "tags": ["x", "y"]}
+    for value in (result, context, TokenBudget(reserves={"system": 5}), result.hits[0].chunk):
+        assert json.dumps(asdict(value), default=str)
+        assert copy.deepcopy(value) == value == pickle.loads(pickle.dumps(value))  # noqa: S301 our own bytes
+    with pytest.raises(TypeError, match="dict"):
+        pickle.loads(pickle.dumps(result)).hits[0].chunk.metadata["user"] = "bob"  # noqa: S301 our own bytes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values.__setitem__("a", 2),
+        lambda values: values.__delitem__("a"),
+        lambda values: values.__ior__({"a": 2}),
+        lambda values: values.update(a=2),
+        lambda values: values.setdefault("b", 2),
+        lambda values: values.pop("a"),
+        lambda values: values.popitem(),
+        lambda values: values.clear(),
+    ],
+)
+def test_metadata_cannot_be_changed(change):
+    stored = Chunk("x", "text", metadata={"a": 1}).metadata
+    with pytest.raises(TypeError, match="make a dict of it"):
+        change(stored)
+    assert stored == {"a": 1} and {**stored, "b": 2} == stored | {"b": 2}
 
 
 def test_a_chunk_can_be_copied_pickled_and_hashed():

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from functools import partial
 from os import PathLike
 from pathlib import PurePath
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn, TypeVar, cast
 from uuid import UUID
 
 import numpy as np
@@ -25,11 +23,27 @@ from umi_common.errors import InvalidChunk, InvalidTimeRange
 Scalar = str | int | float | bool | None
 MetadataValue = Scalar | tuple[Scalar, ...]
 Metadata = Mapping[str, MetadataValue]
+Value = TypeVar("Value")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 ID_BYTES_MAX = 1024
 """Longest id, in UTF-8 bytes."""
+
+
+def _refuse_change(*_: object, **__: object) -> NoReturn:
+    raise TypeError("this dict is read-only; make a dict of it, for example dict(chunk.metadata), and change that")
+
+
+class ReadOnlyDict(dict[str, Value]):
+    """A dict that cannot be changed. It can be copied, pickled and written as JSON, unlike a mappingproxy."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = cast(Any, _refuse_change)
+    update = setdefault = pop = popitem = clear = cast(Any, _refuse_change)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
 
 
 def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRange) -> datetime:
@@ -131,11 +145,6 @@ class Chunk:
     def __hash__(self) -> int:
         return hash((self.id, self.text))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A mappingproxy cannot be copied or pickled; rebuild from plain values.
-        fields = {name: getattr(self, name) for name in ("source", "position", "event_time", "search_text")}
-        return partial(Chunk, self.id, self.text, metadata=dict(self.metadata), **fields), ()
-
 
 def _check_text(chunk_id: object, value: object, name: str) -> None:
     if not isinstance(value, str):
@@ -163,7 +172,7 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
             plain = _checked_scalar(chunk_id, key, value)
             if plain is not None or value is None:
                 clean[key] = plain
-    return MappingProxyType(clean)
+    return ReadOnlyDict(clean)
 
 
 def _sort_key(value: Scalar) -> tuple[int, Any]:

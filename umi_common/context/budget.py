@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from umi_common.config import AssemblyConfig
 from umi_common.errors import BudgetError, ConfigError
-from umi_common.types import Degradation
+from umi_common.types import Degradation, ReadOnlyDict
 
 SourceKey = str | tuple[str]
 """A source, or the id of a chunk without a source as a tuple of one."""
@@ -54,7 +53,7 @@ class TokenBudget:
                 raise ConfigError(f"TokenBudget.{name} is {type(shares).__name__}; expected a dict of names to tokens")
             for key, tokens in shares.items():
                 _check_tokens(f"{name}[{key!r}]", tokens, least=0)
-            object.__setattr__(self, name, MappingProxyType(dict(shares)))
+            object.__setattr__(self, name, ReadOnlyDict(shares))
         if self.available < 1:
             raise BudgetError(
                 f"the reserves take {sum(self.reserves.values())} of max_total={self.max_total} tokens and leave "
@@ -65,11 +64,6 @@ class TokenBudget:
     def available(self) -> int:
         """Tokens that the context's text may have: max_total less the reserves."""
         return self.max_total - sum(self.reserves.values())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A mappingproxy cannot be copied or pickled; rebuild from plain values.
-        caps = (self.max_total, self.per_source_max, self.per_chunk_max)
-        return (TokenBudget, (*caps, dict(self.reserves), dict(self.kinds)))
 
     def __hash__(self) -> int:
         caps = (self.max_total, self.per_source_max, self.per_chunk_max)

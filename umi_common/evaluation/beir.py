@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from umi_common.errors import DatasetError, InputError
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.framework_records import iso_time
-from umi_common.types import Chunk
+from umi_common.types import Chunk, ReadOnlyDict
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
 QRELS_OF_BEIR = "qrels/test.tsv"
@@ -136,7 +135,7 @@ def query_of(file_line: FileLine, record: Mapping[str, Any], keys: Keys) -> Quer
         text_field(file_line, record, "text"),
         moment(file_line, stated, "the time of the question"),
         tuple(_turn(turn) for turn in turns),
-        MappingProxyType({key: value for key, value in metadata.items() if key != keys.history}),
+        ReadOnlyDict({key: value for key, value in metadata.items() if key != keys.history}),
     )
 
 

@@ -7,11 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from umi_common.errors import DatasetError
-from umi_common.types import Chunk
+from umi_common.types import Chunk, ReadOnlyDict
 
 SourcePosition = tuple[str | None, int | None]
 """Source and position."""
@@ -65,7 +64,7 @@ class Dataset:
     def __post_init__(self) -> None:
         _refuse_duplicates((chunk.id for chunk in self.chunks), f"dataset {self.name}/{self.group}: document")
         _refuse_duplicates((query.id for query in self.queries), f"dataset {self.name}/{self.group}: query")
-        object.__setattr__(self, "qrels", MappingProxyType({q: dict(grades) for q, grades in self.qrels.items()}))
+        object.__setattr__(self, "qrels", ReadOnlyDict({q: dict(grades) for q, grades in self.qrels.items()}))
 
     @property
     def judged(self) -> tuple[Query, ...]:

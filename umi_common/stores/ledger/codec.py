@@ -8,17 +8,16 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from operator import ne
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from umi_common.errors import LedgerDamaged
 from umi_common.pool import Vectors
-from umi_common.types import Chunk, Metadata, from_microseconds, microseconds
+from umi_common.types import Chunk, Metadata, ReadOnlyDict, from_microseconds, microseconds
 
 DIGEST_BYTES = 16
-NO_METADATA: Metadata = MappingProxyType({})
+NO_METADATA: Metadata = ReadOnlyDict()
 """Shared by all chunks without metadata."""
 FIELDS = tuple(each.name for each in fields(Chunk))
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
@@ -108,7 +107,7 @@ def decode_metadata(text: str) -> Metadata:
     values, _ = _of_json(text)
     if "[" in text:  # a list, or a string with this character
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    return MappingProxyType(values)
+    return ReadOnlyDict(values)
 
 
 def head_check(id: str, source: str | None, position: int | None, event_time: int | None) -> int:
