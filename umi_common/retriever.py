@@ -20,7 +20,7 @@ from typing_extensions import Self, Unpack
 
 from umi_common.config import UmiConfig, checked_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-from umi_common.errors import ConfigError, InputError, ReindexRequired
+from umi_common.errors import ConfigError, ReindexRequired
 from umi_common.filters import Where
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
@@ -29,10 +29,16 @@ from umi_common.ranking.fusion import merge_rrf
 from umi_common.runtime.calls import Body, run_together
 from umi_common.runtime.drivers import adrive, drive
 from umi_common.runtime.workers import Workers
-from umi_common.search.extra_arms import Arm, ExtraArms
+from umi_common.search.extra_arms import Arm, ExtraArms, listed_arms
 from umi_common.search.pipeline import context_body, search_body
 from umi_common.search.recall import Components
-from umi_common.search.request import SearchOptions, SearchRequest, SharedOptions, refuse_unknown_options
+from umi_common.search.request import (
+    SearchOptions,
+    SearchRequest,
+    SharedOptions,
+    refuse_unknown_options,
+    refuse_unlisted,
+)
 from umi_common.search.rerank import Reranking, as_reranker
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.telemetry import log
@@ -78,7 +84,7 @@ class DualRetriever:
         *,
         rewriter: Rewriter | Callable[[str], str] | Any | None = None,
         reranker: Reranker | Callable[[str, Sequence[str]], Sequence[float]] | None = None,
-        arms: Sequence[Arm] = (),
+        arms: Sequence[Arm] | None = None,
         config: UmiConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -88,11 +94,12 @@ class DualRetriever:
                 "stores of umi's adapters have .retriever()"
             )
         self.store = store
-        self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": tuple(arms), "clock": clock}
+        further = listed_arms(arms)
+        self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": further, "clock": clock}
         self._rewriter = None if rewriter is None else as_rewriter(rewriter)
         self._clock = utc_now if clock is None else clock
         self._reranker = None if reranker is None else as_reranker(reranker)
-        self._arms = ExtraArms(arms) if arms else None
+        self._arms = ExtraArms(further) if further else None
         self._workers = Workers()
         self._counter = SearchCounter(getattr(store, "search_counter", None))
         self._watched: WatchedFile | None = None
@@ -369,8 +376,7 @@ class DualRetriever:
         return results
 
     def _checked(self, queries: Sequence[str], options: Mapping[str, Any]) -> list[SearchRequest]:
-        if isinstance(queries, str):
-            raise InputError("queries is one string; expected a list of strings")
+        refuse_unlisted(queries, "queries")
         refuse_unknown_options(options, SearchOptions.__annotations__, TypeError)
         stated = options.get("now")
         now = self._clock() if stated is None else stated

@@ -17,7 +17,7 @@ from langchain_core.runnables.config import get_config_list
 
 from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import OnStage
-from umi_common.search.request import checked_query, end_of
+from umi_common.search.request import checked_query, end_of, refuse_unlisted
 from umi_langchain._trace import astages, report_losses, stages
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def abatch(
 
 async def _batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, *calls: Any, **how: Any) -> list[Any]:
     """The answers of `_together` for at most `max_concurrency` inputs at a time."""
-    if isinstance(inputs, str):
-        raise InputError("inputs is str; expected a list of queries")
+    refuse_unlisted(inputs, "inputs")
     configs = get_config_list(config, len(inputs))
     stated = configs[0].get("max_concurrency") if configs else None
     at_once = max(len(inputs), 1) if stated is None else stated

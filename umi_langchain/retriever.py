@@ -258,7 +258,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         k: int = 10,
         *,
         reranker: Any = None,
-        arms: Sequence[Finder] = (),
+        arms: Sequence[Finder] | None = None,
         **options: Any,
     ) -> Self:
         """Search an existing store, which `close` does not close. Arguments as in `from_documents`."""

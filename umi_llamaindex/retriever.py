@@ -23,13 +23,20 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
-from umi_common.errors import ConfigError, InputError, InvalidChunk
+from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Scope, Where, asked_filter
 from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, stages_and_fields
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import Arm, arms_of
-from umi_common.search.request import Window, checked_limit, checked_relevance, narrowed, refuse_unknown_options
+from umi_common.search.request import (
+    Window,
+    checked_limit,
+    checked_relevance,
+    narrowed,
+    refuse_unknown_options,
+    refuse_unlisted,
+)
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
@@ -283,7 +290,7 @@ class UmiRetriever(Closing, BaseRetriever):
         similarity_top_k: int = 10,
         *,
         reranker: Any = None,
-        arms: Sequence[BaseRetriever | Arm] = (),
+        arms: Sequence[BaseRetriever | Arm] | None = None,
         **options: Any,
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""
@@ -466,8 +473,7 @@ class _Answered(BaseRetriever):
 
 def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
     """The queries as bundles; raises InputError for one query in place of a list."""
-    if isinstance(queries, (str, QueryBundle)):
-        raise InputError(f"queries is one {type(queries).__name__}; expected a list of queries")
+    refuse_unlisted(queries, "queries")
     return [QueryBundle(query) if isinstance(query, str) else query for query in queries]
 
 

@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InputError
 from umi_common.search.extra_arms import Arm
 from umi_langchain import UmiRetriever, UmiVectorStore, as_arm
 from umi_langchain.embeddings import StoreEmbeddings
@@ -199,3 +199,19 @@ def test_an_arm_stays_what_it_is_and_anything_else_is_refused():
         made("web")
     with pytest.raises(ConfigError, match="name of its own"):
         made(arm, Arm("web", lambda *asked: []))
+
+
+def test_arms_none_means_no_further_arms_and_one_retriever_is_no_list():
+    assert ids(UmiRetriever.from_documents(FRUIT, arms=None).invoke("red apples"))[0] == "apple"
+    for one in (Fixed(found=FRUIT), as_arm(Fixed(found=FRUIT))):
+        with pytest.raises(ConfigError, match="expected a list of arms"):
+            UmiRetriever.from_documents(FRUIT, arms=one)
+
+
+async def test_a_batch_of_nothing_is_refused_by_name():
+    retriever = made()
+    for given in (None, 7):
+        with pytest.raises(InputError, match="expected a list of queries"):
+            retriever.batch(given)
+        with pytest.raises(InputError, match="expected a list of queries"):
+            await retriever.abatch(given)

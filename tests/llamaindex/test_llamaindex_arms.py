@@ -115,3 +115,10 @@ async def test_an_arms_own_filters_hold_beside_those_of_the_search(store):
         assert retriever.retrieve(UmiQuery("what is the code of the door?", filters={"user": "ann"})) == []
         assert len(await retriever.aretrieve(UmiQuery("what is the code of the door?", filters={"user": "bob"}))) >= 5
         closed(retriever, arm)
+
+
+async def test_arms_none_means_no_further_arms_and_one_retriever_is_no_list(store):
+    assert (await ids(UmiRetriever.from_store(store, arms=None)))[0] == "apple"
+    for one in (Fixed("apple"), as_arm(Fixed("apple"))):
+        with pytest.raises(ConfigError, match="expected a list of arms"):
+            UmiRetriever.from_store(store, arms=one)

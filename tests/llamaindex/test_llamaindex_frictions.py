@@ -263,7 +263,7 @@ def test_a_copy_of_a_vector_store_shares_the_store_and_one_in_memory_says_why_it
 
 def test_one_query_in_place_of_a_list_is_not_read_letter_by_letter():
     with UmiRetriever.from_nodes(NODES) as retriever:
-        for one in ("who met Dora?", UmiQuery("who met Dora?")):
+        for one in ("who met Dora?", UmiQuery("who met Dora?"), None):
             with pytest.raises(InputError, match="expected a list of queries"):
                 retriever.batch(one)
 

@@ -258,6 +258,14 @@ def test_wrong_arms_are_refused(store):
         DualRetriever(store, arms=[arm(), arm()])
     with pytest.raises(ConfigError, match="expected Arm"):
         DualRetriever(store, arms=[failing])
+    for one in (arm(), failing, "web"):
+        with pytest.raises(ConfigError, match=r"expected a list of arms: arms=\[\.\.\.\]"):
+            DualRetriever(store, arms=one)
+
+
+def test_arms_none_means_no_further_arms(store):
+    with DualRetriever(store, arms=None) as umi, DualRetriever(store) as plain:
+        assert umi.search("red apples").ids == plain.search("red apples").ids
 
 
 @pytest.mark.parametrize("awaited_first", [True, False], ids=["while it is awaited", "before it is awaited"])

@@ -194,8 +194,9 @@ def test_one_bad_query_raises_before_any_work(counting):
     umi = DualRetriever(counting)
     with pytest.raises(EmptyQuery):
         umi.search_many(["fine", " "])
-    with pytest.raises(InputError, match="expected a list"):
-        umi.search_many("one string")
+    for given in ("one string", None, 7):
+        with pytest.raises(InputError, match=r"expected a list of queries; for one query: \[query\]"):
+            umi.search_many(given)
     with pytest.raises(TypeError):
         umi.search_many(["fine"], k=3)
     with pytest.raises(TypeError):

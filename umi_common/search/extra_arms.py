@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -107,16 +107,29 @@ class SparseArm(Arm):
         self.__dict__["_update"](show_progress=show_progress)
 
 
-def arms_of(retrievers: Sequence[Any], as_arm: Callable[[Any], Arm]) -> list[Arm]:
+def listed_arms(arms: Any) -> tuple[Any, ...]:
+    """The arms of a caller; none for None.
+
+    Raises:
+        ConfigError: If it is no list.
+    """
+    if arms is None:
+        return ()
+    if not isinstance(arms, Collection) or isinstance(arms, str):
+        raise ConfigError(f"arms is {type(arms).__name__}; expected a list of arms: arms=[...]")
+    return tuple(arms)
+
+
+def arms_of(retrievers: Sequence[Any] | None, as_arm: Callable[[Any], Arm]) -> list[Arm]:
     """One arm for each of a framework's retrievers; the second of a class is named "<class> 2", and so on.
 
     Args:
-        retrievers: May also be arms, which keep their names.
+        retrievers: May also be arms, which keep their names; None: none.
         as_arm: From a retriever to an arm named as its class; returns an arm as it is.
     """
     seen: Counter[str] = Counter()
     arms = []
-    for retriever in retrievers:
+    for retriever in listed_arms(retrievers):
         arm = as_arm(retriever)
         seen[arm.name] += 1
         again = seen[arm.name] > 1 and arm is not retriever

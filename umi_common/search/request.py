@@ -166,6 +166,12 @@ def checked_query(query: object) -> str:
     return query
 
 
+def refuse_unlisted(queries: object, name: str) -> None:
+    """Raise InputError, which calls the argument `name`, unless `queries` is a list."""
+    if not isinstance(queries, Iterable) or isinstance(queries, (str, bytes)):
+        raise InputError(f"{name} is {type(queries).__name__}; expected a list of queries; for one query: [query]")
+
+
 def end_of(message: object) -> str:
     """The last QUERY_BYTES_MAX bytes of a message, which usually hold its question; a warning says that it is cut.
 
