@@ -264,6 +264,18 @@ class Core:
 
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
+        before: dict[str, list[int]] | None = None
+        while True:  # until all that there are were there at one moment
+            around = self._seqs_around(ids, reach, where)
+            chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
+            found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
+            if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
+                return found
+            before = around
+            self.ready()  # some were replaced or removed: look for the chunks that are there now
+
+    def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
+        """Ledger numbers of the neighbours of each id."""
         snapshot = self.indexes.snapshot
         rows, row_data = snapshot.rows, snapshot.row_data
         allowed = None if where is None else row_data.mask(snapshot, where, None)
@@ -273,8 +285,7 @@ class Core:
             if row is not None and row < len(rows):
                 near = rows.around(row, reach)
                 around[id] = rows.seq[near if allowed is None else near[allowed[near]]].tolist()
-        chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
-        return {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
+        return around
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
         """Chunks by ledger number, without removed ones.
