@@ -316,6 +316,16 @@ class Closing:
         await self.aclose()
 
 
+def chroma_collection(vector_store: Any, kind: str) -> Any:
+    """The collection of a framework's vector store over Chroma; None: it is another kind of store.
+
+    Known by the name `kind` of its class, because Chroma's package may not be installed, and other databases'
+    vector stores have a `_collection`, too.
+    """
+    of_chroma = any(each.__name__ == kind for each in type(vector_store).__mro__)
+    return getattr(vector_store, "_collection", None) if of_chroma else None
+
+
 def same_fraction(value: object, stored: object) -> bool:
     """Whether a Chroma record holds the fraction `value` as `stored`: a server may change its last bits."""
     if not isinstance(value, float) or isinstance(stored, bool) or not isinstance(stored, (int, float)):

@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
-from umi_common.framework_records import PlaceKeys, to_chunk, to_metadata
+from umi_common.framework_records import PlaceKeys, chroma_collection, to_chunk, to_metadata
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, utf8_text
@@ -192,8 +192,8 @@ def checked_chroma(vectorstore: Any) -> Any:
     Raises:
         ConfigError: If it is no Chroma store.
     """
-    collection = getattr(vectorstore, "_collection", None)
-    if collection is None or not hasattr(collection, "get"):
+    collection = chroma_collection(vectorstore, "Chroma")
+    if collection is None:
         raise ConfigError(
             f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; of a retriever over it, "
             "give its .vectorstore; for any other vector store, give its documents to from_documents"

@@ -11,7 +11,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, Vector
 
 from umi_common.errors import ConfigError
 from umi_common.filters import Filter, Scope, asked_filter, to_chroma
-from umi_common.framework_records import PlaceKeys, scores_by_rank, scores_of_kept
+from umi_common.framework_records import PlaceKeys, chroma_collection, scores_by_rank, scores_of_kept
 from umi_common.protocols import chunk_passes
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
@@ -82,8 +82,7 @@ def _narrowing(finder: Any, where: Filter | None, window: TimeRange | None, keys
             return (own is None or own(document)) and (not chunks or chunk_passes(chunks[0], where, window))
 
         return {"filter": passes}
-    is_chroma = any(kind.__name__ == "Chroma" for kind in type(store).__mro__)  # its package may not be installed
-    clause = to_chroma(where) if where is not None and is_chroma else None
+    clause = None if where is None or chroma_collection(store, "Chroma") is None else to_chroma(where)
     if clause is None:
         return {}
     return {"filter": {"$and": [own, clause.where]} if own else clause.where}

@@ -30,7 +30,14 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
-from umi_common.framework_records import PlaceKeys, plain_metadata, same_fraction, to_chunk, to_metadata
+from umi_common.framework_records import (
+    PlaceKeys,
+    chroma_collection,
+    plain_metadata,
+    same_fraction,
+    to_chunk,
+    to_metadata,
+)
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import SkippedChunk
@@ -183,7 +190,7 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
         ConfigError: If its vector store is neither a `ChromaVectorStore` nor a `SimpleVectorStore`.
     """
     vector_store = index.vector_store
-    collection = getattr(vector_store, "_collection", None)
+    collection = chroma_collection(vector_store, "ChromaVectorStore")
     seen: Counter[str | None] = Counter()
     if collection is not None:  # its docstore is empty: the nodes are in the collection
         for records, vectors in pages_with_text(collection):

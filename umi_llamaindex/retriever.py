@@ -25,7 +25,7 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Scope, Where, asked_filter
-from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, stages_and_fields
+from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, chroma_collection, stages_and_fields
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.search.extra_arms import Arm, arms_of
@@ -267,7 +267,7 @@ class UmiRetriever(Closing, BaseRetriever):
             )
         model = index._embed_model if embed_model is None else embed_model
         keys = PlaceKeys(source_key, position_key, time_key)
-        collection = getattr(index.vector_store, "_collection", None)
+        collection = chroma_collection(index.vector_store, "ChromaVectorStore")
         if collection is not None and not copy:
             config = UmiConfig(**stages_and_fields(options)[0])
             read = partial(node_chunk_of_record, keys)

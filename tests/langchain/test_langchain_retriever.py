@@ -241,6 +241,29 @@ def test_any_other_vector_store_is_refused_with_the_way_to_go(documents, embeddi
         UmiRetriever.from_vectorstore(InMemoryVectorStore(embeddings))
 
 
+@pytest.mark.parametrize("copy", [False, True])
+def test_a_vector_store_over_a_collection_of_another_database_is_refused_too(embeddings, copy):
+    """MongoDB's keeps a `_collection`, of which every attribute is another collection, which cannot be called."""
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    class Documents:
+        def __getattr__(self, name):
+            return Documents()
+
+        def __call__(self, *_, **__):
+            raise TypeError("'Collection' object is not callable")
+
+    class MongoDBAtlasVectorSearch(InMemoryVectorStore):
+        def __init__(self, embeddings):
+            super().__init__(embeddings)
+            self._collection = Documents()
+
+    with pytest.raises(
+        ConfigError, match=r"MongoDBAtlasVectorSearch; expected langchain_chroma.Chroma.*from_documents"
+    ):
+        UmiRetriever.from_vectorstore(MongoDBAtlasVectorSearch(embeddings), copy=copy)
+
+
 def joined(documents: list[Document]) -> str:
     return "\n".join(document.page_content for document in documents)
 

@@ -244,6 +244,19 @@ def test_any_other_vector_store_is_refused_with_the_way_to_go(nodes):
         UmiRetriever.from_index(index)
 
 
+@pytest.mark.parametrize("copy", [False, True])
+def test_an_index_over_a_collection_of_another_database_is_refused_too(nodes, copy):
+    """MongoDB's vector store keeps a `_collection`, too."""
+
+    class MongoDBAtlasVectorSearch:
+        _collection = object()
+
+    index = VectorStoreIndex(nodes[:2], embed_model=MockEmbedding(embed_dim=4))
+    index._vector_store = MongoDBAtlasVectorSearch()
+    with pytest.raises(ConfigError, match=r"MongoDBAtlasVectorSearch; expected ChromaVectorStore or.*from_nodes"):
+        UmiRetriever.from_index(index, copy=copy)
+
+
 async def test_a_query_engine_answers_from_what_umi_found(retriever):
     engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
     response = engine.query(QUESTION)
