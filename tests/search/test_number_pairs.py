@@ -128,6 +128,24 @@ def test_any_query_is_read_in_a_moment(query):
     assert time.thread_time() - began < 1.0
 
 
+@pytest.mark.parametrize("question", ["what of 2023 and 7", "revision 2023"])
+def test_a_long_table_that_holds_the_number_in_each_row_is_searched_in_a_moment(question):
+    table = "\n".join(f"row 2023 x{row}" for row in range(100_000))
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk("table", table), Chunk("page", "The revision 2023 and 7 open in May.")])
+        umi.search(question, now=NOW)
+        began = time.thread_time()
+        found = umi.search(question, now=NOW)
+        assert time.thread_time() - began < 0.3
+    assert found.ids[0] == "page" and found.hits[0].stages[STAGE]
+
+
+def test_a_pair_counts_although_the_number_stands_before_other_words_hundreds_of_times():
+    asked = query_pairs("what says revision 7?", terms_of)
+    text = "page 7 of it. " * 400 + "revision 7"
+    assert asked.pairs & set(pairs_in_text(text, asked.numbers, terms_of))
+
+
 def test_the_scores_are_those_of_the_formula():
     one, two = (("a",), ("1",)), (("b",), ("2",))
     held = [{one: 0.5}, {one: 1.0, two: 0.5}, {}, {one: 0.5}]

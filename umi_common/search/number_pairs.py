@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ CANDIDATES = 50
 
 NUMBERS_MAX = 16
 """Only so many first numbers of a query are searched for, because the time grows with their count."""
+OCCURRENCES_MAX = 500
+"""Only so many first occurrences of the query's numbers in a text are read: some 7 ms. More are in long tables only."""
 DIGITS = re.compile(r"\d+")
 SEVERAL = re.compile(r"\d[.,:-]\d")
 """Two parts of a number or code."""
@@ -119,9 +122,9 @@ def _is_number(part: str) -> bool:
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
-    """g of each pair of a text whose number is one of the query's. Numbers are compared by their lower-case form."""
+    """g of each pair at the first `OCCURRENCES_MAX` of the query's numbers in a text, compared in lower case."""
     pairs: dict[Pair, float] = {}
-    for match in numbers.finditer(text):
+    for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
             continue
         number = (match[0].lower(),)
