@@ -46,7 +46,8 @@ TABLE = [
     ("ﬁne ＡＢＣ ½", "fine abc 1 2"),
     ("cafe\u0301 caf\u00e9", "café café"),
     ("co\u00adoperate zero\u200bwidth", "cooper zerowidth"),
-    ("İstanbul", "istanbul"),
+    ("İstanbul İSTANBUL I\u0307stanbul istanbul", "istanbul istanbul istanbul istanbul"),
+    ("\u0958लम \u0915\u093cलम", "\u0915\u093cलम \u0915\u093cलम"),
     # each emoji is a word, without the marks that join or colour it
     (
         "thanks\U0001f64f see \u2764\ufe0f \U0001f469\u200d\U0001f680",
