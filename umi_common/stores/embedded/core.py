@@ -267,6 +267,9 @@ class Core:
         before: dict[str, list[int]] | None = None
         while True:  # until all that there are were there at one moment
             around = self._seqs_around(ids, reach, where)
+            if any(id not in around and self.indexes.row_of(id) is not None for id in ids):
+                with self.indexes.lock:  # the write that replaces it is being added to the indexes
+                    around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
             if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
