@@ -28,6 +28,7 @@ from umi_common.filters import Scope, Where, asked_filter
 from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, chroma_collection, stages_and_fields
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import (
     Window,
@@ -61,6 +62,7 @@ dispatcher = instrument.get_dispatcher(__name__)  # type: ignore[attr-defined]
 
 REWRITE_PROMPT = "rewrite"
 """Name of the LLM's prompt among the retriever's prompts."""
+UNUSED_STRINGS = "custom_embedding_strs of a query could not be embedded (%s); its text is searched. Logged once."
 CONTEXT_HITS = 50
 """Hits that are candidates for a context, if the query names no limit."""
 CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", "mirror", "on_invalid", "read_only")
@@ -438,7 +440,8 @@ class UmiRetriever(Closing, BaseRetriever):
         embedder: Embedder = self.umi.store.embedder  # type: ignore[attr-defined]
         try:
             return embedder.embed_queries(bundle.custom_embedding_strs or []).mean(axis=0)
-        except Exception:  # noqa: BLE001 - the core then embeds the query's text, and reports a failure of that
+        except Exception as error:  # noqa: BLE001 - the core then embeds the query's text, and reports a failure of that
+            warn_once("custom_embedding_strs", type(error).__name__, UNUSED_STRINGS, type(error).__name__)
             return None
 
     def _check_callback_manager(self) -> None:

@@ -27,6 +27,7 @@ from loop_watch import held
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit
+from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
 from umi_common.types import Chunk
@@ -141,6 +142,14 @@ def test_the_bundles_embedding_is_the_querys_vector(notes):
 async def test_custom_embedding_strings_are_embedded_in_the_querys_place(notes):
     bundle = QueryBundle("zzz", custom_embedding_strs=["Carl met Dora"])
     assert ids(notes.retrieve(bundle))[0] == ids(await notes.aretrieve(bundle))[0] == "n2"
+
+
+def test_custom_embedding_strings_that_cannot_be_embedded_are_told_and_the_text_is_searched(caplog):
+    store = HybridStore.open(embedder=FaultyEmbedder(HashEmbedder(), fail_on="poison"))
+    store.add([Chunk("n1", "Carl met Dora"), Chunk("n2", "The roofers come in May")])
+    found = UmiRetriever.from_store(store).retrieve(QueryBundle("the roofers", custom_embedding_strs=["poison"]))
+    assert ids(found)[0] == "n2"
+    assert "custom_embedding_strs of a query could not be embedded" in caplog.text and "poison" not in caplog.text
 
 
 def test_wrong_options_are_refused(retriever):
