@@ -20,7 +20,7 @@ from typing_extensions import Self, Unpack
 
 from umi_common.config import UmiConfig, checked_settings
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-from umi_common.errors import ConfigError, ReindexRequired
+from umi_common.errors import ConfigError, InputError, ReindexRequired
 from umi_common.filters import Where
 from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Strategy
 from umi_common.query import routing
@@ -368,6 +368,10 @@ class DualRetriever:
         refuse_unknown_options(options, SharedOptions.__annotations__, TypeError)
         requests = self._checked(queries, options)
         stage_hooks = [None] * len(requests) if on_stages is None else on_stages
+        if len(stage_hooks) != len(requests):
+            raise InputError(
+                f"on_stages has {len(stage_hooks)} entries; expected one for each of {len(requests)} queries"
+            )
         components = self._current_components()
         bodies = [search_body(components, *each) for each in zip(requests, stage_hooks, strict=True)]
         results: list[SearchResult] = []

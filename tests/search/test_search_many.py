@@ -197,6 +197,8 @@ def test_one_bad_query_raises_before_any_work(counting):
     for given in ("one string", None, 7):
         with pytest.raises(InputError, match=r"expected a list of queries; for one query: \[query\]"):
             umi.search_many(given)
+    with pytest.raises(InputError, match="on_stages has 1 entries; expected one for each of 2 queries"):
+        umi.search_many(["fine", "good"], on_stages=[None])
     with pytest.raises(TypeError):
         umi.search_many(["fine"], k=3)
     with pytest.raises(TypeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from small_store import search
 
+from umi_common.errors import ConfigError
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
@@ -20,6 +21,16 @@ def imported(theirs) -> tuple[HybridStore, int]:
     assert (report.chunks, report.skipped) == (3, ())
     assert not store.drift(theirs)
     return store, len(embedder.texts)
+
+
+@pytest.mark.parametrize("given", ["docs", None, [], {}])
+def test_what_is_no_collection_is_refused_by_name(given):
+    with HybridStore.open(embedder=HashEmbedder(64)) as store:
+        for read in (store.import_collection, store.drift):
+            with pytest.raises(
+                ConfigError, match=f"collection is {type(given).__name__}; expected a Chroma collection"
+            ):
+                read(given)
 
 
 def test_langchains_chroma_comes_over(tmp_path):

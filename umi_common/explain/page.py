@@ -54,7 +54,7 @@ def to_page(
 
 def _body(result: SearchResult, context: AssembledContext | None) -> str:
     words = QueryWords.of(result)
-    facts = [f"{len(result)} hits", escaped(result.mode), _times(result)]
+    facts = ["1 hit" if len(result) == 1 else f"{len(result)} hits", escaped(result.mode), _times(result)]
     facts.append("deep search" if result.deep_search_used else "no deep search")
     return (
         "<a class='skip' href='#hits'>Skip to the hits</a>"

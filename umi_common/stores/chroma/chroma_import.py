@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umi_common.errors import InvalidChunk, InvalidVector, StoreError
+from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, StoreError
 from umi_common.framework_records import NAMED, iso_time
 from umi_common.pool import Vectors
 from umi_common.stores.batch_checks import progress
@@ -65,7 +66,7 @@ class Drift:
 def import_collection(core: Core, collection: Any, keys: CollectionKeys, *, show_progress: bool) -> Imported:
     """See `HybridStore.import_collection`."""
     core.ready_to_write()
-    collection = getattr(collection, "_collection", collection)
+    collection = _collection_of(collection)
     count, skipped = 0, []
     with progress(collection.count(), show_progress) as advance:
         for records, vectors in collection_pages(collection):
@@ -89,7 +90,7 @@ def import_collection(core: Core, collection: Any, keys: CollectionKeys, *, show
 def drift(core: Core, collection: Any) -> Drift:
     """See `HybridStore.drift`."""
     core.ready()
-    collection = getattr(collection, "_collection", collection)
+    collection = _collection_of(collection)
     here = set(core.ids())
     there: set[str] = set()
     changed: list[str] = []
@@ -99,6 +100,19 @@ def drift(core: Core, collection: Any) -> Drift:
         pairs = zip(records, core.get(ids), strict=True)
         changed += [record.id for record, chunk in pairs if chunk and chunk.text != record.text]
     return Drift(tuple(sorted(there - here)), tuple(sorted(here - there)), tuple(sorted(changed)))
+
+
+def _collection_of(given: Any) -> Any:
+    """The collection itself, or that of a vector store. Raises ConfigError for anything else."""
+    collection = getattr(given, "_collection", given)
+    if not all(callable(getattr(collection, name, None)) for name in ("count", "get")):
+        raise ConfigError(
+            f"collection is {type(given).__name__}; expected a Chroma collection, or the vector store of LangChain or "
+            "LlamaIndex around one: client.get_collection(name)"
+        )
+    if inspect.iscoroutinefunction(collection.count):
+        raise ConfigError("the collection is that of an AsyncHttpClient; expected one of an HttpClient to the server")
+    return collection
 
 
 def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:

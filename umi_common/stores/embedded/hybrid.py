@@ -145,6 +145,7 @@ class HybridStore(BaseStore):
                 keys the first that a chunk has.
 
         Raises:
+            ConfigError: If it is no collection, or that of an `AsyncHttpClient`.
             ReindexRequired: If the vectors were made by another embedder.
             InvalidChunk: If a time cannot be read.
         """
