@@ -36,6 +36,11 @@
 A backend's error is the `__cause__` of one of these; it never reaches the caller by itself.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
 
 class UmiError(Exception):
     """Base class of every error that umi raises on purpose."""
@@ -167,3 +172,11 @@ class MissingExtra(UmiError, ImportError):
     def __init__(self, package: str, extra: str | None = None) -> None:
         what = package if extra is None else f"'umi-retrieval[{extra}]'"
         super().__init__(f"{package} is not installed; run: pip install {what}")
+
+
+def optional_module(module: str, package: str, extra: str | None = None) -> Any:
+    """The module, imported; raises MissingExtra if its package, which an extra installs, is missing."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(package, extra) from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from umi_common.cli.options import LEDGER, JsonOption, opened_without_model, print_json
-from umi_common.errors import ConfigError, MissingExtra, StoreLocked, StoreUnavailable
+from umi_common.errors import ConfigError, StoreLocked, StoreUnavailable, optional_module
 
 if TYPE_CHECKING:
     from umi_common.migrate.run import Movable
@@ -154,13 +154,10 @@ def _store_in_collection(client: Any, name: str, copy_of: Any) -> Any:
 
 @contextmanager
 def _qdrant_client(arguments: dict[str, Any]) -> Iterator[Any]:
-    try:
-        from qdrant_client import QdrantClient
-    except ImportError as error:
-        raise MissingExtra("qdrant-client", "qdrant") from error
+    qdrant_client = optional_module("qdrant_client", "qdrant-client", "qdrant")
     try:
         # the client would print a warning; QdrantStore checks the version itself
-        client = QdrantClient(**arguments, check_compatibility=False)
+        client = qdrant_client.QdrantClient(**arguments, check_compatibility=False)
     except Exception as error:
         if isinstance(error, RuntimeError) and "path" in arguments:
             raise StoreLocked(f"{arguments['path']} is open in another process; stop that one first") from error

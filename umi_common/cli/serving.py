@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened, where_of
 from umi_common.config import UmiConfig
 from umi_common.context.budget import TokenBudget
-from umi_common.errors import InputError, MissingExtra, UmiError
+from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_window
@@ -73,10 +73,7 @@ def mcp(
     config: ConfigOption = None,
 ) -> None:
     """Serve a store to agents over MCP, on stdin and stdout: tools to search, to pack a context, to explain."""
-    try:
-        import mcp.server  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("mcp", "mcp") from error
+    optional_module("mcp.server", "mcp", "mcp")
     from umi_common.stores.embedded.hybrid import HybridStore
 
     scope = Scope(parse_filter(where_of(filter, "--filter", exact=True)))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from importlib import import_module
 from typing import Any
 
 from umi_common.embedders.default import DEFAULT_NAME, default_embedder
 from umi_common.embedders.minilm import MINILM, MINILM_NAME, MiniLMEmbedder
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, optional_module
 from umi_common.protocols import Embedder
 
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
@@ -37,11 +36,7 @@ def library_model(name: str) -> Functions:
     library, _, model = name.partition(":")
     if library not in LIBRARIES or not model:
         raise ConfigError(f"embedder is {name!r}; expected {EMBEDDER_NAMES}")
-    try:
-        module = import_module(library.replace("-", "_"))
-    except ImportError as error:
-        raise MissingExtra(library) from error
-    return LIBRARIES[library](module, model)
+    return LIBRARIES[library](optional_module(library.replace("-", "_"), library), model)
 
 
 def _fastembed(module: Any, name: str) -> Functions:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, optional_module
 from umi_common.evaluation.datasets import Dataset, Query
 from umi_common.evaluation.metrics import default_metrics, latency, score_rankings
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
@@ -190,10 +190,6 @@ class SystemComparison:
         Raises:
             MissingExtra: Without pandas.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingExtra("pandas", "eval") from error
         records = []
         for row in self.rows:
             record: dict[str, Any] = {"set": row.set, "system": row.system}
@@ -201,7 +197,7 @@ class SystemComparison:
                 record |= {metric: estimate.mean, f"{metric} low": estimate.low, f"{metric} high": estimate.high}
             record |= {f"{name} ms": spent for name, spent in row.latency.items()}
             records.append(record | {"LLM calls": row.llm_calls})
-        return pandas.DataFrame.from_records(records)
+        return optional_module("pandas", "pandas", "eval").DataFrame.from_records(records)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All rows as JSON, NaN as null; also written to `path` where one is given."""

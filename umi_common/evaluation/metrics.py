@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, optional_module
 from umi_common.pool import Vectors
 
 MEASURES = {"precision": "P", "recall": "R", "hit": "Success", "mrr": "RR", "ndcg": "nDCG", "map": "AP"}
@@ -55,7 +55,7 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
         ConfigError: If a name is no metric, or a list holds an id twice.
         MissingExtra: If ir-measures is not installed.
     """
-    judge = _ir_measures()
+    judge = optional_module("ir_measures", "ir-measures", "eval")
     names = list(names)
     measures = {judge.parse_measure(_measure(name)): name for name in names}
     judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
@@ -121,11 +121,3 @@ def _as_scores(query: str, ids: Sequence[str]) -> dict[str, float]:
     if len(scores) != len(ids):
         raise ConfigError(f"the list for query {query!r} holds an id twice; a system must return each id once")
     return scores
-
-
-def _ir_measures() -> Any:
-    try:
-        import ir_measures
-    except ImportError as error:
-        raise MissingExtra("ir-measures", "eval") from error
-    return ir_measures

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umi_common.decay import decay_factors, rate_of
-from umi_common.errors import ConfigError, InputError, MissingExtra
+from umi_common.errors import ConfigError, InputError, optional_module
 from umi_common.evaluation.answering import reliability
 from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
 from umi_common.explain.reasons import best_signals
@@ -203,11 +203,7 @@ def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = Fa
 
 def new_chart(width: float, height: float) -> Any:
     """An empty figure, width and height in inches. Raises MissingExtra without matplotlib."""
-    try:
-        from umi_common.evaluation._figure import Chart
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "eval") from error
-    return Chart(width, height)
+    return optional_module("umi_common.evaluation._figure", "matplotlib", "eval").Chart(width, height)
 
 
 def colour(index: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from umi_common.context.budget import AssembledContext
-from umi_common.errors import MissingExtra
+from umi_common.errors import optional_module
 from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, rank_path
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, steps
@@ -100,10 +100,6 @@ def to_frame(result: SearchResult) -> Any:
     Raises:
         MissingExtra: Without pandas.
     """
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtra("pandas", "notebooks") from error
     rows = []
     for hit in result:
         row: dict[str, Any] = {"rank": hit.rank, "id": hit.chunk.id, "score": hit.score}
@@ -114,4 +110,4 @@ def to_frame(result: SearchResult) -> Any:
         row.update({f"after_{name}": score for name, score in hit.stages.items()})
         row["text"] = hit.chunk.text
         rows.append(row)
-    return pandas.DataFrame(rows)
+    return optional_module("pandas", "pandas", "notebooks").DataFrame(rows)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, optional_module
 from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls
 
 if TYPE_CHECKING:
@@ -45,15 +45,11 @@ def encoding_name(spec: str) -> str:
         ConfigError: If tiktoken knows neither.
         MissingExtra: If tiktoken is not installed.
     """
-    try:
-        import tiktoken
-    except ModuleNotFoundError as error:
-        raise MissingExtra("tiktoken", "tiktoken") from error
-
+    tiktoken = optional_module("tiktoken", "tiktoken", "tiktoken")
     if spec in tiktoken.list_encoding_names():
         return spec
     try:
-        return tiktoken.encoding_name_for_model(spec)
+        return str(tiktoken.encoding_name_for_model(spec))
     except KeyError as error:
         raise ConfigError(
             f"token counter {spec!r}: tiktoken knows no such model or encoding; give the model's tokenizer, a function "

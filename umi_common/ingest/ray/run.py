@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, MissingExtra
+from umi_common.errors import ConfigError, optional_module
 from umi_common.files.checkpoint import IngestCheckpoint
 from umi_common.files.parts import PART_BYTES
 from umi_common.files.readers.reading import MAX_FILE_BYTES, PDF_SECONDS, ReadLimits
@@ -134,10 +134,7 @@ def _check_pickles(ray: Any, name: str, factory: Callable[[], Any]) -> None:
 @contextmanager
 def _ray(workers: int | None) -> Iterator[Any]:
     """Ray, connected: the caller's, or a local one that ends with the block and sends no usage statistics."""
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtra("ray", "scale") from error
+    ray = optional_module("ray", "ray", "scale")
     if ray.is_initialized():
         yield ray
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from umi_common.errors import ConfigError, MissingExtra, StoreUnavailable
+from umi_common.errors import ConfigError, StoreUnavailable, optional_module
 from umi_common.runtime.forks import renew_in_child
 
 OLDEST = (1, 10)
@@ -23,11 +23,7 @@ def models() -> Any:
     Raises:
         MissingExtra: If qdrant-client is not installed.
     """
-    try:
-        from qdrant_client import models as found
-    except ImportError as error:
-        raise MissingExtra("qdrant-client", "qdrant") from error
-    return found
+    return optional_module("qdrant_client", "qdrant-client", "qdrant").models
 
 
 class Connection:
