@@ -65,6 +65,14 @@ class CosineBackground(NamedTuple):
     chunks: int
     """Size of the sample."""
 
+    def pool_fields(self, which: slice = slice(None)) -> dict[str, Any]:
+        """The fields of a `Pool` for some of the queries."""
+        return {
+            "dense_mean": self.mean[which],
+            "dense_deviation": self.deviation[which],
+            "dense_count": self.chunks,
+        }
+
 
 IdChecksums = npt.NDArray[np.uint32]
 NO_CHECKSUMS: IdChecksums = np.zeros(0, dtype=np.uint32)

@@ -338,13 +338,8 @@ def statistics(store: IndexedCollection, moment: Moment, queries: Vectors | None
         numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), moment.sources)
         if queries is None:
             return {"calibration": numbers}
-        usual = calibration.background(rows, whole, queries)
+        background = calibration.background(rows, whole, queries)
     except StoreUnavailable as error:
         trace.lost("chroma", error, "ranked without statistics of the collection")
         return {}
-    return {
-        "dense_mean": usual.mean,
-        "dense_deviation": usual.deviation,
-        "dense_count": usual.chunks,
-        "calibration": numbers,
-    }
+    return {**background.pool_fields(), "calibration": numbers}

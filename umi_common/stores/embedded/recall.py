@@ -84,7 +84,7 @@ def _scans_and_backgrounds(
 ) -> tuple[list[Scan | None], list[dict[str, Any]]]:
     """For each search, its part of one scan for all searches, and the pool's fields about the background cosines.
 
-    None in place of a part: the search scans alone. The fields are `dense_mean`, `dense_deviation` and `dense_count`.
+    None in place of a part: the search scans alone.
     """
     scans: list[Scan | None] = [None] * len(queries)
     backgrounds: list[dict[str, Any]] = [{} for _ in queries]
@@ -98,8 +98,7 @@ def _scans_and_backgrounds(
     background = snapshot.row_data.calibration.background(snapshot.rows, snapshot.vectors, joined, known)
     for index, own in slices.items():
         scans[index] = scan and scan.of(own)
-        mean, deviation = background.mean[own], background.deviation[own]
-        backgrounds[index] = {"dense_mean": mean, "dense_deviation": deviation, "dense_count": background.chunks}
+        backgrounds[index] = background.pool_fields(own)
     return scans, backgrounds
 
 

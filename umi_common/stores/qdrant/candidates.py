@@ -137,6 +137,4 @@ class CandidateRows:
         """The fields of a pool about the background cosines of its queries."""
         if self.queries is None:
             return {}
-        background = cosine_background(cosines(self.statistics.sample, self.queries))
-        fields = {"dense_mean": background.mean, "dense_deviation": background.deviation}
-        return {**fields, "dense_count": background.chunks}
+        return cosine_background(cosines(self.statistics.sample, self.queries)).pool_fields()
