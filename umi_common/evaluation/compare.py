@@ -62,7 +62,9 @@ def compare(
     datasets = [datasets] if isinstance(datasets, Dataset) else [dataset for dataset in datasets if dataset.judged]
     depth = _checked(systems, datasets, ks, depth)
     finished, runs = RunFile(resume), list[Run]()
-    with Stores(embedder, keep=1) as stores, _progress(systems, datasets, show_progress) as bar:
+    queries = len(systems) * sum(len(dataset.judged) for dataset in datasets)
+    progress = progress_bar(total=queries, desc="comparing", unit="query", disable=not show_progress)
+    with Stores(embedder, keep=1) as stores, progress as bar:
         for dataset in datasets:
             for name, system in systems.items():
                 bar.set_postfix_str(f"{dataset.name}/{dataset.group} {name}", refresh=False)
@@ -93,11 +95,6 @@ def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Seq
     return depth
 
 
-def _progress(systems: Mapping[str, System], datasets: Sequence[Dataset], show: bool) -> Any:
-    queries = len(systems) * sum(len(dataset.judged) for dataset in datasets)
-    return progress_bar(total=queries, desc="comparing", unit="query", disable=not show)
-
-
 def run_system(
     name: str, system: System, dataset: Dataset, stores: Stores, *, depth: int, top: int, asked: Callable[[], object]
 ) -> Run:
@@ -116,6 +113,7 @@ def run_system(
         answers[query.id] = _ask(name, search, dataset, query, depth)
         elapsed[query.id] = (perf_counter() - start) * MILLISECONDS
         asked()
+    relevant = {id: dataset.relevant(id) for id in answers}
     seen = {id: vectors[[rows[hit] for hit in answer.ids[:top] if hit in rows]] for id, answer in answers.items()}
     return Run(
         name,
@@ -124,7 +122,7 @@ def run_system(
         {id: answer.ids for id, answer in answers.items()},
         elapsed,
         {id: answer.llm_calls for id, answer in answers.items()},
-        {id: _arms_of(dataset.relevant(id), answer) for id, answer in answers.items()},
+        {q: {id: dict(answer.arms[id]) for id in relevant[q] if id in answer.arms} for q, answer in answers.items()},
         {id: diversity(hits) for id, hits in seen.items()},
         {id: duplication(hits) for id, hits in seen.items()},
         dict(Counter(part for answer in answers.values() for part in answer.degraded)),
@@ -207,7 +205,3 @@ def _ask(name: str, search: Any, dataset: Dataset, query: Query, depth: int) -> 
             f"{type(error).__name__}: {error}"
         ) from error
     return answer
-
-
-def _arms_of(relevant: Sequence[str], answer: Answer) -> dict[str, dict[str, int | None]]:
-    return {id: dict(answer.arms[id]) for id in relevant if id in answer.arms}

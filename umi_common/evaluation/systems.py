@@ -102,34 +102,17 @@ def as_search(name: str, built: Any) -> Search:
     )
 
 
-class CountingRewriter:
-    """A `Rewriter` that counts its calls."""
-
-    def __init__(self, inner: Any) -> None:
-        from umi_common.query.rewriting.rewrite import as_rewriter
-
-        self._inner = as_rewriter(inner)
-        self.name = str(getattr(self._inner, "name", type(inner).__qualname__))
-        self.calls = 0
-
-    def complete(self, prompt: str) -> str:
-        """The inner model's reply."""
-        self.calls += 1
-        return self._inner.complete(prompt)
-
-
 def _umi(system: UmiSystem, dataset: Dataset, stores: Stores) -> Search:
     from umi_common.retriever import DualRetriever
 
-    counter = None if system.rewriter is None else CountingRewriter(system.rewriter)
     retriever = DualRetriever(
-        stores.open(dataset, system.config), rewriter=counter, reranker=system.reranker, config=system.config
+        stores.open(dataset, system.config), rewriter=system.rewriter, reranker=system.reranker, config=system.config
     )
 
     def search(query: Query, k: int) -> Answer:
-        before = 0 if counter is None else counter.calls
+        before = retriever.metrics().llm_calls
         result = _ask(retriever, query, k, system.strategy)
-        return _from_result(result, 0 if counter is None else counter.calls - before)
+        return _from_result(result, retriever.metrics().llm_calls - before)
 
     return search
 
