@@ -63,13 +63,14 @@ def migrate(
     from_address, to_address = address_of(source), address_of(target)
     if from_address == to_address:
         raise ConfigError(f"{source} is both source and target; name another target")
+    folder = next((address for address in (to_address, from_address) if isinstance(address, Path)), Path())
     with ExitStack() as stack:
         from_store = stack.enter_context(store_at(from_address))
         to_store = stack.enter_context(store_at(to_address, copy_of=from_store))
         report = copy_store(
             from_store,
             to_store,
-            checkpoint=_default_checkpoint(from_address, to_address) if checkpoint is None else checkpoint,
+            checkpoint=folder / CHECKPOINT if checkpoint is None else checkpoint,
             page=page,
             show_progress=not json and sys.stderr.isatty(),
         )
@@ -166,9 +167,3 @@ def _qdrant_client(arguments: dict[str, Any]) -> Iterator[Any]:
         yield client
     finally:
         client.close()
-
-
-def _default_checkpoint(source: Path | Collection, target: Path | Collection) -> Path:
-    """The progress file: in the target's folder, else in the source's, else in the working directory."""
-    folder = next((address for address in (target, source) if isinstance(address, Path)), Path())
-    return folder / CHECKPOINT

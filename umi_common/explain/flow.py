@@ -72,11 +72,6 @@ def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
     ]
 
 
-def _point(column: int, row: int) -> tuple[int, int]:
-    """x and y of a rank, in px."""
-    return LEFT + COLUMN * column, TOP + ROW * (row - 1) + ROW // 2
-
-
 def _head(name: str, column: int) -> str:
     return f"<text class='head' x='{LEFT + COLUMN * column}' y='24' text-anchor='middle'>{escaped(name)}</text>"
 
@@ -89,7 +84,7 @@ def _rule(shown: int, deepest: int, width: int) -> str:
 
 
 def _line(hit: Hit, path: Sequence[Step], rows: Sequence[int]) -> str:
-    points = [_point(column, row) for column, row in enumerate(rows)]
+    points = [(LEFT + COLUMN * column, TOP + ROW * (row - 1) + ROW // 2) for column, row in enumerate(rows)]
     half = COLUMN // 2
     curve = f"M{points[0][0]} {points[0][1]}" + "".join(
         f"C{x0 + half} {y0} {x1 - half} {y1} {x1} {y1}" for (x0, y0), (x1, y1) in pairwise(points)

@@ -286,16 +286,13 @@ class IngestSession:
             source
             for source, path in self._checkpoint.paths()
             if any(path.is_relative_to(root) for root in self._roots)
-            and (is_gone(path) or (path not in found and self._is_outside(path)))
+            and (is_gone(path) or (path not in found and not self._follow_symlinks and is_outside(path, self._roots)))
         ]
         for start in range(0, len(gone), FILES_AT_ONCE):
             batch = gone[start : start + FILES_AT_ONCE]
             self._store.delete(where=of_files(batch))
             self._checkpoint.forget(batch)
             self.report.removed += len(batch)
-
-    def _is_outside(self, path: Path) -> bool:
-        return not self._follow_symlinks and is_outside(path, self._roots)
 
     def _check_embedder(self, outcomes: Sequence[PartOutcome]) -> None:
         """Count batches in a row on which the embedder failed completely; raises at the FAILURES_MAX-th."""

@@ -211,7 +211,8 @@ def _ask_store(components: Components, request: SearchRequest, probes: Sequence[
     )
     store = components.store
     prepare = getattr(store, "aembed", None)
-    return Call.batched(("recall", id(store)), [recall_request], partial(_recall_each, store), _only, prepare)
+    run = partial(_recall_each, store)
+    return Call.batched(("recall", id(store)), [recall_request], run, lambda pools, own: pools[own][0], prepare)
 
 
 def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
@@ -220,12 +221,6 @@ def _recall_each(store: Store, searches: Sequence[RecallRequest]) -> list[Pool]:
     if recall_many is not None and len(searches) > 1:
         return recall_many(searches)
     return [each.run(store) for each in searches]
-
-
-def _only(pools: Sequence[Pool], which: slice) -> Pool:
-    """The pool of the one request that the slice names."""
-    (pool,) = pools[which]
-    return pool
 
 
 def ask_chunks(store: Store, ids: Sequence[str]) -> Call:

@@ -300,7 +300,8 @@ def query_vectors(
         failure = next((vector for vector in own if isinstance(vector, Exception)), None)
         if failure is not None:
             trace.lost("embedder", failure, WITHOUT_SOME if given else WITHOUT_ALL)
-        found.append(unit_vectors(np.stack([_or_zeros(vector, given[0]) for vector in own])) if given else None)
+        rows = [vector if isinstance(vector, np.ndarray) else np.zeros_like(given[0]) for vector in own if given]
+        found.append(unit_vectors(np.stack(rows)) if given else None)
     return found
 
 
@@ -374,7 +375,3 @@ def _checked_rows(made: Any, count: int, dim: int) -> Vectors:
     if not np.isfinite(rows).all():
         raise EmbedderError("it gave NaN or infinity")
     return rows
-
-
-def _or_zeros(vector: QueryVector | None, like: Vectors) -> Vectors:
-    return vector if isinstance(vector, np.ndarray) else np.zeros_like(like)

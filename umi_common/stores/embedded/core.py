@@ -240,18 +240,15 @@ class Core:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
         while True:  # until all that there are were there at one moment
-            found = self._present([seq for seq in wanted if seq])
+            asked = [seq for seq in wanted if seq]
+            removed = self.indexes.removed(asked)  # the cache of chunks may still hold removed ones
+            found = self.chunks([seq for seq, gone in zip(asked, removed, strict=True) if not gone])
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
             if exact or not gone:
                 return [found.get(seq) if seq else None for seq in wanted]
             self.ready()  # these were replaced or removed: look for the chunks that have their ids now
             for at, seq in zip(gone, self.indexes.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq
-
-    def _present(self, seqs: Sequence[int]) -> dict[int, Chunk]:
-        """Chunks by ledger number, without removed ones, which the cache of chunks may still hold."""
-        removed = self.indexes.removed(seqs)
-        return self.chunks([seq for seq, gone in zip(seqs, removed, strict=True) if not gone])
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""

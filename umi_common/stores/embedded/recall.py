@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,10 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     queries = query_vectors(requests, core.query_embedder, snapshot.vectors.shape[1], traces)
     scans, backgrounds = _scans_and_backgrounds(snapshot, queries)
     with COMPUTE_SLOTS.held():
-        calibration = {"calibration": _calibration(snapshot)}
-        corpus_fields = [calibration | background for background in backgrounds]
+        rows, row_data = snapshot.rows, snapshot.row_data
+        lengths = partial(snapshot.lexical.lengths, len(rows))
+        numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.sources)
+        corpus_fields = [{"calibration": numbers, **background} for background in backgrounds]
         searches = zip(queries, scans, requests, traces, corpus_fields, strict=True)
         return [_search(core, snapshot, *search) for search in searches]
 
@@ -245,11 +248,6 @@ def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Seq
         snapshot.row_data.terms.put(read)
         found |= read
     return [found.get(seq, ()) for seq in seqs]
-
-
-def _calibration(snapshot: StoreSnapshot) -> Mapping[str, float]:
-    rows, lexical, row_data = snapshot.rows, snapshot.lexical, snapshot.row_data
-    return row_data.calibration.numbers(rows, snapshot.vectors, lambda: lexical.lengths(len(rows)), row_data.sources)
 
 
 def _pool(
