@@ -132,7 +132,7 @@ class Follower:
         unseen, gone = rows.alive.copy(), set(skipped)
         new: list[str] = []
         for page in self._collection.pages_of_ids():
-            known = self._side.rows_of(page)
+            known = self._side.table.rows_of(page)
             unseen[known[known != UNKNOWN]] = False
             others = [page[index] for index in np.flatnonzero(known == UNKNOWN).tolist()]
             gone.difference_update(others)

@@ -280,7 +280,7 @@ def _nearest(
 
 def _known(store: IndexedCollection, ids: Sequence[str], allowed: Mask) -> Ints:
     """Rows of the ids that are known and allowed."""
-    found = store.side.rows_of(ids)
+    found = store.side.table.rows_of(ids)
     known: Ints = found[(found != UNKNOWN) & (found < len(allowed))]
     return known[allowed.take(known)]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.errors import InvalidChunk
-from umi_common.pool import NO_SOURCE, Ints
+from umi_common.pool import NO_SOURCE
 from umi_common.stores.chroma.collection import Record
 from umi_common.stores.chroma.records import KEY, ReadRecord, chunk_of_record, is_text, record_digest
 from umi_common.stores.corpus_stats import Calibration
@@ -54,7 +54,8 @@ class SideIndex:
         self.derived: set[str] = set()
         """Metadata keys whose values in chunks are not those in Chroma, so that Chroma cannot filter by them."""
         self._read = read
-        self._table = RowTable()
+        self.table = RowTable()
+        """The row of each record with a text, by id; `update` changes it."""
         self._lexical = LexicalIndex(analyzer)
         self._digests: list[int] = []
         self._records: list[Record | None] = []
@@ -67,23 +68,15 @@ class SideIndex:
         self._publish()
 
     def _publish(self) -> None:
-        self.moment = Moment(self._table.snapshot(), self._lexical.view(), self._table.sources)
+        self.moment = Moment(self.table.snapshot(), self._lexical.view(), self.table.sources)
 
     def __len__(self) -> int:
         """Records, the skipped ones included."""
         return self.moment.rows.living + len(self.skipped)
 
-    def row_of(self, id: str) -> int | None:
-        """The row of a record; None: the collection has no such record with a text."""
-        return self._table.row_of(id)
-
-    def rows_of(self, ids: Sequence[str]) -> Ints:
-        """The rows of records, aligned with ids; UNKNOWN: the collection has no such record with a text."""
-        return self._table.rows_of(ids)
-
     def knows(self, id: str) -> bool:
         """Whether the record was read, with or without a text."""
-        return self._table.row_of(id) is not None or id in self.skipped
+        return self.table.row_of(id) is not None or id in self.skipped
 
     def ids(self) -> list[str]:
         """Ids of all records with a text, in the order of their rows."""
@@ -94,7 +87,7 @@ class SideIndex:
         """The records that are new, or differ from what was last read."""
         found = []
         for record in records:
-            row = self._table.row_of(record.id)
+            row = self.table.row_of(record.id)
             known = record.id in self.skipped if row is None else self._digests[row] == record_digest(record)
             if not known or (row is None and is_text(record)):
                 found.append(record)
@@ -116,14 +109,14 @@ class SideIndex:
             gone = {*removed} | {record.id for record in records}
             self.skipped -= {*removed}
             heads = [self._head(*each) for each in zip(range(len(self._records), 10**18), chunks, kept, strict=False)]
-            dead = np.array([row for id in gone if (row := self._table.row_of(id)) is not None], dtype=np.int64)
-            rows = self._table.append(heads)
-            self._table.remove(dead)
+            dead = np.array([row for id in gone if (row := self.table.row_of(id)) is not None], dtype=np.int64)
+            rows = self.table.append(heads)
+            self.table.remove(dead)
             self._digests += map(record_digest, kept)
             self._records += kept
             for row in dead.tolist():
                 self._records[row] = None
-            snapshot = self._table.snapshot()
+            snapshot = self.table.snapshot()
             texts = [chunk.indexed_text for chunk in chunks]
             self.names.add(rows.tolist(), [text[:BEGINNING] for text in texts])  # first: readers check rows, not names
             self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
@@ -144,11 +137,11 @@ class SideIndex:
 
     def _kept_position(self, chunk: Chunk) -> int | None:
         """The position that a record with a source but no position got when it was first read; None: not yet read."""
-        row = self._table.row_of(chunk.id)
+        row = self.table.row_of(chunk.id)
         rows = self.moment.rows
         if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
             return None
-        return int(rows.position[row]) if self._table.sources[int(rows.source[row])] == chunk.source else None
+        return int(rows.position[row]) if self.table.sources[int(rows.source[row])] == chunk.source else None
 
     def _note_derived(self, chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
         for chunk, record in zip(chunks, records, strict=True):
@@ -180,7 +173,7 @@ class SideIndex:
 
     def last_read(self, id: str) -> Record | None:
         """The record as it was last read; None: it is not known, or was read in an earlier process."""
-        row = self._table.row_of(id)
+        row = self.table.row_of(id)
         return None if row is None else self._records[row]
 
     def columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
@@ -228,7 +221,7 @@ class SideIndex:
         arrays = {"source": rows.source, "position": rows.position, "time": rows.time}
         arrays |= {"digests": np.array(self._digests, dtype=np.int64)} | self.calibration.saved(rows)
         directory.mkdir(parents=True, exist_ok=True)
-        self._lexical.save(directory, Mark(len(rows)), rows.seq, self._table.sources, arrays, facts)
+        self._lexical.save(directory, Mark(len(rows)), rows.seq, self.table.sources, arrays, facts)
 
     def load(self, directory: Path, made_of: dict[str, str]) -> bool:
         """Take over a saved index; False: there is none of this collection, embedder and analyzer that can be read."""
@@ -239,7 +232,7 @@ class SideIndex:
         facts, arrays, sources = saved.facts, saved.arrays, saved.sources
         ids, rows = facts["ids"], np.arange(len(facts["ids"]))
         source = arrays["source"]
-        self._table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], saved.alive, sources)
+        self.table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], saved.alive, sources)
         counts = np.bincount(source[source != NO_SOURCE], minlength=len(sources)).tolist()
         self._in_source = Counter(dict(zip(sources, counts, strict=True)))
         self.skipped, self.derived = set(facts["skipped"]), set(facts["derived"])

@@ -261,7 +261,7 @@ class ChromaStore(CollectionStore):
         tree, rows = parse_filter(where), side.moment.rows
         near: dict[str, list[str]] = {}
         for id in checked_ids(ids):
-            row = side.row_of(id)
+            row = side.table.row_of(id)
             if row is not None and row < len(rows):
                 near[id] = [rows.ids[other] for other in rows.around(row, reach).tolist()]
         every = list(dict.fromkeys(id for beside in near.values() for id in beside))

@@ -151,7 +151,7 @@ class Core:
             with self.writing:
                 self.ready_to_write()
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
-                if self.indexes.seqs_of(list(same)) == list(same.values()):
+                if self.indexes.table.seqs_of(list(same)) == list(same.values()):
                     refuse_other_dimension(made, self.dim)
                     self._replace([entries[at] for at in todo], made)
                     return report
@@ -174,7 +174,7 @@ class Core:
         self._commit([seq for seq in self._seqs_of(entries) if seq is not None], entries, vectors)
 
     def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
-        return self.indexes.seqs_of([entry.id for entry in entries])
+        return self.indexes.table.seqs_of([entry.id for entry in entries])
 
     def delete(self, ids: Iterable[str] | None, where: Where) -> int:
         """See `HybridStore.delete`."""
@@ -188,7 +188,7 @@ class Core:
             allowed = snapshot.row_data.mask(snapshot, tree, None)
             chosen = np.ones(len(snapshot.rows), dtype=np.bool_) if allowed is None else allowed
             if wanted is not None:
-                named = {row for id in wanted if (row := self.indexes.row_of(id)) is not None}
+                named = {row for id in wanted if (row := self.indexes.table.row_of(id)) is not None}
                 only = np.zeros(len(snapshot.rows), dtype=np.bool_)
                 only[list(named)] = True
                 chosen = chosen & only
@@ -232,7 +232,7 @@ class Core:
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """See `HybridStore.get`."""
-        return self.get_versions(ids, self.indexes.seqs_of(ids))
+        return self.get_versions(ids, self.indexes.table.seqs_of(ids))
 
     def get_versions(
         self, ids: Sequence[str], seqs: Sequence[int | None], *, exact: bool = False
@@ -247,13 +247,13 @@ class Core:
             if exact or not gone:
                 return [found.get(seq) if seq else None for seq in wanted]
             self.ready()  # these were replaced or removed: look for the chunks that have their ids now
-            for at, seq in zip(gone, self.indexes.seqs_of([ids[at] for at in gone]), strict=True):
+            for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""
         with self.indexes.lock:  # so that rows and vectors belong together
-            found = [(at, row) for at, id in enumerate(ids) if (row := self.indexes.row_of(id)) is not None]
+            found = [(at, row) for at, id in enumerate(ids) if (row := self.indexes.table.row_of(id)) is not None]
             stored = self.indexes.snapshot.vectors
             made = np.zeros((len(ids), stored.shape[1]), dtype=np.float32)
             made[[at for at, _ in found]] = stored[[row for _, row in found]]
@@ -281,7 +281,7 @@ class Core:
         allowed = None if where is None else row_data.mask(snapshot, where, None)
         around: dict[str, list[int]] = {}
         for id in ids:
-            row = row_data.row_of(id)
+            row = row_data.table.row_of(id)
             if row is not None and row < len(rows):
                 near = rows.around(row, reach)
                 around[id] = rows.seq[near if allowed is None else near[allowed[near]]].tolist()

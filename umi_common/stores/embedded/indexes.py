@@ -15,6 +15,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.lexical.analyzer import Analyzer
+from umi_common.stores.rows.rows import RowTable
 
 DEAD_ROWS_MAX = 50_000
 """Largest number of dead rows; if more than this and more than half of the rows are dead, all rows are numbered
@@ -132,13 +133,10 @@ class Indexes:
             )
             return change, count
 
-    def row_of(self, id: str) -> int | None:
-        """The row of a chunk; None: there is no such chunk now."""
-        return self.snapshot.row_data.row_of(id)
-
-    def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Ledger numbers of chunks, aligned with ids; None where there is no such chunk now."""
-        return self.snapshot.row_data.seqs_of(ids)
+    @property
+    def table(self) -> RowTable:
+        """The row and the ledger number of each chunk that there is now, by id."""
+        return self.snapshot.row_data.table
 
     def alive(self, seqs: Sequence[int]) -> list[bool]:
         """Whether there is a chunk with this ledger number, aligned with seqs."""

@@ -76,7 +76,7 @@ def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
     with COMPUTE_SLOTS.held():
         rows, row_data = snapshot.rows, snapshot.row_data
         lengths = partial(snapshot.lexical.lengths, len(rows))
-        numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.sources)
+        numbers = row_data.calibration.numbers(rows, snapshot.vectors, lengths, row_data.table.sources)
         corpus_fields = [{"calibration": numbers, **background} for background in backgrounds]
         searches = zip(queries, scans, requests, traces, corpus_fields, strict=True)
         return [_search(core, snapshot, *search) for search in searches]
@@ -190,7 +190,7 @@ def _dense_arm(
 
 def _rows_of_named_ids(snapshot: StoreSnapshot, request: RecallRequest, allowed: Mask | None) -> Ints:
     """Rows of the ids that the probes name, without those that are removed or not `allowed`."""
-    found = [snapshot.row_data.row_of(id) for probe in request.probes for id in probe.ids]
+    found = [snapshot.row_data.table.row_of(id) for probe in request.probes for id in probe.ids]
     rows = np.array([row for row in found if row is not None and row < len(snapshot.rows)], dtype=np.int64)
     return rows[(snapshot.rows.alive if allowed is None else allowed)[rows]]
 

@@ -116,13 +116,14 @@ class RowData:
         saved = None if fresh else self.lexical.load(belongs)
         after = 0 if saved is None else saved.mark.seq
         heads = ledger.heads(connection, after=after)
-        self._table = RowTable() if saved is None else _restored(saved)
+        self.table = RowTable() if saved is None else _restored(saved)
+        """The row and the ledger number of each chunk by id, and the sources; `apply` changes it."""
         self.calibration = Calibration() if saved is None else Calibration(saved.arrays["id checksums"])
-        rows = self._table.append(heads)
+        rows = self.table.append(heads)
         deleted = [] if saved is None else ledger.deleted(connection, after=saved.mark.deletion) or []
-        dead = self._table.rows_of_seqs(np.array(deleted, dtype=np.int64))
-        self._table.remove(dead)
-        now = self._table.snapshot()
+        dead = self.table.rows_of_seqs(np.array(deleted, dtype=np.int64))
+        self.table.remove(dead)
+        now = self.table.snapshot()
         if saved is not None and now.living != ledger.rows(connection):
             return self._read(connection, fresh=True)  # raises the right error if the ledger has lost rows
         self._read_vectors(connection, saved, now, len(heads))
@@ -174,12 +175,12 @@ class RowData:
 
     def apply(self, change: Change) -> StoreSnapshot:
         """The snapshot after a change. After an exception the data is inconsistent and must be made again."""
-        dead = self._table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
-        rows = self._table.append(change.heads)
-        self._table.remove(dead)  # last: an id that is replaced always has a row
+        dead = self.table.rows_of_seqs(np.asarray(change.deleted, dtype=np.int64))
+        rows = self.table.append(change.heads)
+        self.table.remove(dead)  # last: an id that is replaced always has a row
         if len(rows):
             self._keep_vectors(change.vectors, replace_all=not len(self._vectors.view))
-        self.lexical.change(dead, rows, change.texts, self._table.snapshot().source[rows].tolist())
+        self.lexical.change(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
         with self._reading:  # until published: a first reading in between would miss these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
@@ -189,7 +190,7 @@ class RowData:
         return self.snapshot
 
     def _publish(self, mark: Mark) -> None:
-        self._mark, self._rows = mark, self._table.snapshot()
+        self._mark, self._rows = mark, self.table.snapshot()
 
     @property
     def snapshot(self) -> StoreSnapshot:
@@ -208,19 +209,6 @@ class RowData:
             lexical_fault=self.lexical.fault,
             row_data=self,
         )
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """Names of the sources by code; append-only."""
-        return self._table.sources
-
-    def row_of(self, id: str) -> int | None:
-        """The row of a chunk; None: there is no such chunk now."""
-        return self._table.row_of(id)
-
-    def seqs_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Ledger numbers of chunks, aligned with ids; None where there is no such chunk now."""
-        return self._table.seqs_of(ids)
 
     def mask(self, snapshot: StoreSnapshot, where: Filter | None, window: TimeRange | None) -> Mask | None:
         """(n,) whether each row of `snapshot` is alive and passes filter and window; None: all do."""
@@ -279,7 +267,7 @@ class RowData:
 
         If the disk refuses, a warning is logged.
         """
-        if not self.lexical.worth_saving(len(self._table), always=always):
+        if not self.lexical.worth_saving(len(self.table), always=always):
             return
         rows = self._rows
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
@@ -288,7 +276,7 @@ class RowData:
         arrays["id checksums"] = self.calibration.id_checksums(rows)
         try:
             stored = self._save_vectors(facts, arrays)
-            self.lexical.save(self._mark, rows.seq, self._table.sources, arrays, facts)
+            self.lexical.save(self._mark, rows.seq, self.table.sources, arrays, facts)
             if stored is not None and self._directory is not None:
                 dense_file.remove_others(self._directory, stored.name)
                 self._vectors, codes = dense_file.map_rows(self._directory, stored, checked=False)  # with room for more
