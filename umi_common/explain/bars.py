@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from umi_common.context.budget import AssembledContext
-from umi_common.explain.reasons import MEASURES, Step, best_signals
+from umi_common.explain.reasons import Step, best_signals, stated
 from umi_common.explain.texts import escaped
 from umi_common.types import Hit, SearchResult, Suppressed
 
@@ -36,10 +36,8 @@ def arm_bars(hit: Hit, largest: Mapping[str, float]) -> str:
     for arm, signal in best_signals(hit).items():
         top = largest.get(arm, 0.0)
         share = signal.score / top if top > 0 else 0.0
-        rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
-        via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
-        said = f"{arm} {rank} ({MEASURES.get(arm, 'score')} {signal.score:.2f}{via})"
-        lines.append(f"<div class='umi-arm'>{bar(share, ARM_COLOURS.get(arm, OTHER_COLOUR))} {escaped(said)}</div>")
+        colour = ARM_COLOURS.get(arm, OTHER_COLOUR)
+        lines.append(f"<div class='umi-arm'>{bar(share, colour)} {escaped(stated(signal))}</div>")
     return "".join(lines)
 
 
@@ -55,6 +53,12 @@ def losses(result: SearchResult | AssembledContext) -> str:
         part, reason, consequence = map(escaped, (loss.part, loss.reason, loss.consequence))
         lines.append(f"<p class='umi-lost'>Without <b>{part}</b>: {reason}; {consequence}</p>")
     return "".join(lines)
+
+
+def table(heads: Iterable[str], rows: str, caption: str = "") -> str:
+    """A table with column heads; all arguments are HTML."""
+    cells = "".join(f"<th scope='col'>{head}</th>" for head in heads)
+    return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def left_out_item(suppressed: Suppressed) -> str:

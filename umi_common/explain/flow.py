@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from umi_common.explain.bars import table
 from umi_common.explain.reasons import Step, steps
 from umi_common.explain.texts import escaped, snippet
 from umi_common.types import Hit, SearchResult
@@ -50,17 +51,14 @@ def flow_table(result: SearchResult) -> str:
     paths = steps(result)
     if not paths:
         return ""
-    heads = "".join(f"<th scope='col'>{escaped(step.name)}</th>" for step in paths[0])
+    heads = ["chunk", *(escaped(step.name) for step in paths[0])]
     rows = "".join(
         f"<tr><th scope='row'>{escaped(hit.chunk.id)}</th>"
         + "".join(f"<td>{'–' if step.rank is None else step.rank}</td>" for step in path)
         + "</tr>"
         for hit, path in zip(result, paths, strict=True)
     )
-    return (
-        "<table><caption>Rank of each hit at each stage; – is not in that arm's list</caption>"
-        f"<thead><tr><th scope='col'>chunk</th>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-    )
+    return table(heads, rows, "<caption>Rank of each hit at each stage; – is not in that arm's list</caption>")
 
 
 def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import optional_module
-from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, rank_path
+from umi_common.explain.bars import arm_bars, bar, largest_scores, left_out_item, losses, rank_path, table
 from umi_common.explain.marking import QueryWords, excerpt, marked
 from umi_common.explain.reasons import Step, steps
 from umi_common.explain.texts import escaped, place
@@ -37,11 +37,11 @@ def to_html(result: SearchResult) -> str:
     words, largest = QueryWords.of(result), largest_scores(result)
     top = max((hit.score for hit in result), default=0.0)
     rows = "".join(_row(hit, path, top, largest, words) for hit, path in zip(result, steps(result), strict=True))
-    table = _table(("#", "score", "arms", "chunk"), rows) if rows else "<p>No hits.</p>"
+    hits = table(("#", "score", "arms", "chunk"), rows) if rows else "<p>No hits.</p>"
     also = "".join(f"<div class='umi-why'>also searched: {escaped(text)}</div>" for text in result.query_variations)
     stages = " · ".join(f"{escaped(stage.name)} {stage.milliseconds:.1f} ms" for stage in result.trace)
     times = f"<div class='umi-why'>{escaped(result.mode)}, {result.trace.milliseconds:.1f} ms: {stages}</div>"
-    return _fragment(result.query, f"{also}{losses(result)}{table}{_left_out(result)}{times}")
+    return _fragment(result.query, f"{also}{losses(result)}{hits}{_left_out(result)}{times}")
 
 
 def _row(hit: Hit, path: list[Step], top: float, largest: Mapping[str, float], words: QueryWords) -> str:
@@ -73,7 +73,7 @@ def context_to_html(context: AssembledContext) -> str:
         for part in context
     )
     facts = f"{stats.tokens} of {stats.budget} tokens, {stats.sources} sources; left out: {len(stats.dropped)} hits"
-    return _fragment(facts, losses(context) + _table(("#", "tokens", "part"), rows))
+    return _fragment(facts, losses(context) + table(("#", "tokens", "part"), rows))
 
 
 def tables_to_html(tables: Iterable[tuple[str, Sequence[str], Iterable[Sequence[str]]]]) -> str:
@@ -81,17 +81,12 @@ def tables_to_html(tables: Iterable[tuple[str, Sequence[str], Iterable[Sequence[
     parts = []
     for title, header, rows in tables:
         cells = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows)
-        parts.append(_fragment(title, _table(map(escaped, header), "".join(f"<tr>{row}</tr>" for row in cells))))
+        parts.append(_fragment(title, table(map(escaped, header), "".join(f"<tr>{row}</tr>" for row in cells))))
     return "".join(parts)
 
 
 def _fragment(title: str, body: str) -> str:
     return f"<div class='umi'><style>{STYLE}</style><b dir='auto'>{escaped(title)}</b>{body}</div>"
-
-
-def _table(heads: Iterable[str], rows: str) -> str:
-    cells = "".join(f"<th scope='col'>{head}</th>" for head in heads)
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def to_frame(result: SearchResult) -> Any:

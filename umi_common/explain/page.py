@@ -160,7 +160,7 @@ def _searched_section(result: SearchResult) -> str:
     found = [{hit.rank for hit in result if _finds(hit, variation)} for variation in range(len(texts))]
     rows = "".join(_searched(texts[at], at, found) for at in range(len(texts)))
     heads = ("searched", f"hits in an arm's first {FOUND_DEPTH}", "only there")
-    table = _scroll("Searches", _columns(heads, rows))
+    table = _scroll("Searches", bars.table(heads, rows))
     return _section("searched", "What was searched, and what it found", table)
 
 
@@ -196,7 +196,7 @@ def _times_section(result: SearchResult) -> str:
     if not rows:
         return ""
     caption = f"<caption>{_times(result)}</caption>"
-    table = _scroll("Stages", _columns(("stage", "time", "what it decided"), rows, caption))
+    table = _scroll("Stages", bars.table(("stage", "time", "what it decided"), rows, caption))
     return _section("times", "Where the time went", table)
 
 
@@ -239,9 +239,3 @@ def _section(name: str, title: str, body: str) -> str:
 def _scroll(label: str, body: str) -> str:
     """A box that scrolls sideways, also with the keyboard."""
     return f"<div class='scroll' tabindex='0' role='region' aria-label='{label}'>{body}</div>"
-
-
-def _columns(heads: Iterable[str], rows: str, caption: str = "") -> str:
-    """A table with column heads; `rows` are HTML."""
-    cells = "".join(f"<th scope='col'>{head}</th>" for head in heads)
-    return f"<table>{caption}<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"

@@ -36,13 +36,15 @@ def _order(signal: Signal) -> tuple[float, float, int]:
 def reasons(hit: Hit) -> list[str]:
     """Why a hit has its rank, the best arm first: `["lexical #1 (BM25 9.31)", "dense #4 (cosine 0.52)"]`."""
     found = [signal for signal in best_signals(hit).values() if signal.rank is not None]
-    lines = []
-    for signal in sorted(found, key=lambda s: (_order(s)[0], s.arm)):
-        via = f", variation {signal.variation}" if signal.variation else ""
-        measure = MEASURES.get(signal.arm, "score")
-        lines.append(f"{signal.arm} #{signal.rank} ({measure} {signal.score:.2f}{via})")
-    lines.extend(_moves(hit))
-    return lines or ["beside a strong hit"]
+    lines = [stated(signal) for signal in sorted(found, key=lambda s: (_order(s)[0], s.arm))]
+    return [*lines, *_moves(hit)] or ["beside a strong hit"]
+
+
+def stated(signal: Signal) -> str:
+    """Rank and score in one arm: `dense #4 (cosine 0.52, variation 2)`, `lexical not in its list (BM25 1.20)`."""
+    rank = "not in its list" if signal.rank is None else f"#{signal.rank}"
+    via = f", variation {signal.variation}" if signal.variation and signal.rank is not None else ""
+    return f"{signal.arm} {rank} ({MEASURES.get(signal.arm, 'score')} {signal.score:.2f}{via})"
 
 
 def _moves(hit: Hit) -> list[str]:

@@ -28,6 +28,9 @@ from umi_common.stores.qdrant.statistics import Statistics
 TERMS_MAX = 256
 """Largest number of distinct terms of one variation; further ones are left out."""
 
+_MEAN_IDF = float
+"""Only Okapi's variant asks for the mean idf, and `refuse_unknown` refuses that variant."""
+
 TermWeights = Mapping[int, float]
 """Index of a term in the sparse vectors -> its weight in a query variation."""
 
@@ -168,7 +171,7 @@ class CandidateScorer:
 
     @cached_property
     def _weighting(self) -> Weighting:
-        return Weighting(self.config, self.statistics.chunks, self.statistics.average_length, _no_mean)
+        return Weighting(self.config, self.statistics.chunks, self.statistics.average_length, _MEAN_IDF)
 
     def _idf(self, index: int) -> float:
         """The variant's idf, from the server's, which is Lucene's; 0 where no chunk has the term."""
@@ -193,7 +196,7 @@ class CandidateScorer:
     def _wholes(self, v: int, tf: Floats, lengths: Floats) -> tuple[Floats, float]:
         """Scores of the sources for one variation, and their bound."""
         count, total = len(lengths), float(lengths.sum())
-        weighting = Weighting(self.config, count, total / count if total else 1.0, _no_mean)
+        weighting = Weighting(self.config, count, total / count if total else 1.0, _MEAN_IDF)
         idf = np.array([weighting.idf(df) if df else 0.0 for df in np.count_nonzero(tf, axis=1).tolist()])
         worth, floors = idf[:, np.newaxis] * _gains(weighting, tf, lengths), weighting.floor * idf
         largest = worth.max(axis=1, initial=0.0)[:, np.newaxis]
@@ -234,17 +237,13 @@ def refuse_unknown(config: LexicalConfig) -> None:
         ConfigError: If the variant is Okapi's.
     """
     if config.variant == "okapi":
-        _no_mean()
+        raise ConfigError(
+            'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
+            'set lexical.variant to "lucene", "l" or "plus"'
+        )
 
 
 def _gains(weighting: Weighting, tf: Floats, lengths: Ints | Floats) -> Floats:
     """(T, n) gain of each term in each document; 0 where the document does not hold the term."""
     held = tf > 0
     return np.where(held, weighting.gains(np.where(held, tf, 1.0), weighting.norms(lengths)), 0.0)
-
-
-def _no_mean() -> float:
-    raise ConfigError(
-        'BM25 variant "okapi" needs the idf of every term, which Qdrant does not give; '
-        'set lexical.variant to "lucene", "l" or "plus"'
-    )
