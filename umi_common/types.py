@@ -222,7 +222,7 @@ def plain_value(value: object) -> object:
             return None
         number = float(value)
         return number if value.is_infinite() or Decimal(repr(number)) == value else str(value)
-    if isinstance(value, (date, float)) and value != value:
+    if isinstance(value, (date, float)) and value != value:  # NaN, or NaT of pandas, which is a date
         return None
     if isinstance(value, date):
         return value.isoformat()
@@ -312,6 +312,7 @@ class Suppressed:
     by: str | None = None
     """The id of the hit that replaced it, if any."""
     score: float | None = None
+    """Its final score; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ EXPIRES_KEY = "umi_expires_at"
 UNINDEXED_KEY = "umi_unindexed"
 """True in an item that no query finds."""
 UNINDEXED_TEXT = "-"
-"""Search text of such an item; it has no terms."""
+"""Search text of an item that no query finds: it has no terms."""
 TTL_SETTINGS = ("refresh_on_read", "omit_expired", "default_ttl", "sweep_interval_minutes")
 PAGE = 256
 """Items read from the store at once."""
@@ -344,15 +344,15 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
         path = _path(name, key)
         if not isinstance(key, str) or key.startswith("$"):
             raise FilterError(f"filter key {key!r:.80}: expected a key of the value; operators stand below a key")
-        if isinstance(value, Mapping) and value and not any(str(name).startswith("$") for name in value):
+        if isinstance(value, Mapping) and value and not any(str(inner).startswith("$") for inner in value):
             yield from _conditions(value, path)
         else:
             yield parse_filter({path: {"$eq": value} if isinstance(value, (list, tuple)) else value})  # type: ignore[misc]
 
 
 def _leaves(name: str, value: object) -> dict[str, Any]:
-    """Path -> the part of a value there. Filters compare scalars and lists of scalars; another part is `NESTED`: it is
-    there and is not None."""
+    """Path -> value, for `value` and all its parts. `NESTED` stands for a part that filters cannot compare, such as a
+    dict: filters see that the path exists."""
     if isinstance(value, dict):
         found: dict[str, Any] = {name: NESTED}
         for key, part in value.items():

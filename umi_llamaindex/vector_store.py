@@ -49,10 +49,11 @@ COPY_CANDIDATES = 10
 MODEL_CHECKED = 3
 """Nodes whose embeddings are compared with those that the store's model makes."""
 OTHER_MODEL_COSINE = 0.3
-"""If all these cosines are lower, another model made the embeddings: vectors of two models have cosines around 0,
-those of one model more, even where it embedded more or less than the text that is searched."""
+"""If the cosines of all these nodes are lower, another model made their embeddings: vectors of two models have cosines
+around 0. Those of one model have larger ones, even if it embedded another part of the node than umi indexes."""
 ONE_MODEL = (
-    "give index or pipeline embed_model=store.embed_model, or open the store with theirs: UmiVectorStore(embed_model)"
+    "give index or pipeline embed_model=store.embed_model, or open the store with their model: "
+    "UmiVectorStore(embed_model)"
 )
 """What to do if an index embeds with another model than its store."""
 log = logging.getLogger("umi")
@@ -292,18 +293,18 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             UmiError: As `DualRetriever.search`.
         """
         text, options, changes = search_of(query, kwargs)
-        with _explained():
+        with _with_advice():
             hits = self._with(changes).search(text, **options).hits if text else ()
-        if not hits and _lists(query, options):
+        if not hits and _is_listing(query, options):
             return self._listed(options)
         return _answer([(hit.chunk, hit.score) for hit in hits])
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` for an event loop; never blocks it."""
         text, options, changes = search_of(query, kwargs)
-        with _explained():
+        with _with_advice():
             hits = (await self._with(changes).asearch(text, **options)).hits if text else ()
-        if not hits and _lists(query, options):
+        if not hits and _is_listing(query, options):
             return await asyncio.to_thread(self._listed, options)
         return _answer([(hit.chunk, hit.score) for hit in hits])
 
@@ -366,7 +367,7 @@ def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _with_advice() -> Iterator[None]:
     """Raise InvalidVector with the advice for an index that embeds with another model."""
     try:
         yield
@@ -374,8 +375,8 @@ def _explained() -> Iterator[None]:
         raise InvalidVector(f"{error}; {ONE_MODEL}") from error
 
 
-def _lists(query: VectorStoreQuery, options: dict[str, Any]) -> bool:
-    """Whether a query that finds nothing is a blank one with a filter."""
+def _is_listing(query: VectorStoreQuery, options: dict[str, Any]) -> bool:
+    """Whether a query is blank and has a filter: it then lists the nodes that pass."""
     return not (query.query_str or "").strip() and options["where"] is not None
 
 

@@ -66,7 +66,8 @@ REWRITES = {"Who do I know at Acme?": ["Acme", "works at Acme", "cousin or frien
 
 
 def conversation() -> list[Chunk]:
-    """One chunk per turn; source is the talk, position the turn, event_time a minute a turn."""
+    """One chunk per turn; source is the talk, position the turn, event_time the talk's start plus a minute for each
+    turn before it."""
     return [
         Chunk(
             f"{talk}:{turn}",

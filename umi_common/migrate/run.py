@@ -48,10 +48,10 @@ def migrate(
     samples: int = SAMPLES,
     show_progress: bool = False,
 ) -> Migrated:
-    """Copy all chunks and vectors of `source` into `target`, and compare the two; coordinates may differ by 1e-6.
+    """Copy all chunks and vectors of `source` into `target`, and compare the two.
 
-    Do not write to either store meanwhile. A repeated call copies chunks that were added or changed since; chunks that
-    were deleted in the source must be deleted in the target first.
+    The coordinates of two vectors may differ by 1e-6. Do not write to either store meanwhile. A repeated call copies
+    chunks that were added or changed since; chunks that were deleted in the source must be deleted in the target first.
 
     Args:
         target: Empty, or begun by a migration from the same source.
@@ -147,7 +147,11 @@ def _copy(
     page: int,
     show_progress: bool,
 ) -> int:
-    """Copies the chunks after the last copied id; returns how many."""
+    """Copy the chunks after the last copied id; returns how many.
+
+    Args:
+        begun: Last id that earlier runs copied, and how many chunks they copied; (None, 0): there was no earlier run.
+    """
     after, before = begun
     copied = 0
     with progress_bar(

@@ -34,6 +34,7 @@ WORD_SETS = {
 }
 
 EVIDENCE_WEIGHTS = {"thin": 1.0, "uncovered": 1.0, "flat": 1.0, "disagreement": 0.1, "pronoun": 0.3}
+"""Share of the strength that a signal of 1 takes away; see `weigh_evidence`."""
 REASON_FROM = {"thin": 0.4, "uncovered": 0.1, "flat": 0.4, "disagreement": 0.9, "pronoun": 1.0}
 """Smallest value at which a signal is named as a reason."""
 TOP = 10
@@ -84,7 +85,7 @@ def needs_deep_search(query: str) -> bool:
 def route(query: str) -> Decision:
     """Ask if a trigger word or phrase occurs; the reasons name them, and the signals count them by set.
 
-    That is so for most questions in English (92.8 % of LoCoMo's), so few calls are saved; `weigh_evidence` saves more.
+    Most questions in English have one (92.8 % of LoCoMo's), so few calls are saved; `weigh_evidence` saves more.
     """
     words = query_words(query)
     reasons: list[str] = []

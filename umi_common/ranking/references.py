@@ -1,14 +1,14 @@
 """Stage: a chunk gains if the query names it, or if a good candidate refers to it. Pure.
 
-    own(i) = score(i) / max + share * named(i)       named: how surely the query mentions the name of i
-    e(i) = own(i) / max
+    own(i) = score(i) / max score + share * named(i)       named: weight of the query's mention of the name of i, 0..1
+    e(i) = own(i) / max own
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
     final(j) = e(j) + share * min(1, gain(j))
 
-A query that names a chunk asks about it, even if others hold more of its further words. i refers to j if one of the two
-texts mentions a name of the other, or both hold a rare term. The more query terms j holds and i lacks, the larger is
-the weight (`stores.references`). A candidate that holds all query terms gives no chunk a gain. This helps if the answer
-is spread over two chunks and only one of them resembles the query. Measured in docs/decisions.md.
+A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. i refers to j if
+one of the two texts mentions the name of the other, or both hold a rare term. The more query terms j holds and i lacks,
+the larger is the weight (`stores.references`). A candidate that holds all query terms gives no chunk a gain. The stage
+helps if the answer is spread over two chunks and only one of them resembles the query. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
-    """For each row to which a reference leads the candidate that raised it most, by (n,) scores after this stage."""
+    """Target of a reference -> the candidate whose reference raised it most, by the (n,) scores after this stage."""
     if pool.links is None:
         return {}
     gains = scores[pool.links.source] ** POWER * pool.links.weight
@@ -43,7 +43,7 @@ def with_references(scores: Floats, named: Floats, links: Links | None, share: f
 
     Args:
         scores: (n,) of the stages before; below 0 counts as 0.
-        named: (n,) 0..1; (0,): the query names none.
+        named: (n,) 0..1, `Pool.named`; (0,): the query names none.
         links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
         share: Upper bound of a chunk's gain, as a share of the best score, >= 0.
     """

@@ -101,7 +101,7 @@ def _stored(store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: T
         return chunks
     part = str(pool.facts.get("dense_engine", "store"))
     if not any(loss.part == part for loss in trace.degraded):
-        trace.degrade(part, str(outcome.error), "shown as the texts were last read")
+        trace.degrade(part, str(outcome.error), "showed the texts as they were last read")
     return last_read(pool.ids_at(rows))
 
 

@@ -50,15 +50,15 @@ WORD_LENGTH = 100
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
 Pair = tuple[tuple[str, ...], tuple[str, ...]]
-"""A number and the terms of the word beside it, in the order of the text; for a number of several parts, the number and
-()."""
+"""A number and the terms of the word beside it, in the order of the text. The second element is () for a number of
+several parts, which is a pair by itself."""
 
 
 class QueryPairs(NamedTuple):
     """The number pairs of a query."""
 
     numbers: re.Pattern[str]
-    """Finds the query's numbers in a text, and digits at the end of a word."""
+    """Finds the query's numbers in a text, also at the end of a longer word, which `pairs_in_text` leaves out."""
     pairs: frozenset[Pair]
     terms_of: TermsOf
     """The store's function from a text to its terms."""
@@ -105,8 +105,8 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     words = [word for word in query.split() if DIGITS.search(word)]
     parts = [part for word in words for part in ([word] if any(map(str.isalpha, word)) else word.split("/"))]
     stripped = [re.sub(r"^\W+|\W+$", "", part) for part in parts]
-    first = list(dict.fromkeys(filter(_is_number, stripped)))[:NUMBERS_MAX]
-    numbers = sorted(first, key=len, reverse=True)
+    distinct = list(dict.fromkeys(filter(_is_number, stripped)))[:NUMBERS_MAX]
+    numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
     if not numbers:
         return None
     either = "|".join(map(re.escape, numbers))

@@ -41,19 +41,19 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
     config, reranker, trace = components.config, components.reranker, TraceBuilder(on_stage)
     when = _named_period(config, request, trace)
     filters = when is not None and when.kind == "explicit" and config.when.mode == "filter"
-    inside = replace(request, time_range=when.range) if when is not None and filters else request
-    recalled = yield from recall(components, inside, trace)
+    limited = replace(request, time_range=when.range) if when is not None and filters else request
+    recalled = yield from recall(components, limited, trace)
     if filters and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
-        when, inside, filters = None, request, False
+        when, limited, filters = None, request, False
         recalled = yield from recall(components, request, trace)
     lifted = None if filters else when
-    chunks, ranked = yield from _rank_and_fetch(components, inside, recalled, lifted, trace)
+    chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, trace)
     if decides_by_evidence(components, request):
-        wider = yield from recall_more(components, inside, recalled, ranked.scores, trace)
+        wider = yield from recall_more(components, limited, recalled, ranked.scores, trace)
         if wider is not recalled:
             recalled = wider
-            chunks, ranked = yield from _rank_and_fetch(components, inside, recalled, lifted, trace)
+            chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, trace)
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
@@ -145,10 +145,10 @@ def _period_boost(
         return boost
     with trace.stage("read dates") as facts:
         (outcome,) = yield (ask_chunks(components.store, pool.ids_at(rows)),)
-        chunks = [] if isinstance(outcome, CallFailure) else outcome
+        chunks = [None] * len(rows) if isinstance(outcome, CallFailure) else outcome
         stating = [
             row
-            for row, chunk in zip(rows.tolist(), chunks, strict=False)
+            for row, chunk in zip(rows.tolist(), chunks, strict=True)
             if chunk is not None and states_date_in(chunk.text, when.range, request.now)
         ]
         facts.update(read=len(rows), said=len(stating))

@@ -1,4 +1,4 @@
-"""From a pool to an order: fusion, score stages, MMR. Pure but for the trace."""
+"""Rank a pool: fusion, the score stages, MMR. Pure, but each step is added to the trace."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ScoreStage = tuple[str, str, Callable[[Pool, Floats, Any, dict[str, object]], Fl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPool:
-    """The order of a pool's rows, and the scores that made it."""
+    """The order of a pool's rows, and the scores by which they are sorted."""
 
     order: Ints
-    """(m,) rows, best first: all of the pool, and after `fetch` those that have a chunk and are not suppressed."""
+    """(m,) rows, best first: all rows of the pool; after `fetch`, those that have a chunk and are not suppressed."""
     scores: Floats
     """(n,) final score by row."""
     stages: dict[str, Floats]
@@ -71,8 +71,8 @@ def rank(
         arm_weights: Weight of each extra arm by name; None: there are no extra arms.
     """
     with trace.stage("fuse") as facts:
-        unit = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
-        evidence = arm_evidence(pool, unit)
+        largest_gain = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
+        evidence = arm_evidence(pool, largest_gain)
         scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
         facts.update(fusion_facts)
     stages = {"fused": scores}
@@ -85,7 +85,7 @@ def rank(
 
 
 def reorder(ranked: RankedPool, rows: Ints, scores: Floats, stage: str) -> RankedPool:
-    """The ranking with its first candidates sorted anew; scores are divided so that the best stays as it was.
+    """The ranking with its first k rows sorted by new scores; all scores are scaled so that the largest stays the same.
 
     Args:
         rows: (k,) the first k of `ranked.order`, rising.

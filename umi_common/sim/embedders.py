@@ -17,10 +17,10 @@ from umi_common.protocols import Embedder
 class HashEmbedder:
     """Hashes words into signed buckets, L2-normalised, so texts that share words have a high cosine.
 
+    Its vectors are the same on every machine and in every process. A text without a word has a zero vector.
+
     Args:
         dim: Buckets, >= 1.
-
-    The same on every machine and in every process. A text without a word has a zero vector.
     """
 
     def __init__(self, dim: int = 64) -> None:
@@ -76,7 +76,7 @@ class FaultyEmbedder:
         embedder: Answers the other calls.
         fail_on: A word: calls fail if a text contains it. A number: that call fails, counted from 1. A function of
             the texts: calls fail if it returns True. None: all calls fail.
-        fault: "raises"; "nan": a row of NaN; "shape": one dimension too few; "short": one row too few.
+        fault: "raises"; "nan": the first row is NaN; "shape": one dimension too few; "short": one row too few.
     """
 
     def __init__(

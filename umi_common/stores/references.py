@@ -11,7 +11,7 @@ term. A reference weighs more, the more terms of the query j holds that i lacks:
     rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 within a source,
                    where the ranking stage `neighbours` relates the chunks
 
-A query that mentions the name of a chunk refers to it, too: with the weight name(query, j), whatever it lacks.
+A query refers to the chunks whose names it mentions: with the weight name(query, j), which does not depend on `need`.
 
 If the weights from one chunk sum to more than 1, they are divided by their sum. A term's weight is its idf times its
 weight in the query, which is below 1 for a function word.
@@ -38,23 +38,23 @@ HEADING_CHARACTERS = 120
 BEGINNING = max(HEADING_CHARACTERS, READ_CHARACTERS)
 """Number of characters at the beginning of a text by which its name and its language are found."""
 NAME_WORDS_MAX = 8
-"""Words of the longest name; a longer heading is a sentence."""
+"""Largest number of words of a name; a longer heading is taken for a sentence."""
 NAME_LETTERS_MIN = 4
-"""Letters and digits of the shortest name."""
+"""Smallest number of letters and digits of a name."""
 NAME_CHUNKS_MAX = 3
-"""Chunks that may share a name; a heading of more chunks ("Overview") names none of them."""
+"""Largest number of chunks that share a name; a heading of more chunks ("Overview") names none of them."""
 NAME_DOCUMENTS = 10.0
 """Largest document frequency of a name's rarest term for which a mention has its full weight."""
-MENTIONS_READ = 64
-"""Largest document frequency of the rarest term of a name; above it, mentions of the name are not sought."""
+MENTION_DOCUMENTS_MAX = 64
+"""The chunks that mention a name are sought if at most so many chunks hold its rarest term."""
 BACKWARD = 0.5
-"""Weight of a mention from the named chunk to the one that mentions it; in the other direction it is 1."""
+"""Factor on name(i, j) if j mentions the name of i; 1 if i mentions the name of j."""
 RARE_DOCUMENTS = 10
 """Largest document frequency of a rare term; measured on sets of 1,000 to 6,000 chunks, where 20 did no better."""
 NEED_SLOPE = 5.0
-"""A reference has its full weight from a need of 1 / 5 on."""
+"""Factor on `need`: a reference has its full weight if need >= 1 / 5."""
 NEED_OF_RARE = 0.2
-"""Need above which a shared rare term is a reference."""
+"""Smallest need for which a shared rare term is a reference."""
 ROWS_CACHED = 10_000
 """Rows of one snapshot whose references are cached, some 200 bytes each. A full cache is emptied."""
 
@@ -90,7 +90,7 @@ def heading(text: str) -> str | None:
 
 
 class Names:
-    """Rows by name. One writer; readers may see the rows of a later write, so they check that a row may be found.
+    """Rows by name. One thread writes. Readers may get rows of a later write; `LexicalIndex.living` leaves them out.
 
     Args:
         analyzer: Makes terms of headings; the texts that are searched for mentions were analysed by it, too.
@@ -109,8 +109,8 @@ class Names:
             named = heading(text)
             if named is None:
                 continue
-            own = self._analyzer.of_language(self._analyzer.language_of(text))
-            if name := tuple(own.terms(named)):
+            analyzer = self._analyzer.of_language(self._analyzer.language_of(text))
+            if name := tuple(analyzer.terms(named)):
                 self.put(row, name)
 
     def put(self, row: int, name: Name) -> None:
@@ -185,7 +185,7 @@ def find_references(
     *,
     rare: bool = True,
 ) -> Links | None:
-    """The weighted references of some rows; None if they refer to no row that holds a term of the query they lack.
+    """The references of some rows with a weight above 0; None: there are none.
 
     Args:
         index: One snapshot.
@@ -195,14 +195,13 @@ def find_references(
         terms_of: Returns the terms of each row's text, in order.
         allowed: (n,) rows to which a reference may lead.
         config: BM25's settings, which weigh the terms.
-        rare: Whether shared rare terms count; the same for all searches of an index. False: names alone, so that
-            nothing is done where there are none.
+        rare: Whether shared rare terms count. All searches of one index must say the same, since references are cached.
     """
     weights = np.array([weight * max(term.idf, 0.0) for term, weight in zip(query.terms, query.weights, strict=True)])
     total = float(weights.sum())
     if not len(sources) or len(weights) < 2 or total <= 0 or not (names or rare):
         return None
-    by_source = _of_rows(index, names, sources, terms_of, config, rare=rare)
+    by_source = _cached_references(index, names, sources, terms_of, config, rare=rare)
     source = np.repeat(sources, [references.shape[1] for references in by_source])
     target, by_name, by_rare = np.concatenate(by_source, axis=1)
     target = target.astype(np.int64)
@@ -219,7 +218,7 @@ def find_references(
     return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
 
-def _of_rows(
+def _cached_references(
     index: LexicalIndex,
     names: Names,
     sources: Ints,
@@ -228,7 +227,7 @@ def _of_rows(
     *,
     rare: bool,
 ) -> list[Floats]:
-    """For each source (3, E): target rows, name(source, target), rare(source, target). Cached: no query enters them."""
+    """For each source (3, E): target rows, name(source, target), rare(source, target). None depends on the query."""
     cache = index.references
     # Each row is looked up once: another search may empty the cache at any time.
     found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
@@ -271,9 +270,9 @@ def _name_weight(index: LexicalIndex, name: Name, chunks: int) -> float:
 
 
 def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list[int]:
-    """The rows that hold all terms of a name; none where more than MENTIONS_READ hold the rarest."""
+    """The rows that hold all terms of a name; none if more than MENTION_DOCUMENTS_MAX hold the rarest."""
     _, rarest = min(zip(index.frequencies(name), name, strict=True))
-    rows = index.rows_of_rare(rarest, MENTIONS_READ)
+    rows = index.rows_of_rare(rarest, MENTION_DOCUMENTS_MAX)
     terms = index.query_terms(dict.fromkeys(name, 1.0), config).terms
     holding: list[int] = rows[index.held(terms, rows, config).all(axis=0)].tolist()
     return holding
@@ -288,7 +287,8 @@ def _by_rare_term(index: LexicalIndex, sources: Ints) -> Floats:
 
 
 def _largest(*tables: Floats) -> Floats:
-    """(4, E) of several such tables: each pair of source and target once, with the largest weight of each kind."""
+    """(4, E) the tables of `_by_name` and `_by_rare_term` as one: each pair of source and target occurs once, with the
+    largest weight of each kind."""
     table = np.concatenate(tables, axis=1)
     if not table.shape[1]:
         return table

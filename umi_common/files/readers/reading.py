@@ -16,8 +16,8 @@ from umi_common.errors import ConfigError, FileUnreadable
 MAX_FILE_BYTES = 100_000_000
 """Largest file that is read, in bytes. It is read whole; with its text and chunks it takes several times as much."""
 PDF_SECONDS = 10.0
-"""Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 on a busy machine; a
-hostile file of 6 kB takes a minute."""
+"""Longest time for each begun megabyte of a PDF, in seconds. 1,000 full pages, some 3 MB, take 25 s on a busy machine;
+a file of 6 kB made to be slow takes a minute."""
 PDF_SECONDS_MAX = 86_400.0
 NUL_LOOKED_FOR = 8_192
 """Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
@@ -36,9 +36,9 @@ class ReadLimits:
     """
 
     max_file_bytes: int = MAX_FILE_BYTES
-    """Of a file; characters of the text of a PDF; bytes of a line, where JSONL is read in ranges. At least 1."""
+    """Largest size of a file, or of a line of JSONL, in bytes, and of the text of a PDF in characters; at least 1."""
     pdf_seconds: float = PDF_SECONDS
-    """For each begun megabyte of a PDF, in seconds; above 0, at most a day."""
+    """Longest time for reading a PDF, in seconds for each begun megabyte; above 0, at most a day."""
 
     def __post_init__(self) -> None:
         if self.max_file_bytes < 1:
@@ -121,7 +121,7 @@ def check_size(path: Path, limits: ReadLimits) -> None:
 
 
 def too_large(path: Path, what: str, limits: ReadLimits) -> FileUnreadable:
-    """The error for a file that is too large; `what`: "has 6.4 MB, more"."""
+    """The error for a file that is too large; `what` stands before "than the limit": "has 6.4 MB, more"."""
     return FileUnreadable(
         f"{path} {what} than the limit of {limits.max_file_bytes / 1e6:g} MB; leave it out, or raise --max-file-mb "
         "(max_file_bytes=)"
@@ -151,7 +151,7 @@ def unreadable(path: Path, error: OSError) -> FileUnreadable:
 
 
 def check_name(name: str, path: Path) -> None:
-    """Raises FileUnreadable if a name is no text: a file system takes any bytes, ids are Unicode."""
+    """Raises FileUnreadable if a name is not UTF-8, since it becomes part of the chunks' ids."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -172,11 +172,11 @@ def decoded_text(path: Path, content: bytes) -> str:
     elif content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = content.decode("utf-16", "replace")
     else:
-        text = _narrow_text(path, content)
+        text = _utf8_or_windows_text(path, content)
     return re.sub(r"\r\n?", "\n", text)
 
 
-def _narrow_text(path: Path, content: bytes) -> str:
+def _utf8_or_windows_text(path: Path, content: bytes) -> str:
     no_text = FileUnreadable(f"{path} is no text in a known encoding; leave it out, or convert it to UTF-8 first")
     if b"\x00" in content[:NUL_LOOKED_FOR]:
         raise no_text
@@ -187,7 +187,8 @@ def _narrow_text(path: Path, content: bytes) -> str:
     if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most are whole: UTF-8 with damaged bytes
         return text
     text = content.decode("cp1252", "replace")
-    foreign = len(_LATIN_1_LETTER.findall(text)) > len(_ASCII_LETTER.findall(text))  # those of another code page
-    if foreign or len(_CONTROLS.findall(text)) > CONTROLS_SHARE * len(text):
+    # More accented letters than plain ones: the text has another code page.
+    other_code_page = len(_LATIN_1_LETTER.findall(text)) > len(_ASCII_LETTER.findall(text))
+    if other_code_page or len(_CONTROLS.findall(text)) > CONTROLS_SHARE * len(text):
         raise no_text
     return text

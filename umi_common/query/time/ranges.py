@@ -23,9 +23,9 @@ _OFFSET = time_pattern(
     rf"(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
-"""What precedes a period next to A: "two weeks before", "the day after", "the Sunday before"."""
+"""Words before A that name a period beside it: "two weeks before", "the day after", "the Sunday before"."""
 CHARACTERS_IN_FRONT, OFFSET_CHARACTERS = 16, 40
-"""How many characters before a period are searched for a word that changes it, and before that word for an offset."""
+"""Characters searched before a period for a word that changes it, and before the end of that word for an offset."""
 SATURDAY = 5
 
 

@@ -28,8 +28,8 @@ from umi_common.types import TimeRange, microseconds
 FEW = 1_000
 """Largest number of allowed rows whose vectors are all read and compared; exact, and faster than asking Chroma."""
 NEAREST_MIN = 100
-"""A hybrid search asks Chroma for half of `depth` rows, but at least for so many: Chroma's time grows with their count,
-the lexical arm finds others, and all are compared by their vectors."""
+"""A hybrid search asks Chroma for half of `depth` rows, but at least for so many. Half is enough, because umi compares
+the rows of the lexical arm by their vectors, too; and Chroma's time grows with the number of rows."""
 WIDER = 4
 """If filters leave too few rows, Chroma is asked again for this many times as many."""
 DECAYED_MAX = 2_000
@@ -39,8 +39,8 @@ REFERRING = 3
 CACHE_BYTES = 128_000_000
 """Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
 READ_AHEAD = 300
-"""Further vectors that are read with missing ones if all of the collection's fit into memory: one call for many takes
-less time than many searches that each read their own, and after some searches none is missing."""
+"""If the collection's vectors fit into memory, so many further ones are read whenever one is missing. After some
+searches all are in memory, which takes less time than if each search read only its own."""
 
 
 class CollectionVectors:
@@ -96,7 +96,7 @@ class CollectionVectors:
         read, there = self._collection.vectors(ids, self.dim)
         first, found = len(vectors.view), missing[there]
         vectors.extend(unit_vectors(read[there]))
-        slots[found] = np.arange(first, first + len(found))  # last: a reader finds what it looks up
+        slots[found] = np.arange(first, first + len(found))  # last: a reader that finds a slot also finds its vector
         self._cached = vectors, slots
         return self._cached
 
@@ -288,7 +288,8 @@ def _known(store: IndexedCollection, ids: Sequence[str], allowed: Mask) -> Ints:
 def _best(
     store: IndexedCollection, queries: Vectors, rows: Sequence[Ints], depth: int, weights: Floats | None
 ) -> tuple[list[Ints], Floats, Floats]:
-    """For each query its best rows with a vector by decayed cosine, their smallest score, the least cosine of all."""
+    """For each of V queries its best rows with a vector by decayed cosine; (V,) the smallest decayed cosine of these;
+    (V,) the smallest cosine of all its `rows`. Both are -2 for a query without such rows."""
     together = store.side.moment.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
     by_row = np.argsort(together)
     vectors = store.vectors[together]
@@ -319,7 +320,7 @@ def _pool_rows(rows: Rows, found: Sequence[Ints], others: Ints, request: RecallR
 
 
 def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
-    """The vectors of candidates that BM25 found, for the stages that compare chunks; None if Chroma fails, or has."""
+    """The vectors of candidates that BM25 found, for the stages that compare chunks; None if it fails or has failed."""
     if any(loss.part == "chroma" for loss in trace.degraded):
         return None
     try:

@@ -38,10 +38,10 @@ _EMOJI = (
     "\u231a-\u23ff\u2600-\u2604\u260e\u2614-\u2653\u267b-\u26ff\u2702-\u2764\u2795-\u2797\u2b50\u2b55"
     "\U0001f000-\U0001faff"
 )
-"""Emoji and signs like them, each of which is a term. Arrows, bullets and signs such as ♞, ♠ and ♪ are none."""
+"""Emoji and signs like them, each of which is a term. Arrows, bullets and signs such as ♞, ♠ and ♪ are no terms."""
 _SEGMENT_BREAK = re.compile(r"[.\-/@:&+#]+")
 _CODE_BREAKS = (re.compile(r"(?<=\d)T(?=\d)"), re.compile("[/@:#]"))
-"""What joins codes to a longer one, whose parts are indexed as codes, too: 2026-05-01T09:30, 10.0.0.15/24."""
+"""Characters that join codes to a longer one; the parts are indexed as codes, too: 2026-05-01T09:30, 10.0.0.15/24."""
 _PROSE_LINKS = frozenset("-/&")
 """Words linked by these alone are separate ordinary words: long-term, and/or."""
 _AROUND = re.sub(r"[\w+#]", "", string.punctuation)
@@ -95,7 +95,7 @@ class Analyzer:
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def language_of(self, text: str, default: str | None = None) -> str:
-        """The language whose stems the terms of a text are: one of `languages`.
+        """The language by whose rules a text is stemmed, one of `languages`.
 
         Args:
             default: The language of a text whose language is not found; None: the first of `languages`.
@@ -209,7 +209,7 @@ class Analyzer:
         return terms + [self._joined(code) for code in _codes(token)]
 
     def _joined(self, code: str) -> str:
-        """3.14 is not 314, but AC-12/b may well be typed AC12b."""
+        """The code without separators, so that AC12b finds AC-12/b; 3.14 and other codes of digits alone keep them."""
         joined = "".join(_segments(code))
         return self._lower(code if joined.isdigit() else joined.replace("_", "").replace("'", ""))
 
@@ -246,23 +246,23 @@ class _Stemmers:
         self.release = ".".join(Stemmer.version().split(".")[:2])
 
     def stem(self, word: str) -> str:
-        stemmer = self._set().get(languages.LATIN if word.isascii() else languages.script_of(word))
+        stemmer = self._stemmers().get(languages.LATIN if word.isascii() else languages.script_of(word))
         return word if stemmer is None else stemmer.stemWord(word) or word
 
     def stem_latin(self, words: list[str]) -> list[str]:
-        stemmer = self._set().get(languages.LATIN)
+        stemmer = self._stemmers().get(languages.LATIN)
         if stemmer is None:
             return words
         return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
 
-    def _set(self) -> dict[str, Any]:
+    def _stemmers(self) -> dict[str, Any]:
         try:
             stemmers: dict[str, Any] = self._local.stemmers
         except AttributeError:
-            stemmers = self._local.stemmers = self._new_set()
+            stemmers = self._local.stemmers = self._new_stemmers()
         return stemmers
 
-    def _new_set(self) -> dict[str, Any]:
+    def _new_stemmers(self) -> dict[str, Any]:
         import Stemmer
 
         available = set(Stemmer.algorithms())
