@@ -58,21 +58,12 @@ def _part_of_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 @rule(rf"(?:the )?{WHICH} (?P<unit>week|month|quarter|year|decade|hour)(?! (?:in|at) (?:a|review)\b|s)")
 def _unit_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    unit, offset = match["unit"].lower(), WHICH_OFFSET[match["which"].lower()]
-    if unit == "week":
-        return spans.week(now, offset)
-    if unit == "month":
-        return spans.months(now, offset)
-    return spans.around(spans.shifted(now, unit, offset), unit)
+    return _unit(now, match["unit"], WHICH_OFFSET[match["which"].lower()])
 
 
 @rule(r"(?:the )?(?P<unit>week|month|year) (?P<side>before last|after next)")
 def _unit_two_away(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    offset = -2 if "last" in match["side"].lower() else 2
-    unit = match["unit"].lower()
-    if unit == "week":
-        return spans.week(now, offset)
-    return spans.around(spans.shifted(now, unit, offset), unit)
+    return _unit(now, match["unit"], -2 if "last" in match["side"].lower() else 2)
 
 
 @rule(rf"(?:the |on )?(?:{WHICH}|over the|(?:at|on|during|since) the) weekend")
@@ -135,8 +126,7 @@ def _running_units(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(r"the other (?P<part>day|night|week|month)|earlier this (?P<unit>week|month|year)")
 def _the_other_day(match: re.Match[str], now: datetime) -> CalendarPeriod:
     if match["unit"]:
-        whole = spans.around(now, match["unit"].lower()) if match["unit"].lower() != "week" else spans.week(now)
-        return CalendarPeriod(whole.start, spans.days(now).end)
+        return CalendarPeriod(_unit(now, match["unit"], 0).start, spans.days(now).end)
     back = {"day": 7, "night": 7, "week": 28, "month": 90}[match["part"].lower()]
     return CalendarPeriod(spans.midnight(now - timedelta(days=back)), spans.midnight(now), vague=True)
 
@@ -157,6 +147,12 @@ def _holiday(match: re.Match[str], now: datetime) -> CalendarPeriod:
     coming = match["which"] is not None and WHICH_OFFSET[match["which"].lower()] > 0
     latest = spans.latest(now, span)
     return span(spans.known(latest.start).year + 1) if coming else latest
+
+
+def _unit(now: datetime, unit: str, offset: int) -> CalendarPeriod:
+    """The week, month, quarter, year, decade or hour `offset` units from the current one."""
+    unit = unit.lower()
+    return spans.week(now, offset) if unit == "week" else spans.around(spans.shifted(now, unit, offset), unit)
 
 
 def _hours(day: datetime, part: str | None) -> CalendarPeriod:
