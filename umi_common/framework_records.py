@@ -6,7 +6,6 @@ A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`; f
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
@@ -18,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
-from typing_extensions import Self
 
 from umi_common.config import UmiConfig, first_fault
 from umi_common.errors import ConfigError, InputError, InvalidChunk
@@ -290,30 +288,6 @@ def checked_retriever(retriever: Any, kind: type) -> None:
             f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
             "the .retriever() of a UmiVectorStore"
         )
-
-
-class Closing:
-    """`with` and `async with` for a class that has `close`; `aclose` is `close` for an event loop."""
-
-    def close(self) -> None:
-        """Release what it holds."""
-        raise NotImplementedError
-
-    async def aclose(self) -> None:
-        """`close` in a thread."""
-        await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def chroma_collection(vector_store: Any, kind: str) -> Any:

@@ -27,6 +27,7 @@ from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
 from umi_common.runtime.calls import Body, run_together
+from umi_common.runtime.closing import Closing
 from umi_common.runtime.drivers import adrive, drive
 from umi_common.runtime.workers import Workers
 from umi_common.search.extra_arms import Arm, ExtraArms, listed_arms
@@ -63,7 +64,7 @@ class ContextOptions(SearchOptions, total=False):
     counter: Any
 
 
-class DualRetriever:
+class DualRetriever(Closing):
     """Hybrid search, with an LLM's variations of the query where the first results are weak.
 
     Args:
@@ -316,12 +317,6 @@ class DualRetriever:
     def close(self) -> None:
         """End the threads. A later search starts new ones."""
         self._workers.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def _components_for(self, config: UmiConfig, previous: Rewriting | None) -> Components:
         rewriting = None

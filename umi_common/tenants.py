@@ -24,6 +24,7 @@ from urllib.parse import unquote_to_bytes
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
 from umi_common.errors import InputError, StoreClosed, StoreError, StoreForked, StoreLocked, StoreReadOnly
+from umi_common.runtime.closing import Closing
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.ledger.file import FILE
@@ -56,7 +57,7 @@ class _Slot:
     """Calls that use the store or wait for it; guarded by `Tenants._lock`."""
 
 
-class Tenants:
+class Tenants(Closing):
     """Stores of tenants, one directory each under `root`. Thread-safe; a context manager.
 
     A store is opened at its first use and stays open. If more than `max_open` stores are open, unused ones are closed,
@@ -149,12 +150,6 @@ class Tenants:
         with self._lock:
             self._closed = True
         self._close_unused()
-
-    def __enter__(self) -> Tenants:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     @contextmanager
     def _slot(self, name: str) -> Iterator[_Slot]:

@@ -20,9 +20,10 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
-from umi_common.framework_records import CheckedFields, Closing, PlaceKeys, add_mirrored, stages_and_fields
+from umi_common.framework_records import CheckedFields, PlaceKeys, add_mirrored, stages_and_fields
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
+from umi_common.runtime.closing import Closing
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import (
     Window,

@@ -20,9 +20,10 @@ from zlib import crc32
 
 from umi_common.errors import ConfigError, FilterError, InvalidChunk, MissingExtra
 from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filter
-from umi_common.framework_records import NESTED, Closing
+from umi_common.framework_records import NESTED
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.closing import Closing
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import Chunk, Scalar, plain_value, utc_now
 

@@ -16,9 +16,10 @@ from typing_extensions import Self
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
-from umi_common.framework_records import Closing, PlaceKeys
+from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import chunk_passes
 from umi_common.retriever import DualRetriever, Where
+from umi_common.runtime.closing import Closing
 from umi_common.search.request import (
     LIMIT_MAX,
     SearchOptions,

@@ -25,9 +25,10 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Scope, Where, asked_filter
-from umi_common.framework_records import Closing, PlaceKeys, add_mirrored, chroma_collection, stages_and_fields
+from umi_common.framework_records import PlaceKeys, add_mirrored, chroma_collection, stages_and_fields
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.closing import Closing
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import (

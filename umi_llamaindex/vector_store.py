@@ -27,9 +27,10 @@ from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import NAMED, Closing, PlaceKeys
+from umi_common.framework_records import NAMED, PlaceKeys
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
+from umi_common.runtime.closing import Closing
 from umi_common.runtime.guards import ThreadLimiter
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore

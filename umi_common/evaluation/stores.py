@@ -18,6 +18,7 @@ from umi_common.errors import DatasetError, EmbedderError, InvalidVector
 from umi_common.evaluation.datasets import Dataset
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
+from umi_common.runtime.closing import Closing
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
 """One embedder or name for all datasets, a function from a dataset to its embedder, or None: the embedded default."""
@@ -29,7 +30,7 @@ def settings_text(settings: BaseModel) -> str:
     return json.dumps(settings.model_dump(), sort_keys=True, default=sorted)
 
 
-class Stores:
+class Stores(Closing):
     """Builds the store and the vectors of a dataset once, and caches those of the last few datasets.
 
     Args:
@@ -58,12 +59,6 @@ class Stores:
         """Close every store."""
         while self._built:
             self._built.popitem()[1].close()
-
-    def __enter__(self) -> Stores:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def _of(self, dataset: Dataset) -> _Built:
         key = id(dataset.chunks)  # shared by all splits of one dataset; kept alive by _Built

@@ -9,5 +9,6 @@ In: generators that yield `Call`s. Out: their results, in threads or on an event
     limits      every limit on threads with unit and reason, and the compute slots
     guards      a time limit, a limited number of threads and a circuit breaker for calls that hang or fail
     losses      report parts of a search that failed
+    closing     `with` and `async with` for everything that is closed after use
     forks       new locks and threads in a forked child
 """

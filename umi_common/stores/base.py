@@ -6,19 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 
-from typing_extensions import Self
-
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
 from umi_common.filters import Filter
 from umi_common.pool import Pool
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
+from umi_common.runtime.closing import Closing
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import TimeRange
 
 
-class BaseStore(ABC):
+class BaseStore(Closing, ABC):
     """A store that answers several searches at a time. A context manager: it closes the store."""
 
     search_counter: SearchCounter
@@ -36,10 +35,6 @@ class BaseStore(ABC):
     @abstractmethod
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Refuse further calls."""
 
     def recall(
         self,
@@ -80,12 +75,6 @@ class BaseStore(ABC):
             references=references,
         )
         return self.recall_many([request])[0]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 class CollectionStore(BaseStore):

@@ -9,11 +9,11 @@ import threading
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from umi_common.errors import FileUnreadable, MissingExtra
 from umi_common.files.readers.reading import ReadLimits
+from umi_common.runtime.closing import Closing
 
 CHILD = Path(__file__).with_name("pdf_child.py")
 START_SECONDS = 60.0
@@ -29,7 +29,7 @@ class PdfPages(NamedTuple):
     """(page number from 1, reason) of each page that cannot be read."""
 
 
-class PdfProcess:
+class PdfProcess(Closing):
     """A child process that reads PDFs one after another; started at the first. A context manager: it ends the process.
 
     Not thread-safe.
@@ -37,14 +37,6 @@ class PdfProcess:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> PdfProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the process now; the next call of `read` starts another."""
