@@ -155,6 +155,8 @@ class Corpus:
     """Number of the source of each row; NO_SOURCE: it has none."""
     languages: npt.NDArray[np.int8]
     """Language of each row, as an index in `Analyzer.languages`."""
+    by_row: RowArrays
+    """The growing arrays behind the four arrays by row."""
     documents: int = 0
     """N: live rows."""
     total_length: int = 0
@@ -163,14 +165,13 @@ class Corpus:
     """Number of live rows of each source."""
     source_lengths: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Number of terms in the live rows of each source."""
-    by_row: RowArrays | None = None
-    """The growing arrays behind the arrays by row; None: they have not grown yet."""
 
     @classmethod
     def empty(cls) -> Corpus:
         """A corpus without rows."""
-        alive, lengths, sources = np.zeros(0, np.bool_), np.zeros(0, np.int32), np.zeros(0, np.int64)
-        return cls(TermCodes(), (), alive, lengths, sources, languages=np.zeros(0, np.int8))
+        by_row = RowArrays(Growing(np.bool_), Growing(np.int32), Growing(np.int64), Growing(np.int8))
+        alive, lengths, sources, languages = by_row
+        return cls(TermCodes(), (), alive.view, lengths.view, sources.view, languages.view, by_row)
 
     @property
     def rows(self) -> int:

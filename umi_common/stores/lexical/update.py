@@ -117,16 +117,7 @@ def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowAr
 
 def _by_row(corpus: Corpus) -> RowArrays:
     """Arrays by row that can grow from this corpus; copied if another write has grown them further already."""
-    if corpus.by_row is None:
-        return RowArrays(
-            Growing.holding(corpus.alive),
-            Growing.holding(corpus.lengths),
-            Growing.holding(corpus.sources),
-            Growing.holding(corpus.languages),
-        )
-    alive, lengths, sources, languages = corpus.by_row
-    rows = corpus.rows
-    return RowArrays(alive.after(rows), lengths.after(rows), sources.after(rows), languages.after(rows))
+    return RowArrays._make(array.after(corpus.rows) for array in corpus.by_row)
 
 
 def _spread(indices: Ints, values: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
