@@ -72,7 +72,7 @@ def to_chunk(
 
     Args:
         text: Not blank.
-        metadata: Anything JSON can say, and what the module's docstring lists.
+        metadata: Values that JSON can hold, and those that the module's docstring lists.
         id: None: a hash of text and metadata, so the same record gets the same id in every run.
         keys: Where source, position and time stand in the metadata.
         source: Used if the metadata names none.
@@ -195,8 +195,8 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: _plain(item, f"{what}[{key!r}]") for key, item in value.items()}
     raise InvalidChunk(
-        f"{what} is {value!r:.80} ({type(value).__name__}); expected what JSON can say, dates, numpy values, enums, "
-        "paths, sets, Decimals or UUIDs; convert it or leave it out"
+        f"{what} is {value!r:.80} ({type(value).__name__}); expected a value that JSON can hold, a date, a "
+        "NumPy value, an enum, a path, a set, a Decimal or a UUID; convert it or leave it out"
     )
 
 

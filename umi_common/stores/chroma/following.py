@@ -1,11 +1,11 @@
 """Keeps a side index in step with its collection, whoever writes to it.
 
-Writes through the collection object that umi was given are noted, and the next search reads these records. What others
-write is noticed by the number of records, which each search compares; where counting is slow, only so often that it
-takes a tenth of the time. If it differs, all ids are listed, new records are read and removed ones are dropped.
+Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
+other programs are found by the number of records, which each search compares; if counting is slow, only so often that
+it takes a tenth of the time. If the number differs, all ids are listed, new records are read and removed ones dropped.
 
-A record that was replaced changes no number: every `seconds` the next `RECORDS_COMPARED` records are read and compared,
-and further ones as long as some have changed; if one is gone, all ids are listed. So whatever was written is found
+A record that was replaced does not change the number. So every `seconds` the next `RECORDS_COMPARED` records are read
+and compared, and further ones as long as some have changed; if one is gone, all ids are listed. Every write is found
 after at most ceil(records / RECORDS_COMPARED) times `seconds`, if searches go on.
 """
 
@@ -25,9 +25,9 @@ from umi_common.stores.rows.rows import UNKNOWN
 RECORDS_COMPARED = 1_000
 """Records compared in one go: about 20 ms."""
 SLOW_COUNT_SECONDS = 0.01
-"""A count that takes as long counts as slow: Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
+"""Least duration of a count that is called slow: Chroma counts 10,000 records in 1 ms, 100,000 in 25 ms."""
 PAUSE_FACTOR = 10
-"""The next count begins this many times the duration of a slow count after it."""
+"""After a slow count, the next one begins no sooner than this many times its duration."""
 
 
 class Follower:

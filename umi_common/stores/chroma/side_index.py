@@ -30,6 +30,7 @@ from umi_common.stores.rows.rows import MISSING, Rows, RowTable
 from umi_common.types import Chunk, Metadata, microseconds
 
 CHUNKS_CACHED = 2_048
+"""Chunks that are cached with the records that they were read from. A full cache is emptied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ class SideIndex:
                     self.skipped.add(record.id)
             gone = {*removed} | {record.id for record in records}
             self.skipped -= {*removed}
-            heads = [self._head(*each) for each in zip(range(len(self._records), 10**18), chunks, kept, strict=False)]
+            pairs = zip(chunks, kept, strict=True)
+            heads = [self._head(row, chunk, record) for row, (chunk, record) in enumerate(pairs, len(self._records))]
             dead = np.array([row for id in gone if (row := self.table.row_of(id)) is not None], dtype=np.int64)
             rows = self.table.append(heads)
             self.table.remove(dead)

@@ -56,7 +56,7 @@ from umi_common.types import Chunk, TimeRange
 log = logging.getLogger(__name__)
 
 ROWS_MAX = 2**40
-"""More than the rows of any side index. A version in `listing` is the row plus this for each time that the rows were
+"""More rows than any side index has. A version in `listing` is the row plus this for each time that the rows were
 numbered anew, because the collection was deleted and created again."""
 
 

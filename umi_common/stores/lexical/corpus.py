@@ -30,7 +30,8 @@ NO_CODE = np.iinfo(np.int32).max
 RARE = 64
 """The frontier of a term with at most this many documents is not cached: computing it again is fast."""
 SAMPLED = 4
-"""Postings, as a multiple of a limit, of which more than the limit live where fewer than half of all rows are dead."""
+"""Of a term in more rows than a limit, the first SAMPLED * limit postings are tested. While fewer than half of all rows
+are dead, more than the limit of them live, and the others need not be counted."""
 MERGE_RATIO = 4
 """Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 

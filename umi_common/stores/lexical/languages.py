@@ -39,8 +39,8 @@ READ_CHARACTERS = 240
 ENGLISH_SHARE = 0.1
 """A text is English if at least this share of its words are English function words that no other list holds."""
 LEAD, SHARE_MIN = 2, 0.1
-"""A text in another language has at least so many more of its function words than English ones, and at least this share
-of all its words."""
+"""A text is in another language if it has at least LEAD more function words of that language than English ones, and
+these are at least SHARE_MIN of all its words."""
 
 LONG = 3
 """Letters of a long word. An ASCII text holds at least LEAD long function words of other languages if it is in one of
