@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import nlargest
 from math import isfinite
@@ -300,13 +301,7 @@ def _with_new_expiry(chunk: Chunk, now: datetime) -> Chunk:
     """The same item, with its expiry set to `now` plus its `ttl`."""
     minutes = chunk.metadata[TTL_KEY]
     assert isinstance(minutes, float)  # `_chunk` sets it
-    return Chunk(
-        chunk.id,
-        chunk.text,
-        metadata={**chunk.metadata, EXPIRES_KEY: now.timestamp() + 60 * minutes},
-        event_time=chunk.event_time,
-        search_text=chunk.search_text,
-    )
+    return replace(chunk, metadata={**chunk.metadata, EXPIRES_KEY: now.timestamp() + 60 * minutes})
 
 
 def _within(namespace: Namespace) -> Iterator[Filter]:

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, get_args
 
 from langchain_core.documents import Document
@@ -17,7 +18,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
 from umi_common.framework_records import PlaceKeys
-from umi_common.protocols import chunk_passes
+from umi_common.protocols import chunk_passes, pages
 from umi_common.retriever import DualRetriever, Where
 from umi_common.runtime.closing import Closing
 from umi_common.search.request import (
@@ -30,7 +31,7 @@ from umi_common.search.request import (
 )
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
-from umi_common.types import Chunk, SearchResult
+from umi_common.types import SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._options import CallOptions
 from umi_langchain._parts import reranker_of
@@ -38,8 +39,6 @@ from umi_langchain.embeddings import StoreEmbeddings
 from umi_langchain.retriever import UmiRetriever
 
 log = logging.getLogger("umi")
-PAGE = 1_000
-"""Chunks read from the store in one call when documents are listed."""
 OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text", "on_invalid")
 """Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size")
@@ -269,15 +268,9 @@ class UmiVectorStore(Closing, VectorStore):
         """The first `k` documents by id that pass filter and time range, each with score 0."""
         asked = _asked(min(k, LIMIT_MAX), filter, options)  # only searches have an upper bound of k
         where, window, k = asked["where"], narrowed(None, asked.get("time_range")), options.get("limit", k)
-        found: list[Chunk] = []
-        last: str | None = None
-        while len(found) < k:
-            page = self.store.scan(where=where, after=last, limit=PAGE)
-            found += [chunk for chunk in page if chunk_passes(chunk, None, window)]
-            if len(page) < PAGE:
-                break
-            last = page[-1].id
-        return [(to_document(chunk, self._keys), 0.0) for chunk in found[:k]]
+        chunks = (chunk for page in pages(self.store, where=where) for chunk in page)
+        passing = (chunk for chunk in chunks if chunk_passes(chunk, None, window))
+        return [(to_document(chunk, self._keys), 0.0) for chunk in islice(passing, max(k, 0))]
 
     def similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any

@@ -51,9 +51,8 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 
 @lru_cache(TEXTS_KEPT)
 def _tokens(text: str) -> Ints:
-    words = dict.fromkeys(
-        _WORD.findall(text.lower())
-    )  # not a set, whose order differs between processes and changes the rounding of sums
+    # Not a set, whose order differs between processes and would change the rounding of sums.
+    words = dict.fromkeys(_WORD.findall(text.lower()))
     return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
 
 

@@ -30,8 +30,6 @@ CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WI
 CREATE INDEX parts_by_source ON parts (source);
 """
 """Columns of `files`: see `KnownFile`; of `parts`: see `DonePart`. meta: settings by name."""
-KEYS_AT_ONCE = 500
-"""Keys in one SQL statement; every SQLite takes 999 parameters."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
@@ -135,13 +133,8 @@ class IngestCheckpoint:
 
     def done(self, keys: Sequence[str]) -> set[str]:
         """The keys whose parts are in the store."""
-        found: set[str] = set()
         with self._errors():
-            for start in range(0, len(keys), KEYS_AT_ONCE):
-                batch = keys[start : start + KEYS_AT_ONCE]
-                marks = ", ".join("?" * len(batch))
-                found.update(key for (key,) in self._db.execute(f"SELECT key FROM parts WHERE key IN ({marks})", batch))
-        return found
+            return {key for key in keys if self._db.execute("SELECT 1 FROM parts WHERE key = ?", (key,)).fetchone()}
 
     def settle(self, files: Sequence[tuple[str, Sequence[str], str]]) -> None:
         """Record that the store holds these parts of each file and nothing else of it: (source, keys, stamp)."""
