@@ -1,20 +1,23 @@
-"""Base classes of the stores: `recall` with its arguments, the settings, and the end of a `with` block."""
+"""Base classes of the stores: the arguments of `recall`, the settings, and `add` of those over a collection."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
+from umi_common.errors import StoreClosed
 from umi_common.filters import Filter
-from umi_common.pool import Pool
+from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
-from umi_common.types import TimeRange
+from umi_common.stores.valid_batch import AddReport, OnInvalid, ValidBatch, valid_batch, write_in_parts
+from umi_common.types import Chunk, TimeRange
 
 
 class BaseStore(Closing, ABC):
@@ -80,6 +83,11 @@ class BaseStore(Closing, ABC):
 class CollectionStore(BaseStore):
     """A store over a collection of a database, with an embedder, settings and caches of its own."""
 
+    _server: str
+    """Name of the database, for messages."""
+    _write_at_once: int
+    """Largest number of chunks in one call to the server."""
+
     def __init__(self, embedder: Embedder, config: UmiConfig) -> None:
         self._embedder = embedder
         self._config = config
@@ -108,3 +116,58 @@ class CollectionStore(BaseStore):
         if config.embedder != self._config.embedder:
             self._query_embedder = QueryEmbedder(self._embedder, config.embedder)
         self._config = config
+
+    def add(
+        self,
+        chunks: Iterable[Chunk | Mapping[str, Any]],
+        *,
+        vectors: Any = None,
+        on_invalid: OnInvalid = "raise",
+        show_progress: bool = False,
+    ) -> AddReport:
+        """Insert chunks into the collection, or replace those with the same id; arguments as in `HybridStore.add`.
+
+        The server has acknowledged the writes when it returns. The whole batch is checked and embedded before the first
+        chunk is sent. A chunk that is stored already, the same in every field, is left alone and costs no embedding.
+
+        Raises:
+            InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
+            EmbedderError: The embedder failed. Nothing is written.
+            PartlyWritten: The server failed after some chunks were written. The same call completes the batch.
+        """
+        self._ready()
+        dim = self._embedder.dim
+        batch = valid_batch(chunks, vectors, dim, on_invalid)
+        same = self._unchanged(batch)
+        todo = [index for index in range(len(batch.chunks)) if index not in same]
+        new = [batch.chunks[index] for index in todo]
+        made = batch.vectors_of(
+            todo,
+            self._embedder,
+            dim=dim,
+            show_progress=show_progress,
+            config=self._config.embedder,
+            cache=self._embeddings,
+        )
+        write_in_parts(len(new), self._write_at_once, lambda part: self._write(new[part], made[part]), self._server)
+        return AddReport(len(new), len(same), batch.skipped)
+
+    @abstractmethod
+    def _ready(self) -> object:
+        """The open collection.
+
+        Raises:
+            StoreClosed: After close().
+        """
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store is closed; make another {type(self).__name__} over the same collection")
+
+    @abstractmethod
+    def _unchanged(self, batch: ValidBatch) -> set[int]:
+        """Indices of the chunks that are stored with the same fields and, if the batch has any, the same vectors."""
+
+    @abstractmethod
+    def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        """Send at most `_write_at_once` chunks, with (n, dim) unit rows."""

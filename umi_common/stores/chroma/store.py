@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from umi_common.errors import (
     InputError,
     InvalidChunk,
     SearchUnavailable,
-    StoreClosed,
     StoreUnavailable,
 )
 from umi_common.filters import Where, matches, parse_filter
@@ -49,7 +48,7 @@ from umi_common.stores.chroma.records import (
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
-from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
+from umi_common.stores.valid_batch import ValidBatch
 from umi_common.stores.values import Listing, RecallTrace
 from umi_common.types import Chunk, TimeRange
 
@@ -125,6 +124,7 @@ class ChromaStore(CollectionStore):
         self._analyzer = Analyzer(self._config.analyzer)
         self._openings = 0
         self._collection = ChromaCollection(collection)
+        self._server, self._write_at_once = "Chroma", self._collection.batch
         try:
             self._begin()
         except BaseException:
@@ -181,10 +181,6 @@ class ChromaStore(CollectionStore):
         """The collection with its index, which is updated first."""
         self._follow()
         return self._indexed
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed("the store is closed; make another over the same collection")
 
     def _follow(self, *, always: bool = True) -> None:
         self._check_open()
@@ -291,43 +287,17 @@ class ChromaStore(CollectionStore):
         """Ids of all chunks, rising."""
         return sorted(self._ready().side.ids())
 
-    def add(
-        self,
-        chunks: Iterable[Chunk | Mapping[str, Any]],
-        *,
-        vectors: Any = None,
-        on_invalid: OnInvalid = "raise",
-        show_progress: bool = False,
-    ) -> AddReport:
-        """Insert chunks into the collection, or replace the records with their ids; arguments as in `HybridStore.add`.
-
-        The whole batch is checked and embedded before the first record is sent. A chunk that is stored already, the
-        same in every field, is left alone and costs no embedding.
-
-        Raises:
-            InvalidChunk, DuplicateId, InvalidVector, EmbedderError: Nothing is written.
-            PartlyWritten: Chroma failed on the way. The same call again completes the batch.
-        """
-        self._follow()
-        dim, settings = self._embedder.dim, self._config.embedder
-        batch = valid_batch(chunks, vectors, dim, on_invalid)
+    def _unchanged(self, batch: ValidBatch) -> set[int]:
         ids = [chunk.id for chunk in batch.chunks]
         stored = zip(self.get(ids), batch.chunks, strict=True)
         same = [own is not None and same_chunk(own, chunk) for own, chunk in stored]
         if batch.vectors is not None:
             pairs = zip(same, self.vectors(ids), batch.vectors, strict=True)
             same = [equal and np.array_equal(held, given) for equal, held, given in pairs]
-        todo = [index for index, equal in enumerate(same) if not equal]
-        new = [batch.chunks[index] for index in todo]
-        made = batch.vectors_of(
-            todo, self._embedder, dim=dim, show_progress=show_progress, config=settings, cache=self._embeddings
-        )
-        self._model_checked |= bool(new)
-        write_in_parts(len(new), self._collection.batch, lambda part: self._write(new[part], made[part]), "Chroma")
-        return AddReport(len(new), len(same) - len(new), batch.skipped)
+        return {index for index, equal in enumerate(same) if equal}
 
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        ids = [chunk.id for chunk in chunks]
+        self._model_checked, ids = True, [chunk.id for chunk in chunks]
         with self._follower.lock:
             before = self._collection.records(ids)
             metadatas: list[dict[str, Any] | None] = []

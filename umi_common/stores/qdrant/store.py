@@ -7,7 +7,6 @@ from typing import Any
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.errors import StoreClosed
 from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
@@ -19,7 +18,7 @@ from umi_common.stores.qdrant.connection import Connection
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
 from umi_common.stores.query_embedder import query_vectors, with_vectors
-from umi_common.stores.valid_batch import AddReport, OnInvalid
+from umi_common.stores.valid_batch import ValidBatch
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
 
@@ -76,38 +75,18 @@ class QdrantStore(CollectionStore):
             search_params=search_params,
         )
         super().__init__(model, self._collection.config)
+        self._server, self._write_at_once = "Qdrant", writing.WRITE_AT_ONCE
         self._statistics = CachedStatistics()
         self._pages = reading.Pages()
 
-    def add(
-        self,
-        chunks: Iterable[Chunk | Mapping[str, Any]],
-        *,
-        vectors: Any = None,
-        on_invalid: OnInvalid = "raise",
-        show_progress: bool = False,
-    ) -> AddReport:
-        """Insert chunks, or replace those with the same id; arguments as in `HybridStore.add`.
+    def _unchanged(self, batch: ValidBatch) -> set[int]:
+        return writing.unchanged(self._collection, batch.chunks, batch.vectors)
 
-        The server has acknowledged the writes when it returns. The whole batch is checked and embedded before the first
-        chunk is sent. A chunk that is stored already, the same in every field, is left alone and costs no embedding.
-
-        Raises:
-            InvalidChunk, DuplicateId, InvalidVector: The batch is wrong; names the item. Nothing is written.
-            EmbedderError: The embedder failed. Nothing is written.
-            PartlyWritten: The server failed after some chunks were written. The same call completes the batch.
-        """
-        return writing.add(
-            self._ready(),
-            self._embedder,
-            chunks,
-            vectors,
-            on_invalid=on_invalid,
-            show_progress=show_progress,
-            config=self._config.embedder,
-            cache=self._embeddings,
-            on_written=self._statistics.changed,
-        )
+    def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        try:
+            writing.write_chunks(self._collection, chunks, vectors)
+        finally:
+            self._statistics.changed(len(chunks))  # also after an error: the server may have stored them
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
         """Remove chunks by id, by filter, or those of the ids that pass the filter; returns how many.
@@ -200,8 +179,7 @@ class QdrantStore(CollectionStore):
         self._closed = True
 
     def _ready(self) -> OpenCollection:
-        if self._closed:
-            raise StoreClosed("the store is closed; open another QdrantStore over the same collection")
+        self._check_open()
         return self._collection
 
     def __repr__(self) -> str:

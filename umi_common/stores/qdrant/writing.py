@@ -3,68 +3,35 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from umi_common.config import EmbedderConfig
-from umi_common.embedders.cache import VectorCache
 from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
-from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import check_deletion
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection
 from umi_common.stores.qdrant.filters import compiled
 from umi_common.stores.qdrant.points import DENSE, HEAD, SETTINGS, digest, metadata_of, point_id, to_point
 from umi_common.stores.qdrant.reading import chunks_alone
-from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch, write_in_parts
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
 """Largest number of points in one call to the server: some megabytes."""
 
 
-def add(
-    collection: OpenCollection,
-    embedder: Embedder,
-    chunks: Iterable[Chunk | Mapping[str, Any]],
-    vectors: Any,
-    *,
-    on_invalid: OnInvalid,
-    show_progress: bool,
-    config: EmbedderConfig,
-    cache: VectorCache,
-    on_written: Callable[[int], None],
-) -> AddReport:
-    """See `QdrantStore.add`.
-
-    Args:
-        config, cache: As in `ValidBatch.vectors_of`.
-        on_written: Called after each call to the server with the number of chunks that the server may have stored.
-    """
-    batch = valid_batch(chunks, vectors, collection.dim, on_invalid)
-    same = _unchanged(collection, batch.chunks, batch.vectors)
-    todo = [index for index in range(len(batch.chunks)) if index not in same]
-    new = [batch.chunks[index] for index in todo]
-    made = batch.vectors_of(todo, embedder, dim=collection.dim, show_progress=show_progress, config=config, cache=cache)
+def write_chunks(collection: OpenCollection, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+    """Insert or replace chunks, with (n, dim) unit rows, in one call to the server."""
     terms, saturation = collection.analyzer.terms, collection.saturation
     points = [
-        to_point(chunk, vector, terms(chunk.indexed_text), saturation) for chunk, vector in zip(new, made, strict=True)
+        to_point(chunk, vector, terms(chunk.indexed_text), saturation)
+        for chunk, vector in zip(chunks, vectors, strict=True)
     ]
-
-    def write(part: slice) -> None:
-        try:
-            collection.connection.upsert(points[part])
-        finally:
-            on_written(len(points[part]))  # also after an error: the server may have stored them
-
-    write_in_parts(len(points), WRITE_AT_ONCE, write, "Qdrant")
-    return AddReport(len(todo), len(same), batch.skipped)
+    collection.connection.upsert(points)
 
 
-def _unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
-    """Places in the batch of the chunks that are stored with the same fields and, if given, the same vectors."""
+def unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
+    """Indices of the chunks that are stored with the same fields and, if given, the same vectors."""
     ids = [point_id(chunk.id) for chunk in batch]
     fields, vectors = ["digest", *MADE_WITH], False if given is None else [DENSE]
     stored = collection.connection.retrieve([SETTINGS, *ids], payload=fields, vectors=vectors)
