@@ -203,31 +203,25 @@ def checked_page(after: str | None, limit: int) -> str:
     return after
 
 
-def check_deletion(ids: object, where: object, advice: str) -> None:
-    """Refuse a `delete` without ids and filter, or with ids that are no list.
+def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list[str] | None:
+    """The ids of a `delete`, each once; None: all chunks that pass its filter are removed.
 
     Args:
         advice: How to empty the store.
 
     Raises:
-        InputError: As described.
+        InputError: If there is neither a list of ids nor a filter.
     """
     if ids is None and where is None:
         raise InputError(f"delete() needs ids= or where=; {advice}")
-    if ids is not None and (isinstance(ids, str) or not isinstance(ids, Iterable)):
-        raise not_ids(ids)
+    return None if ids is None else list(dict.fromkeys(checked_ids(ids)))
 
 
-def checked_ids(ids: Sequence[str]) -> Sequence[str]:
+def checked_ids(ids: Iterable[str]) -> list[str]:
     """The ids as a list; raises InputError if they are one string, or no collection."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
-        raise not_ids(ids)
+        raise InputError(f"ids is {ids!r:.80}; expected a list of ids")
     return list(ids)
-
-
-def not_ids(given: object) -> InputError:
-    """The error for something in the place of a list of ids."""
-    return InputError(f"ids is {given!r:.80}; expected a list of ids")
 
 
 def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:

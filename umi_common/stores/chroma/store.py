@@ -26,7 +26,7 @@ from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import check_deletion, checked_ids, checked_page
+from umi_common.stores.batch_checks import checked_ids, checked_page, ids_to_delete
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
@@ -317,10 +317,10 @@ class ChromaStore(CollectionStore):
             FilterError: If the filter has no meaning.
         """
         tree = parse_filter(where)
-        check_deletion(ids, tree, "to empty a collection, delete it")
+        wanted = ids_to_delete(ids, tree, "to empty a collection, delete it")
         searched = self._ready()
         with self._follower.lock:
-            named = searched.side.ids() if ids is None else list(dict.fromkeys(ids))
+            named = searched.side.ids() if wanted is None else wanted
             stored = zip(named, self.get(named), strict=True)
             gone = [id for id, chunk in stored if chunk is not None and matches(tree, chunk.metadata)]
             try:

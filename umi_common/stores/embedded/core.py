@@ -19,7 +19,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
-from umi_common.stores.batch_checks import check_deletion, refuse_other_dimension
+from umi_common.stores.batch_checks import ids_to_delete, refuse_other_dimension
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.indexes import Indexes
 from umi_common.stores.embedded.row_data import Change
@@ -180,17 +180,16 @@ class Core:
         """See `HybridStore.delete`."""
         self.ready_to_write()
         tree = parse_filter(where)
-        check_deletion(ids, tree, "to empty a store, delete its directory")
-        wanted = None if ids is None else list(ids)
+        wanted = ids_to_delete(ids, tree, "to empty a store, delete its directory")
         with self.writing:
             self.ready_to_write()
             snapshot = self.indexes.snapshot
             allowed = snapshot.row_data.mask(snapshot, tree, None)
             chosen = np.ones(len(snapshot.rows), dtype=np.bool_) if allowed is None else allowed
             if wanted is not None:
-                named = {row for id in wanted if (row := self.indexes.table.row_of(id)) is not None}
+                named = [row for id in wanted if (row := self.indexes.table.row_of(id)) is not None]
                 only = np.zeros(len(snapshot.rows), dtype=np.bool_)
-                only[list(named)] = True
+                only[named] = True
                 chosen = chosen & only
             deleted = snapshot.rows.seq[chosen].tolist()
             if deleted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,12 +104,16 @@ def chunks_alone(condition: Any = None) -> Any:
     return m.Filter(must=None if condition is None else [condition], must_not=[settings])
 
 
-def list_ids(collection: OpenCollection, where: Filter | None) -> list[str]:
-    """Ids of all chunks that pass `where`, rising; reads their metadata, but no texts and vectors."""
+def passing_records(collection: OpenCollection, where: Filter | None) -> Iterator[Any]:
+    """The records of all chunks that pass `where`, with id and metadata alone."""
     condition = compiled(where, None, collection.tenants).condition
-    pages = collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"])
-    found = (record.payload for page in pages for record in page)
-    return sorted(payload["id"] for payload in found if matches(where, metadata_of(payload)))
+    for page in collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"]):
+        yield from (record for record in page if matches(where, metadata_of(record.payload)))
+
+
+def list_ids(collection: OpenCollection, where: Filter | None) -> list[str]:
+    """Ids of all chunks that pass `where`, rising."""
+    return sorted(record.payload["id"] for record in passing_records(collection, where))
 
 
 class Pages:

@@ -4,16 +4,16 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from umi_common.filters import Filter, matches
 from umi_common.pool import Vectors
-from umi_common.stores.batch_checks import check_deletion
+from umi_common.stores.batch_checks import ids_to_delete
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection
-from umi_common.stores.qdrant.filters import compiled
 from umi_common.stores.qdrant.points import DENSE, HEAD, SETTINGS, digest, metadata_of, point_id, to_point
-from umi_common.stores.qdrant.reading import chunks_alone
+from umi_common.stores.qdrant.reading import passing_records
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
@@ -58,8 +58,8 @@ def delete(
     on_written: Callable[[int], None],
 ) -> int:
     """See `QdrantStore.delete`."""
-    check_deletion(ids, where, "to empty a store, delete its collection")
-    points = _by_filter(collection, where) if ids is None else _by_id(collection, list(ids), where)
+    named = ids_to_delete(ids, where, "to empty a store, delete its collection")
+    points = [str(record.id) for record in _records(collection, named, where)]
     try:
         collection.connection.delete(points)
     finally:
@@ -67,13 +67,9 @@ def delete(
     return len(points)
 
 
-def _by_id(collection: OpenCollection, ids: Sequence[str], where: Filter | None) -> list[str]:
-    records = collection.connection.retrieve(list({point_id(id): None for id in ids}), payload=HEAD)
-    return [id for id, record in records.items() if matches(where, metadata_of(record.payload))]
-
-
-def _by_filter(collection: OpenCollection, where: Filter | None) -> list[str]:
-    condition = compiled(where, None, collection.tenants).condition
-    pages = collection.connection.pages(chunks_alone(condition), payload=HEAD)
-    found = (record for records in pages for record in records)
-    return [str(record.id) for record in found if matches(where, metadata_of(record.payload))]
+def _records(collection: OpenCollection, ids: list[str] | None, where: Filter | None) -> Iterable[Any]:
+    """The records of the chunks with these ids (None: of all) that pass the filter, without texts and vectors."""
+    if ids is None:
+        return passing_records(collection, where)
+    records = collection.connection.retrieve([point_id(id) for id in ids], payload=HEAD).values()
+    return [record for record in records if matches(where, metadata_of(record.payload))]
