@@ -329,7 +329,8 @@ class UmiVectorStore(Closing, VectorStore):
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
         umi = self._diverse(k, fetch_k, lambda_mult)
-        return self._documents(await umi.asearch(end_of(query), **_asked(k, filter, options)))
+        found = self._scored(await umi.asearch(end_of(query), **_asked(k, filter, options)))
+        return [document for document, _ in found]
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -360,9 +361,6 @@ class UmiVectorStore(Closing, VectorStore):
     def _diverse(self, k: int, fetch_k: int, lambda_mult: float) -> DualRetriever:
         mmr = {"enabled": True, "trade_off": lambda_mult, "pool": max(k, fetch_k)}
         return self.umi.with_config(mmr=mmr)
-
-    def _documents(self, result: SearchResult) -> list[Document]:
-        return [to_document(hit.chunk, self._keys) for hit in result]
 
     def _scored(self, result: SearchResult) -> list[tuple[Document, float]]:
         return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]

@@ -8,11 +8,12 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from errno import ENOENT
+from itertools import starmap
 from pathlib import Path
 
 from umi_common.runtime.forks import give_lock
+from umi_common.types import utf8_text
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,6 @@ class RewriteCache:
                 self._append(self._path, key, variations)
 
     def _append(self, path: Path, key: str, variations: Variations) -> None:
-        line = json.dumps({"key": key, "variations": variations}) + "\n"
         try:
             if self._directory is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class RewriteCache:
             # One write to an append-only descriptor, so lines of two processes do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(descriptor, line.encode())
+                os.write(descriptor, _line(key, variations).encode())
             finally:
                 os.close(descriptor)
             self._lines_on_disk += 1
@@ -124,16 +124,12 @@ class RewriteCache:
     def _compact(self, path: Path) -> None:
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         try:
-            temporary.write_text("".join(self._lines()), encoding="utf-8")
+            temporary.write_text("".join(starmap(_line, self._entries.items())), encoding="utf-8")
             temporary.chmod(0o600)
             temporary.replace(path)
             self._lines_on_disk = len(self._entries)
         except OSError as error:
             logger.warning("rewrite cache %s cannot be compacted: %s", path, error.strerror)
-
-    def _lines(self) -> Iterator[str]:
-        for key, variations in self._entries.items():
-            yield json.dumps({"key": key, "variations": variations}) + "\n"
 
 
 def _inode(directory: Path) -> tuple[int, int] | None:
@@ -149,6 +145,10 @@ def _key(model: str, prompt: str) -> str:
     return hashlib.sha256(f"{model}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _line(key: str, variations: Variations) -> str:
+    return json.dumps({"key": key, "variations": variations}) + "\n"
+
+
 def _entry(line: bytes) -> tuple[str, Variations] | None:
     try:
         record = json.loads(line)
@@ -157,10 +157,6 @@ def _entry(line: bytes) -> tuple[str, Variations] | None:
         return None
     if not isinstance(key, str) or not isinstance(variations, list):
         return None
-    if not all(isinstance(text, str) and text and _encodes(text) for text in variations):
+    if not all(isinstance(text, str) and text and text == utf8_text(text) for text in variations):
         return None
     return key, tuple(variations)
-
-
-def _encodes(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
