@@ -7,7 +7,7 @@ In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
     connection   every call to the server
     points       a chunk as a point of Qdrant and back
     filters      a filter as a condition of Qdrant
-    writing      add and delete
+    writing      write and delete chunks
     reading      chunks by id, neighbours, scan, status, verify
     recall       one search: requests, candidates, pool
     candidates   candidates scored and ranked by both arms

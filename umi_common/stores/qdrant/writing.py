@@ -1,5 +1,4 @@
-"""Add and delete chunks. A batch is checked and embedded as a whole, then sent in parts; repeating a call completes
-it."""
+"""Write and delete chunks, and find those of a batch that are stored already."""
 
 from __future__ import annotations
 
