@@ -263,7 +263,7 @@ class Core:
         before: dict[str, list[int]] | None = None
         while True:  # until all that there are were there at one moment
             around = self._seqs_around(ids, reach, where)
-            if any(id not in around and self.indexes.row_of(id) is not None for id in ids):
+            if any(id not in around and self.indexes.table.row_of(id) is not None for id in ids):
                 with self.indexes.lock:  # the write that replaces it is being added to the indexes
                     around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
