@@ -173,6 +173,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def ranked_within(self, rank: int) -> Bools:
+        """(n,) whether a row has at most this rank in the list of an arm, for any query variation."""
+        ranks = np.concatenate([self.lexical_rank, self.dense_rank])
+        return np.asarray(((ranks != NOT_RANKED) & (ranks <= rank)).any(axis=0))
+
     def ids_at(self, rows: Ints) -> list[str]:
         """The ids of some rows."""
         return [self.ids[row] for row in rows.tolist()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -49,6 +49,37 @@ def test_a_letter_that_says_its_date_beats_letters_of_other_dates_that_were_craw
     assert found("Acme's letter of March 2023", *letters, *MENU)[0] == "letter-3"
     assert found("Acme's letter of March 14, 2023", *letters, *MENU)[0] == "letter-3"
     assert found("the letter that Acme sent in spring 2023", *letters, *MENU)[0] == "letter-3"
+
+
+DIARY = [
+    Chunk(f"turn-{i}", f"I said that I would {doing}.", event_time=NOW - timedelta(hours=9 * i))
+    for i, doing in enumerate(["call the plumber", "paint the kitchen", "read a novel", "sell the bike"] * 300)
+]
+"""A memory of 1,200 turns, the last of today, and notes that hold more words of the questions."""
+NOTES = [Chunk(f"note-{i}", f"What did I say? What did I tell you? Our chats, note {i}.") for i in range(300)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["what did I say yesterday", "what did I tell you on Tuesday", "our chats of 11 June", "what was said yesterday?"],
+)
+def test_a_question_for_nothing_but_a_period_is_answered_from_that_period_first(query):
+    hits = found(query, *DIARY, *NOTES)
+    assert set(hits[:3]) == {"turn-2", "turn-3", "turn-4"} and len(hits) == 10
+
+
+def test_a_turn_of_yesterday_is_found_among_a_thousand_on_the_same_matter():
+    plumbers = [
+        Chunk(f"old-{i}", f"The plumber and I said: plumber, tap {i}.", event_time=NOW - timedelta(days=30 + i))
+        for i in range(1_000)
+    ]
+    call = Chunk("call", "The plumber says that the tap can wait.", event_time=NOW - timedelta(days=1))
+    assert found("what did I say about the plumber yesterday", *plumbers, call)[0] == "call"
+
+
+def test_a_question_for_a_matter_too_puts_other_days_before_other_matters():
+    hits = found("what did I say about the plumber yesterday", *DIARY)
+    assert "call the plumber" in DIARY[int(hits[0].removeprefix("turn-"))].text
 
 
 @pytest.mark.parametrize(

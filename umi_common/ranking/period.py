@@ -27,6 +27,8 @@ class PeriodBoost:
     now: datetime
     """The moment that ages in the pool refer to, in the time zone of the user's days."""
     config: WhenConfig
+    first: bool = False
+    """Whether all chunks of the period come before all others, because the query asks for nothing else."""
     stating: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """(m,) rows whose text states a date in the period."""
 
@@ -47,12 +49,16 @@ class PeriodBoost:
 
 
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
-    """(n,) scores times 1 + boost where the chunk's time lies in the period or its text states it."""
+    """(n,) scores times 1 + boost where the chunk's time lies in the period or its text states it.
+
+    If these chunks come first: scores plus the largest score.
+    """
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
     lifted = settings.inside(pool)
     lifted[settings.stating] = True
     facts["lifted"] = int(lifted.sum())
-    return np.where(lifted, scores * (1.0 + boost), scores)
+    raised = scores + scores.max(initial=0.0) if settings.first else scores * (1.0 + boost)
+    return np.where(lifted, raised, scores)
 
 
 def _age_hours(moment: datetime | None, now: datetime, *, if_open: float) -> float:

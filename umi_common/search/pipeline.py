@@ -12,7 +12,7 @@ from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.errors import ConfigError
-from umi_common.pool import NOT_RANKED, Pool
+from umi_common.pool import Pool
 from umi_common.protocols import OnStage
 from umi_common.query.time.find import When, find_time
 from umi_common.query.time.stated import states_date_in
@@ -42,12 +42,12 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
     when = _named_period(config, request, trace)
     filters = when is not None and when.kind == "explicit" and config.when.mode == "filter"
     limited = replace(request, time_range=when.range) if when is not None and filters else request
-    recalled = yield from recall(components, limited, trace)
+    lifted = None if filters else when
+    recalled = yield from recall(components, limited, trace, None if lifted is None else lifted.range)
     if filters and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
-        when, limited, filters = None, request, False
+        limited = request
         recalled = yield from recall(components, request, trace)
-    lifted = None if filters else when
     chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, trace)
     if decides_by_evidence(components, request):
         wider = yield from recall_more(components, limited, recalled, ranked.scores, trace)
@@ -136,11 +136,9 @@ def _period_boost(
     components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
 ) -> Body[PeriodBoost]:
     """The boost for a period, with the rows of the best candidates whose text states a date in it."""
-    boost = PeriodBoost(when.range, when.dated, request.now, components.config.when)
+    boost = PeriodBoost(when.range, when.dated, request.now, components.config.when, first=when.nothing_else)
     pool = recalled.pool
-    ranks = np.concatenate([pool.lexical_rank, pool.dense_rank])
-    best = ((ranks != NOT_RANKED) & (ranks <= READ_OF_EACH_ARM)).any(axis=0)
-    rows = np.flatnonzero(best & ~boost.inside(pool))
+    rows = np.flatnonzero(pool.ranked_within(READ_OF_EACH_ARM) & ~boost.inside(pool))
     if not len(rows):
         return boost
     with trace.stage("read dates") as facts:

@@ -21,7 +21,7 @@ from umi_common.search.request import SearchRequest
 from umi_common.search.rerank import Reranking
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.search_counts import SearchCounter
-from umi_common.types import Chunk
+from umi_common.types import Chunk, TimeRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,14 @@ class Recalled:
     """What the extra arms found, by arm."""
     chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that only an extra arm has, by id."""
+    of_period: tuple[str, ...] = ()
+    """Ids of the best chunks of the period that the query names, which no arm found among all chunks."""
 
 
-def recall(components: Components, request: SearchRequest, trace: TraceBuilder) -> Body[Recalled]:
-    """The candidates of the store and of the extra arms for the query.
+def recall(
+    components: Components, request: SearchRequest, trace: TraceBuilder, period: TimeRange | None = None
+) -> Body[Recalled]:
+    """The candidates of the store and of the extra arms for the query, and the best of `period`, which it names.
 
     If routing asks the LLM because of the query alone, the LLM is called at the same time as the store, and the
     candidates for its variations are among the result. Routing by evidence calls `recall_more` afterwards.
@@ -72,6 +76,8 @@ def recall(components: Components, request: SearchRequest, trace: TraceBuilder) 
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
     recalled = Recalled(pool, arm_hits=arm_hits)
+    if period is not None:
+        recalled = yield from _with_period(components, request, recalled, period, trace)
     if decision.deep:
         recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
     if not decides_by_evidence(components, request):
@@ -103,6 +109,35 @@ def recall_more(
     return recalled if wider is recalled else (yield from _join_arms(components, request, wider, trace))
 
 
+def _with_period(
+    components: Components, request: SearchRequest, recalled: Recalled, period: TimeRange, trace: TraceBuilder
+) -> Body[Recalled]:
+    """The candidates with the best `limit` of each arm among the chunks of a period; `recalled` itself if it has these.
+
+    In a long memory a period may have none of the store's candidates: "what did I say yesterday" has few words.
+    """
+    pool, strategy = recalled.pool, _strategy_after(recalled.pool, request)
+    with trace.stage("recall period") as facts:
+        limited = replace(request, time_range=period)
+        (outcome,) = yield (_ask_store(components, limited, _probes_again(request, recalled, ()), strategy),)
+        if isinstance(outcome, CallFailure):
+            trace.degrade("when", type(outcome.error).__name__, "raised chunks of the period among the candidates only")
+            return recalled
+        inside = _pool_of(outcome, limited)
+        best = inside.ids_at(np.flatnonzero(inside.ranked_within(request.limit)))
+        missing = tuple(sorted(set(best).difference(pool.ids)))
+        facts.update(candidates=len(best), missing=len(missing))
+        if not missing:
+            return recalled
+        recalled = replace(recalled, of_period=missing)
+        (outcome,) = yield (_ask_store(components, request, _probes_again(request, recalled, ()), strategy),)
+        if isinstance(outcome, CallFailure):
+            trace.degrade("when", type(outcome.error).__name__, "raised chunks of the period among the candidates only")
+            return recalled
+        wider = _pool_of(outcome, request)
+    return replace(recalled, pool=replace(wider, degraded=(*pool.degraded, *wider.degraded)))
+
+
 def _with_variations(
     components: Components, request: SearchRequest, recalled: Recalled, rewrites: Rewrites, trace: TraceBuilder
 ) -> Body[Recalled]:
@@ -114,7 +149,7 @@ def _with_variations(
         return recalled
     pool = recalled.pool
     vector = pool.query_vectors[0] if pool.query_vectors.size else request.query_vector
-    probes = [Probe(request.query, vector), *(Probe(text) for text in rewrites.variations)]
+    probes = [Probe(request.query, vector, recalled.of_period), *(Probe(text) for text in rewrites.variations)]
     with trace.stage("recall variations") as facts:
         (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
         if isinstance(outcome, CallFailure):
@@ -124,7 +159,7 @@ def _with_variations(
         wider = _pool_of(outcome, request)
         facts.update(candidates=len(wider), **wider.facts)
     wider = replace(wider, degraded=(*pool.degraded, *wider.degraded))
-    return Recalled(wider, rewrites.variations, recalled.arm_hits)
+    return replace(recalled, pool=wider, variations=rewrites.variations)
 
 
 def _join_arms(
@@ -169,11 +204,11 @@ def _with_arm_hits(
 
 
 def _probes_again(request: SearchRequest, recalled: Recalled, ids: tuple[str, ...]) -> list[Probe]:
-    """The probes of an earlier recall, with the vectors in its pool, and these ids in the first probe."""
+    """The probes of an earlier recall, with the vectors in its pool; its ids and these are in the first probe."""
     pool = recalled.pool
     vectors = list(pool.query_vectors) if pool.query_vectors.size else [None] * pool.variations
     first, *others = zip((request.query, *recalled.variations), vectors, strict=True)
-    return [Probe(*first, ids), *(Probe(*other) for other in others)]
+    return [Probe(*first, (*recalled.of_period, *ids)), *(Probe(*other) for other in others)]
 
 
 def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:

@@ -3,8 +3,9 @@
     a test for time words -> rules (dates.py, relative.py), else numeric dates -> ranges (ranges.py) -> kind
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
-Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
-`when.mode` "filter", explicit ones filter. Of several periods the first that names its year is chosen, because it does
+Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; an
+explicit one in a query that asks for nothing else puts its chunks first, and with `when.mode` "filter", explicit ones
+filter. Of several periods the first that names its year is chosen, because it does
 not depend on `now`. "Recently" names no period.
 """
 
@@ -43,6 +44,8 @@ class When:
     """[start, end) of the phrase in the query, in characters."""
     dated: bool = False
     """The phrase names its year, so it does not depend on `now`; it gets a larger boost than "last week"."""
+    nothing_else: bool = False
+    """Explicit, and the query asks for nothing but the period: "what did I say yesterday"."""
 
 
 SCANNED_CHARS = 1_000
@@ -79,6 +82,12 @@ _SCOPE_BEFORE = re.compile(
     re.I,
 )
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
+_ASKING = re.compile(
+    rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|was|were|have|had"
+    r"|all|any|show|list|give|please)\b|\W)*",
+    re.I,
+)
+"""Words around a period that name no matter of their own."""
 SCOPE_CHARS = 80
 """Characters before a period that are searched for a word such as "messages" or "said"."""
 
@@ -106,13 +115,10 @@ def find_time(query: str, now: datetime) -> When | None:
         return None
     phrase = query[found.start : found.end]
     dated = _NAMES_YEAR.search(phrase) is not None
-    return When(
-        period,
-        _kind_of(query, found.start, found.end, found.period),
-        phrase,
-        (found.start, found.end),
-        dated,
-    )
+    kind = _kind_of(query, found.start, found.end, found.period)
+    around = query[: found.start], query[found.end :]
+    nothing_else = kind == "explicit" and all(_ASKING.fullmatch(part) for part in around)
+    return When(period, kind, phrase, (found.start, found.end), dated, nothing_else)
 
 
 def _may_name_time(query: str) -> bool:
