@@ -32,7 +32,7 @@ ID_BYTES_MAX = 1024
 
 
 def _refuse_change(*_: object, **__: object) -> NoReturn:
-    raise TypeError("this dict is read-only; make a dict of it, for example dict(chunk.metadata), and change that")
+    raise TypeError("this dict is read-only; copy it, for example dict(chunk.metadata), and change the copy")
 
 
 class ReadOnlyDict(dict[str, Value]):
@@ -64,7 +64,7 @@ def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRang
 
 
 def utf8_text(text: str) -> str:
-    """`text` with "?" in place of lone surrogates, which UTF-8 does not have: halves of emoji that a client has cut."""
+    """`text` with "?" in place of each lone surrogate, such as half of a cut emoji, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -95,7 +95,7 @@ class Chunk:
         metadata: String keys; values str, int, float, bool, None, or a flat list of these. Other values are converted
             as `plain_value` says; a key whose value is NaN is left out.
         source: Name of the file, session or page that it was cut from.
-        position: Whole number, its order in `source`; adjacent chunks differ by 1.
+        position: Its order in `source`, a whole number between -2^62 and 2^62; adjacent chunks differ by 1.
         event_time: Time of the event that it describes; aware, kept as UTC.
 
     Raises:
@@ -131,7 +131,9 @@ class Chunk:
         if self.position is not None and (
             isinstance(self.position, bool) or not isinstance(self.position, int) or abs(self.position) >= 2**62
         ):
-            raise InvalidChunk(f"chunk {self.id!r}: position {self.position!r}: expected a whole number")
+            raise InvalidChunk(
+                f"chunk {self.id!r}: position {self.position!r}: expected a whole number between -2^62 and 2^62"
+            )
         if self.event_time is not None:
             moment = as_utc(self.event_time, f"chunk {self.id!r}: event_time", InvalidChunk)
             object.__setattr__(self, "event_time", moment)
@@ -261,12 +263,12 @@ class Signal:
     rank: int | None
     """From 1 in the arm's own list; None: the arm scored the chunk, but its list does not hold it."""
     score: float
-    """Raw: BM25 for lexical, cosine for dense."""
+    """Raw: BM25 for lexical, cosine for dense; for an extra arm the score that it gave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk in a result, with the scores that led to its own."""
+    """A chunk in a result, with its score and how the score was computed."""
 
     chunk: Chunk
     score: float
@@ -275,8 +277,8 @@ class Hit:
     """From 1."""
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
-    """Score after each stage that ran, in order: fused, neighbours, references, when, decay, late_interaction, rerank.
-    Scales differ by stage."""
+    """Score after each stage that ran, in order: fused, feedback, neighbours, references, when, decay, number_pairs,
+    late_interaction, rerank. Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Rank among the candidates after the same stages, from 1."""
     duplicates: tuple[str, ...] = ()
@@ -285,7 +287,7 @@ class Hit:
     """Estimated probability that the chunk answers the query, 0..1, falling along the result; comparable over queries,
     stores and embedders. None: not known."""
     named: bool = False
-    """Whether the query mentions the chunk's heading."""
+    """Whether the query names the chunk by its heading."""
     through: str | None = None
     """Id of the candidate that refers to the chunk and raised its score most; None: no reference leads to it."""
 
@@ -317,7 +319,7 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of one call."""
+    """One stage of a search, or of the assembly of a context."""
 
     name: str
     milliseconds: float
@@ -329,7 +331,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The stages of one call in the order they ended."""
+    """The stages of one call in the order in which they ended."""
 
     stages: tuple[Stage, ...] = ()
     milliseconds: float = 0.0
@@ -382,7 +384,7 @@ class SearchResult:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row per hit. Needs pandas, which the notebooks extra installs."""
-        from umi_common import explain  # an import at the top would be a circle
+        from umi_common import explain  # at the top the import would be circular
 
         return explain.to_frame(self)
 

@@ -9,15 +9,15 @@ Scores are divided by the best of their result, so they do not compare across qu
     lift       how far the best cosine is above the query's background: (cosine - mean) / (1 - mean)
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
     covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
-    evidence   the most evidence of a chunk, as fusion adds it up, before it is divided by the best
-    few        0.6 * ln(100 / chunks in the store), 0 from 100 chunks on: BM25 and standard deviations stay small among
-               few chunks, and there are fewer wrong chunks that could come first
+    evidence   the largest fused evidence of a chunk, not yet divided by the largest of all
+    few        0.6 * ln(100 / chunks in the store), 0 from 100 chunks on: a small store has smaller BM25 and deviations,
+               and fewer wrong chunks that could be first
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
 answer. Many embedders give cosines of the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is
-averaged over the query variations with the weights of fusion. If only one arm answers, other coefficients are used.
-All were fitted on nine collections with two embedders, those of `answers` for both arms by the log loss of the first
-ten hits, hit r with weight 1 / r; docs/evaluation.md has the figures on collections left out.
+averaged over the query variations with the weights of fusion. If one arm alone answered, other coefficients are used.
+All were fitted on nine collections with two embedders. Those of `answers` for both arms minimise the log loss of the
+first ten hits, hit r with weight 1 / r. docs/evaluation.md has the figures on collections left out.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ class Coefficients:
 
 
 FEW_CHUNKS = 100
-"""In stores of fewer chunks the summand `few` is above 0."""
+"""Number of chunks of a store from which `few` is 0."""
 FEW_WEIGHT = 0.6
-"""Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; .5 to .7 if one is left out."""
+"""Factor on ln(100 / chunks). Fitted on samples of 3 to 50 chunks of seven collections; 0.5 to 0.7 without any one."""
 COEFFICIENTS = {
     "hybrid": Coefficients(np.array([13.80, 63.87, 8.35, -13.21]), np.array([1.78, 2.28, -2.43]), 4.33),
     "text": Coefficients(np.array([0.0, 0.0, 15.77, -5.06]), np.array([-1.03, 2.08, -1.13]), 3.94),
     "vector": Coefficients(np.array([17.06, 66.84, 0.0, -12.14]), np.array([0.0, 1.93, -1.87]), 2.05),
 }
-"""By `Pool.mode`: the arms that answered."""
+"""By `Pool.mode`, the arms that answered."""
 
 
 def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_weight: float = 1.0) -> Floats | None:
-    """(n,) relevance of each row, 0..1: the larger the score, the larger the relevance.
+    """(n,) relevance of each row, 0..1, rising with the score.
 
-    An extra arm adds no evidence. Its rows differ from others by score / best score only.
+    Extra arms add no evidence; they act through the scores only.
 
     Args:
         pool: n candidates, V query variations.
@@ -77,7 +77,7 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
     Returns:
         None: not known, because only the lexical arm answered and the store gives no bound of its BM25.
     """
-    mode, best = _mode_of(pool), float(scores.max(initial=0.0))
+    mode, best = _comparable_arms(pool), float(scores.max(initial=0.0))
     if mode is None:
         return None
     if best <= 0.0:
@@ -92,28 +92,31 @@ def relevance(pool: Pool, scores: Floats, evidence: ArmEvidence, *, variation_we
     return np.asarray(known * _sigmoid(answers))
 
 
-def _mode_of(pool: Pool) -> str | None:
-    """The arms whose scores compare across queries: "hybrid", "text" or "vector"; None: no arm's. BM25 needs its
-    bound."""
+def _comparable_arms(pool: Pool) -> str | None:
+    """The arms that answered and whose scores compare across queries: "hybrid", "text" or "vector"; None: none.
+
+    BM25 compares only as a share of its bound, which some stores do not give.
+    """
     if pool.mode == "vector" or (pool.lexical_bound > 0).any() or not pool.lexical.any():
         return pool.mode
     return "vector" if pool.mode == "hybrid" else None
 
 
 def _features(pool: Pool, mode: str, evidence: ArmEvidence) -> Floats:
-    """(4, V) lift, spread, covered and evidence of each query variation; 0 for those of an arm that did not answer."""
+    """(4, V) lift, spread, covered and evidence of each query variation; features of arms not in `mode` are 0."""
     lexical, dense = evidence
-    share = {"text": 1.0, "vector": 0.0}.get(mode, LEXICAL_SHARE)
-    fused = share * lexical + (1.0 - share) * dense
-    each, strongest = np.arange(pool.variations), fused.argmax(axis=1)
+    lexical_share = {"text": 1.0, "vector": 0.0}.get(mode, LEXICAL_SHARE)
+    fused = lexical_share * lexical + (1.0 - lexical_share) * dense
+    strongest = np.arange(pool.variations), fused.argmax(axis=1)  # of each variation, the row with the most evidence
     features = np.zeros((4, pool.variations))
     if mode != "text":
         mean, deviation = background_moments(pool_background(pool))
-        above = np.maximum(1.0 - mean, EPSILON)
-        features[0], features[1] = (pool.dense.max(axis=1) - mean) / above, deviation / above
+        largest_gap = np.maximum(1.0 - mean, EPSILON)
+        features[0] = (pool.dense.max(axis=1) - mean) / largest_gap
+        features[1] = deviation / largest_gap
     if mode != "vector":
-        features[2] = pool.coverage * by_bound(pool.lexical, pool.lexical_bound)[each, strongest]
-    features[3] = fused[each, strongest]
+        features[2] = pool.coverage * by_bound(pool.lexical, pool.lexical_bound)[strongest]
+    features[3] = fused[strongest]
     return features
 
 

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import NoneType
@@ -42,7 +41,7 @@ WITHOUT_SOME = "searched with the lexical arm alone for some variations"
 """Consequences in a result's `degraded`: if no probe has a vector, and if some have none."""
 
 QueryVector = Vectors | Exception
-"""(dim,) float32, or why there is none."""
+"""(dim,) float32, or the error because of which there is none."""
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class _Job:
 
 @dataclass(slots=True)
 class _Group:
-    """Queries that the tasks of one event loop submit before it runs `task`, which embeds them in one call."""
+    """Queries of several tasks of an event loop, which `task` embeds in one call."""
 
     texts: list[str] = field(default_factory=list)
     task: asyncio.Task[list[QueryVector]] | None = None
@@ -101,7 +100,7 @@ class QueryEmbedder:
         return getattr(self._embedder, "load_ms", 0.0)
 
     def embed(self, texts: Sequence[str], seconds: float) -> Vectors:
-        """(n, dim) for the texts.
+        """(n, dim) vectors of n texts.
 
         Raises:
             EmbedderError: If there is no vector within `seconds`, or the circuit breaker is open.
@@ -114,7 +113,7 @@ class QueryEmbedder:
         return np.stack([vector for vector in made if not isinstance(vector, Exception)])
 
     def embed_each(self, texts: Sequence[str], seconds: float, dim: int) -> list[QueryVector]:
-        """A `QueryVector` for each text; blocks."""
+        """A `QueryVector` for each text; blocks. `dim`: their expected dimension; 0: any."""
         if self.in_place:
             return list(_checked_rows(self._embedder.embed_queries(texts), len(texts), dim))
         known, jobs = self._jobs(texts, dim)
@@ -170,33 +169,33 @@ class QueryEmbedder:
         return math.ceil(len(jobs) / self._calls_max)
 
     def _run(self, jobs: Sequence[_Job], seconds: float) -> None:
-        """Run the jobs in threads, each with its retries, and wait for them."""
+        """Run the jobs in at most `_calls_max` threads, each job with its retries, and wait for them."""
         waiting = deque(jobs)
 
         def work() -> None:
-            with suppress(IndexError):  # no job is left
-                while True:
+            while True:
+                try:
                     job = waiting.popleft()
-                    body = attempts(
-                        self._call_of(job, seconds), self._queue, self._clock() + seconds, self._clock, job.state
-                    )
-                    try:
-                        job.outcome = drive(body, self._workers)
-                    except BaseException as error:  # noqa: BLE001 - this is the thread's last frame
-                        job.outcome = as_exception(error)
+                except IndexError:  # no job is left
+                    return
+                call, deadline = self._call_of(job, seconds), self._clock() + seconds
+                try:
+                    job.outcome = drive(attempts(call, self._queue, deadline, self._clock, job.state), self._workers)
+                except BaseException as error:  # noqa: BLE001 - this is the thread's last frame
+                    job.outcome = as_exception(error)
 
         until = time.monotonic() + seconds * self._rounds(jobs)
         threads: list[Future[None]] = []
         for _ in range(min(len(jobs), self._calls_max)):
             try:
-                threads.append(self._threads.start(work, 0.0 if threads else seconds))
+                threads.append(self._threads.start(work, 0.0 if threads else seconds))  # only the first is waited for
             except TooManyCalls as error:
                 if not threads:
                     for job in jobs:
                         job.outcome = error
-                break  # the threads that have started do all jobs
+                break  # the threads that were started run all jobs
         wait_for(threads, max(0.0, until - time.monotonic()))
-        waiting.clear()
+        waiting.clear()  # jobs that no thread has begun in time are not run
 
     async def _arun(self, job: _Job, seconds: float, deadline: float) -> None:
         body = attempts(self._call_of(job, seconds), self._queue, deadline, self._clock, job.state)
@@ -206,7 +205,7 @@ class QueryEmbedder:
             job.outcome = error
 
     def _call_of(self, job: _Job, seconds: float) -> Callable[[float], Call]:
-        """A function from the seconds that are left to the call of the model."""
+        """A function that takes the seconds left and returns the call of the model."""
         run = partial(self._embedder.embed_queries, job.texts)
 
         async def arun(left: float) -> Any:
@@ -239,7 +238,11 @@ class QueryEmbedder:
         *,
         entered: bool,
     ) -> list[QueryVector]:
-        """A vector or an error for each text, from the cached ones and the jobs; caches the new vectors."""
+        """A vector or an error for each text, from `known` and the jobs; caches the new vectors.
+
+        Args:
+            entered: Whether the circuit breaker allowed the jobs; False: they were not run.
+        """
         made: dict[str, QueryVector] = dict(known)
         for job in jobs:
             try:
@@ -274,8 +277,8 @@ def query_vectors(
 ) -> list[Vectors | None]:
     """For each request (V, dim) unit rows; None: no probe has a vector, or the strategy is "text".
 
-    Probes without a vector are embedded together. If that fails, the failure is added to the traces of their requests,
-    and the vectors are zeros; if no probe of a request has a vector, the request has none.
+    Probes without a vector are embedded together. One that cannot be embedded gets zeros, and the trace of its request
+    says why.
 
     Raises:
         InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.
@@ -285,7 +288,7 @@ def query_vectors(
     missing = _missing(requests)
     if missing:
         texts, seconds = _texts_and_seconds(requests, missing)
-        for (search, index), vector in zip(missing, _each(embedder, texts, seconds, dim), strict=True):
+        for (search, index), vector in zip(missing, _embedded(embedder, texts, seconds, dim), strict=True):
             vectors[search][index] = vector
     milliseconds, load_ms = (time.perf_counter() - begun) * 1e3, embedder.load_ms - loaded_before
     found: list[Vectors | None] = []
@@ -300,8 +303,11 @@ def query_vectors(
         failure = next((vector for vector in own if isinstance(vector, Exception)), None)
         if failure is not None:
             trace.lost("embedder", failure, WITHOUT_SOME if given else WITHOUT_ALL)
-        rows = [vector if isinstance(vector, np.ndarray) else np.zeros_like(given[0]) for vector in own if given]
-        found.append(unit_vectors(np.stack(rows)) if given else None)
+        if not given:
+            found.append(None)
+            continue
+        rows = [vector if isinstance(vector, np.ndarray) else np.zeros_like(given[0]) for vector in own]
+        found.append(unit_vectors(np.stack(rows)))
     return found
 
 
@@ -347,11 +353,12 @@ def _missing(requests: Sequence[RecallRequest]) -> list[tuple[int, int]]:
 def _texts_and_seconds(
     requests: Sequence[RecallRequest], missing: Sequence[tuple[int, int]]
 ) -> tuple[list[str], float]:
+    """The texts of the missing probes, and the longest time limit of the requests."""
     texts = [requests[search].probes[index].text for search, index in missing]
     return texts, max(request.embedder_timeout_seconds for request in requests)
 
 
-def _each(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:
+def _embedded(embedder: QueryEmbedder, texts: Sequence[str], seconds: float, dim: int) -> Sequence[QueryVector]:
     try:
         return embedder.embed_each(texts, seconds, dim)
     except Exception as error:  # noqa: BLE001 an embedder may fail in any way; the lexical arm does not need it

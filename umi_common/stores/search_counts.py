@@ -1,6 +1,6 @@
 """Counts of searches: of a retriever, of a store, and of all processes that had a store open for writing.
 
-The last are kept in the store's directory, in `searches.json`: numbers only, never text or ids.
+The counts of all processes are kept in `searches.json` in the store's directory. It holds no text and no ids.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ log = logging.getLogger(__name__)
 
 FILE = "searches.json"
 VERSION = 1
-"""Of the file's format. A file of another version is not read."""
+"""Version of the file's format. A file of another version is not read."""
 SECONDS = 60.0
-"""Least time between two writings of the file while the store is open, in seconds."""
+"""Least number of seconds between two writes of the file while the store is open."""
 BOUNDS: Mapping[str, tuple[float, ...]] = {
     "milliseconds": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0),
     "hits": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
@@ -34,7 +33,7 @@ BOUNDS: Mapping[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many values fell into each bucket."""
+    """The number of values in each bucket, and their sum."""
 
     bounds: tuple[float, ...]
     """Rising upper bounds; a value that equals a bound is in its bucket."""
@@ -87,14 +86,14 @@ class SearchMetrics:
         return self.fallbacks / max(1, self.searches)
 
     def __add__(self, other: SearchMetrics) -> SearchMetrics:
-        return SearchMetrics(*(add(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)))
+        return SearchMetrics(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 class SearchCounter:
     """Counts searches. Thread-safe.
 
     Args:
-        store: The counter of the store, which counts them as well.
+        store: The store's counter, to which all values are added too; None: this is the store's.
     """
 
     _lock: threading.Lock
@@ -106,7 +105,7 @@ class SearchCounter:
         give_lock(self)
 
     def add(self, more: Mapping[str, float]) -> None:
-        """Add each value to the sum of its name; for a histogram, also count it in its bucket."""
+        """Add each value to the sum of that name; if the name has a histogram, count the value in its bucket too."""
         with self._lock:
             for name, value in more.items():
                 self._sums[name] += value
@@ -137,34 +136,37 @@ class DirectoryCounter(SearchCounter):
         super().__init__()
         self._path = None if directory is None else directory / FILE
         self._read_only = read_only
-        self._before = self._saved = self.metrics
+        self._earlier = self._saved = self.metrics  # counts of earlier openings; own counts that are in the file
         self._saved_at = time.monotonic()
         if self._path is not None and not read_only:
-            self._before = _read(self._path) or self._before
+            self._earlier = _read(self._path) or self._earlier
 
     def totals(self) -> SearchMetrics | None:
-        """The counts of all openings for writing: a writer's own included, for a reader as they were last saved.
+        """The counts of all openings for writing: a reader gives those in the file, a writer adds its own to them.
 
         None: the file cannot be read.
         """
         if self._path is not None and self._read_only:
             return _read(self._path)
-        return self._before + self.metrics
+        return self._earlier + self.metrics
 
     def save(self, *, always: bool) -> None:
-        """Write the file if searches were counted since; unless `always`, only if it was written `SECONDS` ago or more.
+        """Write the file if searches were counted since the last write.
 
-        If the disk refuses, a warning is logged. Not synced: if the machine crashes, the counts may be lost.
+        Unless `always`, at most every `SECONDS`. If the disk refuses, a warning is logged. Not synced: if the machine
+        crashes, the counts may be lost.
         """
-        if self._path is None or self._read_only or not (always or time.monotonic() >= self._saved_at + SECONDS):
+        now = time.monotonic()
+        due = always or now >= self._saved_at + SECONDS
+        if self._path is None or self._read_only or not due:
             return
         counted = self.metrics
         if counted == self._saved:
             return
         unfinished = self._path.with_name(f"{FILE}.new")
-        self._saved_at = time.monotonic()
+        self._saved_at = now
         try:
-            unfinished.write_text(json.dumps({"version": VERSION, **asdict(self._before + counted)}))
+            unfinished.write_text(json.dumps({"version": VERSION, **asdict(self._earlier + counted)}))
             unfinished.replace(self._path)
             self._saved = counted
         except OSError as error:
@@ -173,7 +175,7 @@ class DirectoryCounter(SearchCounter):
 
 def _read(path: Path) -> SearchMetrics | None:
     """The counts in a file, all 0 if there is none; None, with a warning, if it cannot be read."""
-    none = SearchCounter().metrics
+    zeros = SearchCounter().metrics
     try:
         saved = json.loads(path.read_bytes())
         if saved["version"] != VERSION:
@@ -181,9 +183,9 @@ def _read(path: Path) -> SearchMetrics | None:
         values = {each.name: saved[each.name] for each in fields(SearchMetrics)}
         for name, bounds in BOUNDS.items():
             values[name] = Histogram(bounds, tuple(values[name]["counts"]), values[name]["total"])
-        return none + SearchMetrics(**values)  # fails if a value is no number or a bucket is missing
+        return zeros + SearchMetrics(**values)  # fails if a value is no number or a bucket is missing
     except FileNotFoundError:
-        return none
+        return zeros
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         log.warning("%s cannot be read (%s: %s); searches are counted from 0", path, type(error).__name__, error)
         return None

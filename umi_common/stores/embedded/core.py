@@ -54,9 +54,9 @@ class Core:
         acknowledged = self.mark_file.read()
         self.indexes = Indexes(ledger, directory, config.analyzer)
         self.other_embedder: ReindexRequired | None = None
-        """Not None: another process has embedded everything again with another model, so `embedder` embeds no query."""
+        """Why queries cannot be embedded: another process reindexed the store with another embedder. None: they can."""
         self._epoch = self.indexes.snapshot.mark.epoch
-        """Number of the reindexing after which `embedder` was compared with the store's."""
+        """The ledger's epoch (number of reindexes) when `embedder` was last compared with the store's."""
         self.mark_file.check(acknowledged, ledger, self.indexes.snapshot.mark)
         self._session: str | None = None
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
@@ -68,7 +68,7 @@ class Core:
         self.closed = False
 
     def ready(self) -> None:
-        """Check that the store is open, and add what other processes wrote to the indexes. Called before every read.
+        """Check that the store is open, and update the indexes after other processes' writes. Called before every read.
 
         Raises:
             StoreClosed: After close().
@@ -77,7 +77,7 @@ class Core:
         self._check_open()
         self.indexes.follow()
         epoch = self.indexes.snapshot.mark.epoch
-        if epoch != self._epoch:  # another process has embedded everything again
+        if epoch != self._epoch:  # another process reindexed the store
             self.other_embedder = None
             try:
                 refuse_other_embedder(self.ledger, self.embedder)
@@ -157,15 +157,18 @@ class Core:
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Ids and ledger numbers of entries that are stored with the same content and, if given, the same vector."""
+        """Ids and ledger numbers of entries that are stored with the same content and, if given, the same vector.
+
+        Args:
+            vectors: (n, dim) aligned with `entries`.
+        """
         known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         same = {}
         for at, seq in known.items():
             digest, checksum = stored.get(seq, (None, None))
-            if digest == entries[at].digest and (
-                vectors is None or [checksum] == [check for _, check in encode_vectors(vectors[at : at + 1])]
-            ):
+            same_vector = vectors is None or next(encode_vectors(vectors[at : at + 1]))[1] == checksum
+            if digest == entries[at].digest and same_vector:
                 same[entries[at].id] = seq
         return same
 
@@ -197,9 +200,14 @@ class Core:
             return len(deleted)
 
     def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Delete chunks by ledger number and append others: in the ledger, `umi.mark` and the indexes."""
+        """Delete chunks by ledger number and append others: in the ledger, `umi.mark` and the indexes.
+
+        Args:
+            vectors: (n, dim) aligned with `entries`.
+        """
         indexes = self.indexes
-        settings = fingerprint(self.embedder) if indexes.snapshot.mark.seq == 0 else None
+        first_write = indexes.snapshot.mark.seq == 0
+        settings = fingerprint(self.embedder) if first_write else None
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
@@ -238,14 +246,14 @@ class Core:
     ) -> list[Chunk | None]:
         """See `HybridStore.get_versions`."""
         wanted = list(seqs)
-        while True:  # until all that there are were there at one moment
+        while True:  # again, if a chunk was replaced or removed after its ledger number was looked up
             asked = [seq for seq in wanted if seq]
             removed = self.indexes.removed(asked)  # the cache of chunks may still hold removed ones
-            found = self.chunks([seq for seq, gone in zip(asked, removed, strict=True) if not gone])
+            found = self.chunks([seq for seq, is_removed in zip(asked, removed, strict=True) if not is_removed])
             gone = [at for at, seq in enumerate(wanted) if seq and seq not in found]
             if exact or not gone:
                 return [found.get(seq) if seq else None for seq in wanted]
-            self.ready()  # these were replaced or removed: look for the chunks that have their ids now
+            self.ready()  # then look up the chunks that have these ids now
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
                 wanted[at] = None if seq == wanted[at] else seq
 
@@ -261,20 +269,20 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
         before: dict[str, list[int]] | None = None
-        while True:  # until all that there are were there at one moment
+        while True:  # again, if a chunk was replaced or removed after its ledger number was looked up
             around = self._seqs_around(ids, reach, where)
             if any(id not in around and self.indexes.table.row_of(id) is not None for id in ids):
-                with self.indexes.lock:  # the write that replaces it is being added to the indexes
+                with self.indexes.lock:  # wait for the write that is replacing it
                     around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
             if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
                 return found
             before = around
-            self.ready()  # some were replaced or removed: look for the chunks that are there now
+            self.ready()
 
     def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
-        """Ledger numbers of the neighbours of each id."""
+        """Ledger numbers of the neighbours of each stored id, its own included, by position."""
         snapshot = self.indexes.snapshot
         rows, row_data = snapshot.rows, snapshot.row_data
         allowed = None if where is None else row_data.mask(snapshot, where, None)
@@ -304,10 +312,10 @@ class Core:
         return found
 
     def _check_lost(self, seqs: Sequence[int]) -> None:
-        """Raise if one of these rows, which the ledger lacks, was not removed. Waits for a running write.
+        """Check that these rows, which the ledger lacks, were removed. Waits for a running write.
 
         Raises:
-            LedgerDamaged: As described.
+            LedgerDamaged: If one was not.
         """
         if not any(self.indexes.alive(seqs)):
             return

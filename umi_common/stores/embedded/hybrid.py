@@ -38,7 +38,7 @@ class HybridStore(BaseStore):
     Raises:
         StoreClosed: From every method after close().
         StoreForked: From every method in a child process forked after open(); open the store in the child.
-        LedgerDamaged: From any method that reads a row that is not what was written.
+        LedgerDamaged: From every method that reads a row that does not fit its checksum.
     """
 
     def __init__(self, handle: CoreHandle) -> None:
@@ -67,12 +67,12 @@ class HybridStore(BaseStore):
             read_only: Take no lock, change no file, and read what another process writes.
 
         Raises:
-            ConfigError: If the path is "" or no path.
+            ConfigError: If `path` is "" or not a path.
             MissingExtra: If the package of a named model is not installed.
             NotAStore: If the directory holds files that are not a store's.
             StoreLocked: If another process has it open for writing, or this one has with another embedder or config.
             ReindexRequired: If it was made with another embedder or analyzer; names the call that changes it.
-            LedgerDamaged: If the ledger is not what was written.
+            LedgerDamaged: If the ledger is damaged.
             StoreReadOnly: If the directory cannot be written; read_only=True opens it.
         """
         return cls(open_core(path, embedder, config, read_only=read_only))
@@ -134,32 +134,31 @@ class HybridStore(BaseStore):
         time_key: str | Sequence[str] = ("event_time", "timestamp"),
         show_progress: bool = False,
     ) -> Imported:
-        """Copy a Chroma collection, or that of a vector store of LangChain or LlamaIndex, with its vectors.
+        """Copy a Chroma collection with its vectors.
 
         Only three texts are embedded, to check that the store's embedder made the vectors. Each slice of 1,000 chunks
         is one commit: an import that was interrupted keeps its slices, and a repeated one skips them.
 
         Args:
-            collection: The collection or vector store, open in this process.
-            source_key, position_key, time_key: Metadata keys of a chunk's source, position and event time; of several
-                keys the first that a chunk has.
+            collection: The collection, or a vector store of LangChain or LlamaIndex over it, open in this process.
+            source_key, position_key, time_key: Metadata keys of a chunk's source, position and event time. If there
+                are several keys, the first that the chunk has is used.
 
         Raises:
-            ConfigError: If it is no collection, or that of an `AsyncHttpClient`.
+            ConfigError: If `collection` is none of these, or belongs to an `AsyncHttpClient`.
             ReindexRequired: If the vectors were made by another embedder.
             InvalidChunk: If a time cannot be read.
         """
-        keys = CollectionKeys(
-            *[(key,) if isinstance(key, str) else tuple(key) for key in (source_key, position_key, time_key)]
-        )
+        given = (source_key, position_key, time_key)
+        keys = CollectionKeys(*((key,) if isinstance(key, str) else tuple(key) for key in given))
         return import_collection(self._core, collection, keys, show_progress=show_progress)
 
     def drift(self, collection: Any) -> Drift:
-        """How a collection that was imported differs from the store now; changes neither."""
+        """How the store differs now from a collection that was imported into it; changes neither."""
         return drift(self._core, collection)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
-        """Remove chunks by id, by filter, or those of the ids that pass the filter; returns how many.
+        """Remove chunks by id, by filter, or by both: those of the ids that pass the filter. Returns their number.
 
         Raises:
             InputError: If neither is given.
@@ -215,10 +214,10 @@ class HybridStore(BaseStore):
 
     @property
     def aembed(self) -> Callable[[Sequence[RecallRequest]], Awaitable[list[RecallRequest]]] | None:
-        """Async function that adds the vectors of the probes to some searches, so that `recall` waits for no embedder.
+        """Async function that returns the requests with a vector in each probe, so that `recall` calls no embedder.
 
-        A probe whose text could not be embedded in time gets the error as its vector. None: the embedder needs no
-        waiting, and `recall` calls it.
+        A probe whose text could not be embedded in time gets the error as its vector. None: the embedder is called in
+        place, by `recall`.
         """
         return None if self._handle.core.query_embedder.in_place else self._aembed
 
@@ -240,7 +239,7 @@ class HybridStore(BaseStore):
 
         Args:
             k: Number of results, >= 1; fewer if fewer chunks match.
-            timeout: Seconds to wait for another thread to repair a failed index; at most 0.15 s are used.
+            timeout: Seconds to wait for another thread to repair a failed index; larger values act like 0.15.
 
         Raises:
             IndexUnavailable: If the lexical index has failed, or holds no chunk.
@@ -305,7 +304,7 @@ class HybridStore(BaseStore):
         return care.status(self._ready())
 
     def verify(self, *, full: bool = False) -> Verification:
-        """Compare all rows with their checksums, and postings with texts: of 1,000 chunks, or, if `full`, of all."""
+        """Compare all rows with their checksums, and the postings of 1,000 chunks, if `full` of all, with the texts."""
         return care.verify(self._ready(), full=full)
 
     def repair(self) -> Verification:

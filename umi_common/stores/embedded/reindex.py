@@ -18,7 +18,7 @@ from umi_common.stores.ledger.made_with import analyzer_settings, fingerprint
 from umi_common.stores.lexical import file as lexical_file
 
 TEXTS_AT_ONCE = 2_000
-"""Texts in memory at the same time."""
+"""Largest number of texts in memory at a time."""
 
 
 def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None, *, show_progress: bool) -> None:
@@ -52,11 +52,11 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
 def _embed_again(
     ledger: Ledger, embedder: Embedder, config: EmbedderConfig, cache: VectorCache, *, show_progress: bool
 ) -> None:
-    """Replace all vectors in one transaction: if anything fails, the old ones stay, and the new ones are cached."""
+    """Replace all vectors in one transaction. If anything fails, the old ones stay; those made so far are cached."""
     with ledger.reading() as connection:
-        heads = ledger.heads(connection)
+        count = len(ledger.heads(connection))
     dim: int | None = None
-    with ledger.transaction() as connection, progress(len(heads), show_progress) as advance:
+    with ledger.transaction() as connection, progress(count, show_progress) as advance:
         after = 0
         while rows := list(ledger.texts(connection, after=after, limit=TEXTS_AT_ONCE)):
             seqs, texts, _ = zip(*rows, strict=True)
@@ -70,4 +70,4 @@ def _embed_again(
             advance(len(rows))
         connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fingerprint(embedder).items())
-        ledger.record(connection, [b"embedder", embedder.name.encode()])
+        ledger.record(connection, [b"embedder", embedder.name.encode()])  # as a commit, which other processes notice
