@@ -63,7 +63,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (0, r"is int; expected a dict"),
     (lambda metadata: True, r"is function; expected a dict"),
     ({1: 2}, r"filter key 1 is int; expected a string"),
-    ({"a": {}}, r"'a': \{\} asks nothing"),
+    ({"a": {}}, r"'a': \{\} is empty"),
     ({"a": {"$gte": 1, 2: 3}}, r"'a': operator 2 is int"),
     ({"$and": []}, r"\$and holds an empty list"),
     ({"$or": []}, r"\$or holds an empty list"),

@@ -37,7 +37,7 @@ class Answer:
     llm_calls: int | None = None
     """None: not known."""
     arms: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """Rank from 1 in each arm by id; None: scored by the arm, but not in its list."""
+    """By id and arm, the rank from 1 for the original query; None: scored by the arm, but not in its list."""
     degraded: tuple[str, ...] = ()
     """Parts that failed."""
 
@@ -54,6 +54,7 @@ class UmiSystem:
     rewriter: Any = None
     """A `Rewriter`, or a function from prompt to reply; its calls are counted. None: no deep search."""
     reranker: Any = None
+    """As in `DualRetriever`; None: no reranking."""
     strategy: str = "hybrid"
     """"hybrid", or "text" or "vector" for one arm alone."""
 
@@ -70,10 +71,10 @@ System = UmiConfig | UmiSystem | Callable[..., Any]
 
 
 def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> Search:
-    """The system over one dataset, as a search function.
+    """The search function of a system over one dataset.
 
     Raises:
-        ConfigError: If it is no system.
+        ConfigError: If `system`, or what its function returns, is not of a listed kind.
     """
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
@@ -83,11 +84,12 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
         raise ConfigError(
             f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a dataset"
         )
-    return as_search(name, system(dataset, stores.embedder(dataset)) if _takes_two(system) else system(dataset))
+    arguments = (dataset, stores.embedder(dataset)) if _takes_embedder(system) else (dataset,)
+    return as_search(name, system(*arguments))
 
 
 def as_search(name: str, built: Any) -> Search:
-    """The result of a system's function as a search function; the module lists the possible results."""
+    """The result of a system's function as a search function; the top of this file lists the possible results."""
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
         return lambda query, k: _from_result(_ask(built, query, k, "hybrid"), None)
     if hasattr(built, "invoke"):
@@ -137,7 +139,7 @@ def _as_answer(returned: Any, k: int) -> Answer:
 
 
 def _cut(ids: Any, k: int) -> tuple[str, ...]:
-    # Some frameworks return one document several times; its first rank counts.
+    """The first k distinct ids: some frameworks return a document several times."""
     return tuple(dict.fromkeys(str(id) for id in ids))[:k]
 
 
@@ -150,7 +152,7 @@ def _document_id(name: str, document: Any) -> str:
     raise ConfigError(f"system {name!r} returned a document without .id and without metadata {', '.join(ID_KEYS)}")
 
 
-def _takes_two(factory: Callable[..., Any]) -> bool:
+def _takes_embedder(factory: Callable[..., Any]) -> bool:
     try:
         parameters: Sequence[inspect.Parameter] = tuple(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature

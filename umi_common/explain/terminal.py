@@ -40,8 +40,8 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, fu
 
 
 def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str]:
-    where = f"  [{one_line(' · '.join(place(hit.chunk)))}]" if place(hit.chunk) else ""
-    yield f"{hit.rank:>3}  {hit.score:.3f}  {one_line(hit.chunk.id)}{where}"
+    where = one_line(" · ".join(place(hit.chunk)))
+    yield f"{hit.rank:>3}  {hit.score:.3f}  {one_line(hit.chunk.id)}" + (f"  [{where}]" if where else "")
     yield f"       {marked(excerpt(hit.chunk.text, words, TEXT_CHARACTERS), words, around=emphasis, written=str)}"
     yield f"       {' · '.join(reasons(hit))}"
 

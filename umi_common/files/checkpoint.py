@@ -105,7 +105,7 @@ class IngestCheckpoint:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def file(self, source: str) -> KnownFile | None:
-        """What is recorded about a file; None: it was never begun."""
+        """What is recorded about a file; None: its writing never began."""
         with self._errors():
             row = self._db.execute(
                 "SELECT version, others, settled, stamp FROM files WHERE source = ?", (source,)
@@ -116,7 +116,7 @@ class IngestCheckpoint:
         """Record (source, path, version) of files before their first chunk is written.
 
         Args:
-            others: The value for files that were never begun; see `KnownFile.others`.
+            others: `KnownFile.others` of the files that are not recorded yet.
         """
         with self._writing() as db:
             db.executemany(
@@ -155,13 +155,13 @@ class IngestCheckpoint:
             db.executemany("DELETE FROM files WHERE source = ?", gone)
 
     def paths(self) -> Iterator[tuple[str, Path]]:
-        """(source, path) of every file that was begun, by source."""
+        """(source, path) of every recorded file, by rising source."""
         with self._errors():
             for source, path in self._db.execute("SELECT source, path FROM files ORDER BY source").fetchall():
                 yield source, Path(path)
 
     def sample_of_chunks(self, count: int) -> list[str]:
-        """Ids of at most `count` chunks that the store should hold, each of another part; the same ones each time."""
+        """Ids of at most `count` chunks that the store should hold, one of each part; the same ones each time."""
         sql = "SELECT witness FROM parts WHERE witness IS NOT NULL ORDER BY key LIMIT ?"
         with self._errors():
             return [id for (id,) in self._db.execute(sql, (count,))]
@@ -187,7 +187,7 @@ class IngestCheckpoint:
             yield
         except sqlite3.Error as error:
             if "locked" in str(error):
-                raise StoreLocked(f"{self._path} is in use by another run; wait for its end or stop it") from error
+                raise StoreLocked(f"{self._path} is in use by another run; wait until it ends, or stop it") from error
             raise as_umi_error(error, self._path, writing=True) from error
 
 
@@ -196,8 +196,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
 
     Args:
         own: Whether the checkpoint lies in the store's directory. If such a checkpoint is new, the files that the
-            store's chunks name are recorded in it, so that vanished files are noticed. If the store holds none of its
-            chunks, it is emptied.
+            store's chunks name are recorded in it, so that vanished files are noticed. If the store holds none of the
+            chunks that it records, the checkpoint is emptied.
 
     Raises:
         ConfigError: If the checkpoint is of another store.
@@ -222,8 +222,8 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
     if sample and not any(store.get(sample)):
         if not own:
             raise ConfigError(
-                f"checkpoint= says that chunks like {sample[0]!r} are in this store, and none of {len(sample)} "
-                "is; name the store it belongs to, or delete the checkpoint to begin anew"
+                f"checkpoint= is of another store: this store has none of {len(sample)} chunks recorded in it, such as "
+                f"{sample[0]!r}; name the store it belongs to, or delete the checkpoint to begin anew"
             )
         checkpoint.forget([source for source, _ in checkpoint.paths()])
     return checkpoint.get("others") == "1"

@@ -53,6 +53,7 @@ _FROM_LLAMAINDEX: Final[Mapping[str, str]] = {
     "text_match_insensitive": "$text_match_insensitive",
 }
 _LLAMAINDEX_OWN = ("contains", "any", "all", "is_empty")
+"""Operators of LlamaIndex that umi translates to groups of conditions."""
 
 _ABSENT = object()
 
@@ -75,7 +76,7 @@ def asked_filter(where: object) -> Filter | None:
 
 
 class _Parser:
-    """One parse. Counts conditions and values, so that shared or cyclic parts do not make an endless tree."""
+    """One parse. Counts conditions and values, so that a filter that contains itself raises and does not loop."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -110,8 +111,8 @@ class _Parser:
         self._values += len(asked)
         if self._values > VALUES_MAX:
             raise FilterError(
-                f"filter has more than {VALUES_MAX} values in its lists; at most so many are taken: "
-                "filter by a coarser key, or ask in several searches"
+                f"filter has more than {VALUES_MAX} values in its lists; filter by a coarser key, "
+                "or ask in several searches"
             )
 
     def _mapping(self, where: Mapping[object, object], depth: int) -> Filter:
@@ -153,7 +154,7 @@ class _Parser:
         if not isinstance(asked, Mapping):
             return self._operator(key, "$eq", asked, depth)
         if not asked:
-            raise FilterError(f"filter on {shown(key)}: {{}} asks nothing; give a value or an operator such as $eq")
+            raise FilterError(f"filter on {shown(key)}: {{}} is empty; give a value or an operator such as $eq")
         return all_of([self._operator(key, name, value, depth) for name, value in asked.items()])
 
     def _operator(self, key: str, name: object, asked: Any, depth: int) -> Filter:
@@ -211,7 +212,7 @@ class _Parser:
         raise _unknown(name, (*_FROM_LLAMAINDEX, *_LLAMAINDEX_OWN), key)
 
     def _contains(self, key: str, item: Any, depth: int) -> Filter:
-        """LlamaIndex's: a list with this item, or a string with this text in it."""
+        """LlamaIndex's `contains`: the value is a list with this item, or a string with this text in it."""
         listed = self._operator(key, "$contains", item, depth)
         if not isinstance(item, str) or not item:
             return listed
@@ -227,6 +228,7 @@ def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> Fi
         )
     near = difflib.get_close_matches(name[:80], known, n=1) or difflib.get_close_matches("$" + name[:80], known, n=1)
     fix = _HINTS.get(name) or (f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}")
-    if key is not None and not name.startswith("$") and known is _ON_A_KEY and not near:
+    is_nested = key is not None and known is _ON_A_KEY and not name.startswith("$")  # such as {"author": {"age": 3}}
+    if is_nested and not near:
         fix = "metadata is flat, a value cannot be a dict; for an operator use " + ", ".join(known)
     return FilterError(f"{where}: unknown operator {shown(name)}; {fix}")

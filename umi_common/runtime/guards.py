@@ -98,7 +98,7 @@ class ThreadLimiter(Executor):
         try:
             outcome = function()
         except BaseException as error:  # noqa: BLE001 - this is the thread's last frame; the caller gets the error
-            self._free.release()
+            self._free.release()  # first, so that a caller who gets the outcome can start another call
             future.set_exception(as_exception(error))
         else:
             self._free.release()

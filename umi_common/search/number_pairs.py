@@ -1,13 +1,13 @@
-"""Number pairs: raise the candidates that hold a number of the query beside the same word as the query does.
+"""Number pairs: raise the scores of candidates in which a number of the query stands beside the same word.
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
 pair is a number, which holds a digit and no letter, and the word or sign beside it, compared by its terms. A number or
 code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. A
-text mostly names its own subject before others ("revision 7 ... replaces revision 5"), so an early pair counts more.
+text mostly names its subject first ("revision 7 ... replaces revision 5"), so an early pair counts more.
 
     g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
     h(p, i) = g(p, i) / max_i g(p, i)
-    w(p) = the share of candidates that do not hold p, 0 if none holds it
+    w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
     final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
 Then all scores are divided so that the largest is as large as before. Measured in docs/decisions.md.
@@ -34,18 +34,18 @@ CANDIDATES = 50
 """Best candidates whose texts are read."""
 
 NUMBERS_MAX = 16
-"""Only so many first numbers of a query are searched for, because the time grows with their count."""
+"""Largest number of a query's numbers that are searched for, first ones first; the time grows with it."""
 OCCURRENCES_MAX = 500
-"""Only so many first occurrences of the query's numbers in a text are read: some 7 ms. More are in long tables only."""
+"""Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
 DIGITS = re.compile(r"\d+")
-SEVERAL = re.compile(r"\d[.,:-]\d")
+SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
 """Two parts of a number or code."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Text before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 WORD_LENGTH = 100
-"""Characters that are read on each side of a number: the longest word, and white space."""
+"""Characters that are read on each side of a number, for the word beside it and the white space between."""
 
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
@@ -102,8 +102,9 @@ def reorder_by_number_pairs(
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     """The pairs of a query; None if it has none."""
-    words = [word for word in query.split() if DIGITS.search(word)]
-    parts = [part for word in words for part in ([word] if any(map(str.isalpha, word)) else word.split("/"))]
+    parts: list[str] = []
+    for word in filter(DIGITS.search, query.split()):
+        parts += [word] if any(map(str.isalpha, word)) else word.split("/")
     stripped = [re.sub(r"^\W+|\W+$", "", part) for part in parts]
     distinct = list(dict.fromkeys(filter(_is_number, stripped)))[:NUMBERS_MAX]
     numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
@@ -117,25 +118,30 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
 
 def _is_number(part: str) -> bool:
     """Whether it has digits and no letters, or is a code of several parts."""
-    alone = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
-    return alone or SEVERAL.search(part) is not None
+    plain = DIGITS.search(part) is not None and not any(map(str.isalpha, part))
+    return plain or SEVERAL_PARTS.search(part) is not None
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
-    """g of each pair at the first `OCCURRENCES_MAX` of the query's numbers in a text, compared in lower case."""
+    """g of each pair of a text that has a number of the query, among the first `OCCURRENCES_MAX` occurrences.
+
+    Letters of codes are compared in lower case.
+    """
     pairs: dict[Pair, float] = {}
     for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):
             continue
         number = (match[0].lower(),)
-        early = 1.0 - match.start() / len(text)
+        g = 1.0 - match.start() / len(text)
         before = WORD.findall(text, max(0, match.start() - WORD_LENGTH), match.start())[-1:]
         after = WORD.search(text, match.end(), match.end() + WORD_LENGTH)
-        own: list[Pair] = [(_terms(word, terms_of), number) for word in before]
-        own += [(number, _terms(after[0], terms_of))] if after is not None else []
-        own += [(number, ())] if SEVERAL.search(match[0]) else []
-        for pair in own:
-            pairs.setdefault(pair, early)
+        here: list[Pair] = [(_terms(word, terms_of), number) for word in before]
+        if after is not None:
+            here.append((number, _terms(after[0], terms_of)))
+        if SEVERAL_PARTS.search(match[0]):
+            here.append((number, ()))
+        for pair in here:
+            pairs.setdefault(pair, g)
     return pairs
 
 
@@ -147,7 +153,7 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
 def with_number_pairs(
     scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
 ) -> Floats:
-    """(n,) scores by the formula at the top of this file; scores below 0 gain nothing.
+    """(n,) scores by the formula at the top of this file, not yet divided; scores below 0 stay.
 
     Args:
         scores: (n,) scores after the stages before.
@@ -156,8 +162,9 @@ def with_number_pairs(
         weight: >= 0.
     """
     in_order = sorted(pairs)
-    early = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
-    holds = early / np.where(early.any(axis=0), early.max(axis=0), 1.0)
-    pair_weights = np.where(early.any(axis=0), (early == 0).mean(axis=0), 0.0)
-    share = holds @ pair_weights / max(1.0, pair_weights.sum())
+    g = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
+    some_hold = g.any(axis=0)
+    h = g / np.where(some_hold, g.max(axis=0), 1.0)
+    w = np.where(some_hold, (g == 0).mean(axis=0), 0.0)
+    share = h @ w / max(1.0, w.sum())
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)

@@ -88,7 +88,7 @@ class FaultyLLM:
         return self._good
 
     def release(self) -> None:
-        """Let hanging calls of `complete` return, and later ones at once."""
+        """Make the hanging calls of `complete` return; later calls do not hang."""
         self._released.set()
 
     def _healed(self) -> bool:

@@ -45,7 +45,7 @@ def counter_name(spec: Any) -> str:
 
 
 def _without_truncation(tokenizer: Any) -> Any:
-    """A copy that neither truncates nor pads, of a `tokenizers.Tokenizer` that does; any other tokenizer itself."""
+    """The tokenizer; of a `tokenizers.Tokenizer` that truncates or pads, a copy that does neither."""
     if getattr(tokenizer, "truncation", None) is None and getattr(tokenizer, "padding", None) is None:
         return tokenizer
     if not callable(getattr(tokenizer, "to_str", None)) or not callable(getattr(type(tokenizer), "from_str", None)):
@@ -57,9 +57,8 @@ def _without_truncation(tokenizer: Any) -> Any:
 
 
 def _number(tokens: Any) -> int:
-    """The number itself, or the length of a list of tokens, of an Encoding, or of `input_ids`."""
-    if isinstance(tokens, dict) or hasattr(tokens, "input_ids"):
-        tokens = tokens["input_ids"] if isinstance(tokens, dict) else tokens.input_ids
+    """The number of tokens: the number itself, or the length of a list of tokens, an Encoding, or `input_ids`."""
+    tokens = tokens["input_ids"] if isinstance(tokens, dict) else getattr(tokens, "input_ids", tokens)
     if isinstance(tokens, Sized) and not isinstance(tokens, (str, bytes)):
         return len(tokens)
     if isinstance(tokens, SupportsIndex) and not isinstance(tokens, bool):

@@ -1,12 +1,9 @@
 """Bulk ingestion on Ray. Workers read, chunk and embed. Each writes to a server, or one process writes to a directory.
 
-from functools import partial
-from umi_common.ingest.ray.run import ingest_on_ray
+    ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
 
-ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
-
-Ray restarts a worker that dies and repeats its batch. A part of a file that kills its worker on every
-attempt is reported and left out.
+Ray restarts a worker that dies and repeats its batch. A part of a file that kills its worker on every attempt is
+reported and left out.
 If the driver dies, the same call continues from the checkpoint. The workers are actors, not tasks of Ray Data, because
 each outcome must reach the checkpoint at once; also, 40 empty batches took 1.7 s with actors and 9.5 s with Ray Data.
 """
@@ -32,7 +29,7 @@ from umi_common.ingest.ray.workers import started_workers
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000
-"""Size of a local Ray's object store in bytes: a batch has some megabytes, and a container's /dev/shm is small."""
+"""Size of a local Ray's object store: enough for batches of some megabytes, and less than a container's /dev/shm."""
 
 
 def ingest_on_ray(
@@ -69,8 +66,8 @@ def ingest_on_ray(
 
     Raises:
         MissingExtra: Without Ray.
-        ConfigError: If `workers` is 0, if a worker cannot open its store or embedder, or if the writer's store has
-            another embedder.
+        ConfigError: If `workers` is below 1, if a worker cannot open its store or embedder, or if the writer's store
+            has another embedder.
         StoreUnavailable: If the writer process cannot start, or dies at every attempt of a write.
         UmiError: As `umi_common.files.index` raises them.
     """

@@ -21,7 +21,7 @@ FILE_NAME = "rewrites.jsonl"
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """A larger file is not read."""
 COMPACT_AT = 4
-"""The file is rewritten when it holds this many times the lines of a full cache."""
+"""The file is rewritten when it has more than this many times the lines of a full cache."""
 
 Variations = tuple[str, ...]
 
@@ -45,7 +45,7 @@ class RewriteCache:
         give_lock(self)
         self._entries: OrderedDict[str, Variations] = OrderedDict()
         self._path = None if directory is None else Path(directory).absolute() / FILE_NAME
-        self._directory: tuple[int, int] | None = None if self._path is None else _inode(self._path.parent)
+        self._directory_inode = None if self._path is None else _inode(self._path.parent)
         self._writable = writable
         self._lines_on_disk = 0
         if self._path is not None and size:
@@ -69,19 +69,22 @@ class RewriteCache:
             return
         key = _key(model, prompt)
         with self._lock:
-            self._entries[key] = variations
-            self._entries.move_to_end(key)
-            while len(self._entries) > self._size:
-                self._entries.popitem(last=False)
+            self._put_in_memory(key, variations)
             if self._path is not None and self._writable:
                 self._append(self._path, key, variations)
 
+    def _put_in_memory(self, key: str, variations: Variations) -> None:
+        self._entries[key] = variations
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._size:
+            self._entries.popitem(last=False)
+
     def _append(self, path: Path, key: str, variations: Variations) -> None:
         try:
-            if self._directory is None:
+            if self._directory_inode is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._directory = _inode(path.parent)
-            elif _inode(path.parent) != self._directory:
+                self._directory_inode = _inode(path.parent)
+            elif _inode(path.parent) != self._directory_inode:
                 raise FileNotFoundError(ENOENT, "its directory was deleted, renamed or replaced")
             # One write to an append-only descriptor, so lines of two processes do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -101,7 +104,7 @@ class RewriteCache:
             if not path.exists():
                 return
             if path.stat().st_size > FILE_BYTES_MAX:
-                raise ValueError("the file is too large")
+                raise ValueError(f"it is larger than {FILE_BYTES_MAX} bytes")
             lines = path.read_bytes().splitlines()
         except (OSError, ValueError) as error:
             logger.warning("rewrite cache %s is ignored: %s", path, error)
@@ -111,10 +114,7 @@ class RewriteCache:
             if entry is None:
                 damaged += 1
             else:
-                self._entries[entry[0]] = entry[1]
-                self._entries.move_to_end(entry[0])
-        while len(self._entries) > self._size:
-            self._entries.popitem(last=False)
+                self._put_in_memory(*entry)
         if damaged:
             logger.warning("rewrite cache %s: %d damaged lines ignored", path, damaged)
         self._lines_on_disk = len(lines)
@@ -150,6 +150,7 @@ def _line(key: str, variations: Variations) -> str:
 
 
 def _entry(line: bytes) -> tuple[str, Variations] | None:
+    """Key and variations of a line; None: it is damaged."""
     try:
         record = json.loads(line)
         key, variations = record["key"], record["variations"]

@@ -8,5 +8,5 @@ In: a query and the current time. Out: a period, and whether the query limits re
     dates        dates, months, quarters, seasons, years by name or number
     relative     periods relative to the present: "last week"
     ranges       words that join two periods or change one: "between", "since"
-    spans        spans of the calendar around a moment
+    spans        days, weeks, months, seasons and years of the calendar, relative to a time
 """

@@ -35,12 +35,12 @@ CHUNKS_CACHED = 2_048
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The side index after a write."""
+    """Snapshot of the side index after a write."""
 
     rows: Rows
     lexical: LexicalIndex
     sources: Sequence[str]
-    """Names by code."""
+    """Names by the codes in `rows.source`."""
 
 
 class SideIndex:
@@ -53,7 +53,7 @@ class SideIndex:
         self.skipped: set[str] = set()
         """Ids of records without a text, or with metadata that cannot be read."""
         self.derived: set[str] = set()
-        """Metadata keys whose values in chunks are not those in Chroma, so that Chroma cannot filter by them."""
+        """Metadata keys that some chunk has with another value than Chroma, so that Chroma cannot filter by them."""
         self._read = read
         self.table = RowTable()
         """The row of each record with a text, by id; `update` changes it."""
@@ -62,10 +62,10 @@ class SideIndex:
         self._records: list[Record | None] = []
         self._columns: MetadataColumns | None = None
         self._chunks: dict[str, tuple[Record, Chunk]] = {}
-        """By id, for records that are read again unchanged."""
+        """Records and their chunks by id, a cache for records that are read again unchanged."""
         self._in_source: Counter[str] = Counter()
         self._changing = RLock()
-        """Held by a write, and while the columns are made: these must hold the metadata of each row."""
+        """Held by a write, and while the columns are made, so that they miss no row."""
         self._publish()
 
     def _publish(self) -> None:
@@ -97,6 +97,7 @@ class SideIndex:
     def update(self, records: Sequence[Record], removed: Iterable[str] = ()) -> None:
         """Add records, in place of those with the same ids, and remove others."""
         with self._changing:
+            removed_ids = set(removed)
             chunks, kept = [], []
             for record in records:
                 self.skipped.discard(record.id)
@@ -107,11 +108,11 @@ class SideIndex:
                     kept.append(record)
                 except InvalidChunk:
                     self.skipped.add(record.id)
-            gone = {*removed} | {record.id for record in records}
-            self.skipped -= {*removed}
+            self.skipped -= removed_ids
+            replaced = removed_ids | {record.id for record in records}
             pairs = zip(chunks, kept, strict=True)
             heads = [self._head(row, chunk, record) for row, (chunk, record) in enumerate(pairs, len(self._records))]
-            dead = np.array([row for id in gone if (row := self.table.row_of(id)) is not None], dtype=np.int64)
+            dead = np.array([row for id in replaced if (row := self.table.row_of(id)) is not None], dtype=np.int64)
             rows = self.table.append(heads)
             self.table.remove(dead)
             self._digests += map(record_digest, kept)
@@ -120,7 +121,8 @@ class SideIndex:
                 self._records[row] = None
             snapshot = self.table.snapshot()
             texts = [chunk.indexed_text for chunk in chunks]
-            self.names.add(rows.tolist(), [text[:BEGINNING] for text in texts])  # first: readers check rows, not names
+            # Names before rows: readers leave out the names of rows that they do not see yet.
+            self.names.add(rows.tolist(), [text[:BEGINNING] for text in texts])
             self._lexical.update(rows.tolist(), texts, snapshot.source[rows].tolist(), removed=dead.tolist())
             self._note_derived(chunks, kept)
             if self._columns is not None and len(rows):
@@ -128,6 +130,7 @@ class SideIndex:
             self._publish()
 
     def _head(self, row: int, chunk: Chunk, record: Record) -> Head:
+        """The row's fields. A record with a source but no position gets its number among the records of the source."""
         position = chunk.position
         if chunk.source is not None:
             if position is None and KEY not in record.metadata:
@@ -146,6 +149,7 @@ class SideIndex:
         return int(rows.position[row]) if self.table.sources[int(rows.source[row])] == chunk.source else None
 
     def _note_derived(self, chunks: Sequence[Chunk], records: Sequence[Record]) -> None:
+        """Add to `derived` the keys whose value in a chunk is not that of its record."""
         for chunk, record in zip(chunks, records, strict=True):
             stated = record.metadata
             self.derived |= {key for key, value in chunk.metadata.items() if key not in stated or stated[key] != value}
@@ -155,7 +159,7 @@ class SideIndex:
         """The chunk of a record, with the position that umi gave it."""
         known = self._chunks.get(record.id)
         if known is not None and known[0].text == record.text and repr(known[0].metadata) == repr(record.metadata):
-            return known[1]  # compared as printed, because True == 1
+            return known[1]  # repr tells True from 1
         chunk = chunk_of_record(record, self._read)
         if chunk.source is not None and chunk.position is None and KEY not in record.metadata:
             chunk = replace(chunk, position=self._kept_position(chunk))
@@ -179,8 +183,8 @@ class SideIndex:
         return None if row is None else self._records[row]
 
     def columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
-        """The metadata columns; the first call fetches records that were read in an earlier process."""
-        with self._changing:  # a write meanwhile would be in no column
+        """The metadata columns. The first call makes them, and fetches records that were read in an earlier process."""
+        with self._changing:
             if self._columns is None:
                 self._columns = self._made_columns(fetch)
             return self._columns
@@ -216,7 +220,7 @@ class SideIndex:
             OSError: If the disk refuses.
         """
         rows = self.moment.rows
-        ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
+        ids = [id if alive else "" for id, alive in zip(rows.ids[: len(rows)], rows.alive.tolist(), strict=True)]
         facts: dict[str, Any] = {"made_of": made_of, "ids": ids}
         facts |= {"skipped": sorted(self.skipped), "derived": sorted(self.derived)}
         facts["names"] = [(row, *name) for row, name in self.names.items() if ids[row]]
@@ -226,12 +230,15 @@ class SideIndex:
         self._lexical.save(directory, Mark(len(rows)), rows.seq, self.table.sources, arrays, facts)
 
     def load(self, directory: Path, made_of: dict[str, str]) -> bool:
-        """Take over a saved index; False: there is none of this collection, embedder and analyzer that can be read."""
+        """Load a saved index; False: none of this collection, embedder and analyzer can be read."""
         found = LexicalIndex.load(directory, self.analyzer, lambda mark: True)
-        if found is None or found[1].facts.get("made_of") != made_of or "names" not in found[1].facts:
-            return False  # "names" is missing in an index of an earlier version
-        self._lexical, saved = found
+        if found is None:
+            return False
+        lexical, saved = found
         facts, arrays, sources = saved.facts, saved.arrays, saved.sources
+        if facts.get("made_of") != made_of or "names" not in facts:  # early versions saved no names
+            return False
+        self._lexical = lexical
         ids, rows = facts["ids"], np.arange(len(facts["ids"]))
         source = arrays["source"]
         self.table = RowTable.restored(ids, rows, source, arrays["position"], arrays["time"], saved.alive, sources)

@@ -79,7 +79,7 @@ class Saturation:
     """The fixed average length of K, in terms."""
 
     def norm(self, length: Ints | int) -> Floats:
-        """K of one text, or of each of several, from the length in terms."""
+        """K of a text of `length` terms, or of each of several texts."""
         share = 1.0 - self.b + self.b * np.asarray(length, dtype=np.float64) / self.average_length
         return np.asarray(self.k1 * share, dtype=np.float64)
 
@@ -97,8 +97,8 @@ def index_of(term: str) -> int:
 def sparse(terms: Sequence[str], saturation: Saturation) -> tuple[list[int], list[float]]:
     """Indices, rising, and values of the sparse vector of a text.
 
-    BM25's idf counts all texts, Qdrant's only points with a sparse vector. So a text without terms, too, gets one: its
-    index is that of the empty term, which no query has.
+    BM25's idf counts all texts, Qdrant's only points with a sparse vector. So a text without terms gets one as well,
+    with the index of the empty term, which no query has.
     """
     if not terms:
         return [index_of("")], [1.0]
@@ -117,8 +117,8 @@ def frequencies(values: Floats, lengths: Ints, saturation: Saturation) -> Floats
         lengths: Length of each text in terms.
     """
     below_one = np.minimum(np.asarray(values, dtype=np.float64), VALUE_MAX)
-    exact = below_one * saturation.norm(lengths) / (1.0 - below_one)
-    return np.asarray(np.where(below_one > 0, np.maximum(np.rint(exact), 1.0), 0.0), dtype=np.float64)
+    tf = below_one * saturation.norm(lengths) / (1.0 - below_one)
+    return np.asarray(np.where(below_one > 0, np.maximum(np.rint(tf), 1.0), 0.0), dtype=np.float64)
 
 
 def to_point(chunk: Chunk, vector: Vectors, terms: Sequence[str], saturation: Saturation) -> Any:
@@ -195,7 +195,7 @@ def to_candidate(point: Any) -> Candidate:
 
 
 def metadata_of(payload: dict[str, Any]) -> Metadata:
-    """The chunk's metadata, from a payload; stored lists become tuples again."""
+    """The chunk's metadata, from a payload: the inverse of `plain`."""
     return {key: _value(stored) for key, stored in payload["metadata"].items()}
 
 

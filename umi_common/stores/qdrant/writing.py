@@ -16,7 +16,7 @@ from umi_common.stores.qdrant.reading import passing_records
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
-"""Largest number of points in one call to the server: some megabytes."""
+"""Largest number of points in one call to the server; they have some megabytes."""
 
 
 def write_chunks(collection: OpenCollection, chunks: Sequence[Chunk], vectors: Vectors) -> None:
@@ -30,10 +30,10 @@ def write_chunks(collection: OpenCollection, chunks: Sequence[Chunk], vectors: V
 
 
 def unchanged(collection: OpenCollection, batch: Sequence[Chunk], given: Vectors | None) -> set[int]:
-    """Indices of the chunks that are stored with the same fields and, if given, the same vectors."""
+    """Indices of the chunks that are stored with the same fields and, if `given` (n, dim), with these vectors."""
     ids = [point_id(chunk.id) for chunk in batch]
-    fields, vectors = ["digest", *MADE_WITH], False if given is None else [DENSE]
-    stored = collection.connection.retrieve([SETTINGS, *ids], payload=fields, vectors=vectors)
+    vectors = False if given is None else [DENSE]
+    stored = collection.connection.retrieve([SETTINGS, *ids], payload=["digest", *MADE_WITH], vectors=vectors)
     settings = stored.get(SETTINGS)
     collection.check(None if settings is None else settings.payload)
     same = set()
@@ -56,7 +56,7 @@ def delete(
     where: Filter | None,
     on_written: Callable[[int], None],
 ) -> int:
-    """See `QdrantStore.delete`."""
+    """See `QdrantStore.delete`. `on_written` gets the number of points, even if the call fails."""
     named = ids_to_delete(ids, where, "to empty a store, delete its collection")
     points = [str(record.id) for record in _records(collection, named, where)]
     try:
@@ -67,7 +67,7 @@ def delete(
 
 
 def _records(collection: OpenCollection, ids: list[str] | None, where: Filter | None) -> Iterable[Any]:
-    """The records of the chunks with these ids (None: of all) that pass the filter, without texts and vectors."""
+    """The records, without texts and vectors, of the chunks with these ids (None: of all) that pass the filter."""
     if ids is None:
         return passing_records(collection, where)
     records = collection.connection.retrieve([point_id(id) for id in ids], payload=HEAD).values()
