@@ -44,6 +44,15 @@ def test_a_sound_store_verifies(path):
         assert found.checked == 5
 
 
+def test_a_damaged_row_is_one_problem(path):
+    with closing(sqlite3.connect(path / "umi.db")) as connection:
+        connection.execute("UPDATE chunks SET text = 'other words' WHERE id = 't0'")
+        connection.commit()
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        (problem,) = store.verify().problems
+    assert "'t0' is not what was stored" in problem
+
+
 def test_rebuilding_embeds_nothing_and_changes_nothing(path):
     embedder = CountingEmbedder(HashEmbedder(64))
     with HybridStore.open(path, embedder=embedder) as store:

@@ -103,7 +103,8 @@ def verify(core: Core, *, full: bool = False) -> Verification:
             problems += core.ledger.retry_read(partial(check, core))
         except LedgerDamaged as error:
             problems.append(f"umi.db: {error}")
-    return Verification(core.indexes.snapshot.rows.living, tuple(problems))
+    distinct_problems = tuple(dict.fromkeys(problems))  # a damaged row fails two checks
+    return Verification(core.indexes.snapshot.rows.living, distinct_problems)
 
 
 def _check_file(core: Core) -> list[str]:
