@@ -48,7 +48,10 @@ class Histogram:
         return self.total / max(1, sum(self.counts))
 
     def quantile(self, share: float) -> float:
-        """The upper bound of the bucket that holds the quantile `share` (0..1); inf if it is above the last bound."""
+        """The upper bound of the bucket that holds the quantile `share` (0..1); inf if it is above the last bound.
+
+        If there are no values, the first bound.
+        """
         rank, seen = share * sum(self.counts), 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
