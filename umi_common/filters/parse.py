@@ -122,8 +122,10 @@ class _Parser:
         for key, asked in where.items():
             if not isinstance(key, str):
                 raise FilterError(f"filter key {shown(key)} is {type(key).__name__}; expected a string")
-            if key in _GROUPS:
-                parts.append(self._group(key, asked, depth))
+            if key == "$not":
+                parts.append(Not(self.read(asked, depth + 1)))
+            elif key in _GROUPS:
+                parts.append(self._several(key, asked, depth, all_of if key == "$and" else any_of))
             elif key in _ON_A_KEY:
                 raise FilterError(f'operator {key} has no key; write {{"key": {{"{key}": {shown(asked)}}}}}')
             elif key.startswith("$"):
@@ -131,11 +133,6 @@ class _Parser:
             else:
                 parts.append(self._key(key, asked, depth))
         return all_of(parts)
-
-    def _group(self, name: str, asked: object, depth: int) -> Filter:
-        if name == "$not":
-            return Not(self.read(asked, depth + 1))
-        return self._several(name, asked, depth, all_of if name == "$and" else any_of)
 
     def _several(self, name: str, asked: object, depth: int, combine: Callable[[list[Filter]], Filter]) -> Filter:
         if not isinstance(asked, (list, tuple)):

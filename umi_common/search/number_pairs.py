@@ -123,10 +123,7 @@ def _is_number(part: str) -> bool:
 
 
 def pairs_in_text(text: str, numbers: re.Pattern[str], terms_of: TermsOf) -> dict[Pair, float]:
-    """g of each pair of a text that has a number of the query, among the first `OCCURRENCES_MAX` occurrences.
-
-    Letters of codes are compared in lower case.
-    """
+    """g of each pair, in lower case, at the first `OCCURRENCES_MAX` occurrences of the query's numbers in a text."""
     pairs: dict[Pair, float] = {}
     for match in islice(numbers.finditer(text), OCCURRENCES_MAX):
         if PART_OF_A_WORD.search(text, max(0, match.start() - 2), match.start()):

@@ -238,11 +238,7 @@ class QueryEmbedder:
         *,
         entered: bool,
     ) -> list[QueryVector]:
-        """A vector or an error for each text, from `known` and the jobs; caches the new vectors.
-
-        Args:
-            entered: Whether the circuit breaker allowed the jobs; False: they were not run.
-        """
+        """A vector or an error for each text, from `known` and the jobs, which ran if `entered`; caches new vectors."""
         made: dict[str, QueryVector] = dict(known)
         for job in jobs:
             try:

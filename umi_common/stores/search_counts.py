@@ -48,10 +48,7 @@ class Histogram:
         return self.total / max(1, sum(self.counts))
 
     def quantile(self, share: float) -> float:
-        """The upper bound of the bucket that holds the quantile `share` (0..1); inf if it is above the last bound.
-
-        If there are no values, the first bound.
-        """
+        """Upper bound of the bucket of the quantile `share` (0..1); inf above all bounds; without values the first bound."""
         rank, seen = share * sum(self.counts), 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
@@ -159,15 +156,14 @@ class DirectoryCounter(SearchCounter):
         Unless `always`, at most every `SECONDS`. If the disk refuses, a warning is logged. Not synced: if the machine
         crashes, the counts may be lost.
         """
-        now = time.monotonic()
-        due = always or now >= self._saved_at + SECONDS
+        due = always or time.monotonic() >= self._saved_at + SECONDS
         if self._path is None or self._read_only or not due:
             return
         counted = self.metrics
         if counted == self._saved:
             return
         unfinished = self._path.with_name(f"{FILE}.new")
-        self._saved_at = now
+        self._saved_at = time.monotonic()
         try:
             unfinished.write_text(json.dumps({"version": VERSION, **asdict(self._earlier + counted)}))
             unfinished.replace(self._path)

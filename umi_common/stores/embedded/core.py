@@ -157,11 +157,7 @@ class Core:
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Ids and ledger numbers of entries that are stored with the same content and, if given, the same vector.
-
-        Args:
-            vectors: (n, dim) aligned with `entries`.
-        """
+        """Ids and ledger numbers of entries that are stored with the same content and, if given, row of `vectors`."""
         known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
         same = {}
@@ -200,14 +196,10 @@ class Core:
             return len(deleted)
 
     def _commit(self, deleted: Sequence[int], entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Delete chunks by ledger number and append others: in the ledger, `umi.mark` and the indexes.
-
-        Args:
-            vectors: (n, dim) aligned with `entries`.
-        """
+        """Delete chunks by ledger number and append others with (n, dim) vectors: in ledger, `umi.mark` and indexes."""
         indexes = self.indexes
-        first_write = indexes.snapshot.mark.seq == 0
-        settings = fingerprint(self.embedder) if first_write else None
+        is_first = indexes.snapshot.mark.seq == 0
+        settings = fingerprint(self.embedder) if is_first else None
         if self._session is None:
             self._session = self.ledger.begin_session()
         try:
