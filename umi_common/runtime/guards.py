@@ -67,12 +67,12 @@ class ThreadLimiter(Executor):
 
         If it is cancelled, the function continues in its thread and its outcome is dropped.
         """
-        # By `run_in_executor`, because the virtual clock of tests counts its calls.
+        # With `run_in_executor` and not `start`, because the virtual clock of tests counts the calls of the former.
         running = asyncio.get_running_loop().run_in_executor(self, function)
         return await awaited(running, seconds)
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """`start(function(*args, **kwargs))`, as executors name it."""
+        """Start `function(*args, **kwargs)`; the method of `Executor` that `run_in_executor` calls."""
         return self.start(partial(function, *args, **kwargs))
 
     def start(self, function: Callable[[], T], wait_seconds: float = 0.0) -> Future[T]:
@@ -170,10 +170,10 @@ class Breaker:
     """Whether the trial call of the half-open state is running."""
 
     def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
-        self._limit = failures
+        self._failures_max = failures
         self._seconds = seconds
         self._clock = clock
-        self._in_a_row = 0
+        self._failures_in_a_row = 0
         self._opened_at: float | None = None
         self._renew()
         renew_in_child(self, Breaker._renew)
@@ -201,13 +201,13 @@ class Breaker:
     def succeeded(self) -> None:
         """Record that the call returned a usable result."""
         with self._lock:
-            self._in_a_row, self._opened_at, self._trying = 0, None, False
+            self._failures_in_a_row, self._opened_at, self._trying = 0, None, False
 
     def failed(self) -> None:
         """Record that the call failed."""
         with self._lock:
-            self._in_a_row += 1
-            if self._trying or self._in_a_row >= self._limit:
+            self._failures_in_a_row += 1
+            if self._trying or self._failures_in_a_row >= self._failures_max:
                 self._opened_at = self._clock()
             self._trying = False
 

@@ -1,4 +1,4 @@
-"""A tokenizer of any library as a function from a text to its number of tokens, recognised by its methods."""
+"""Tokenizers of several libraries, recognised by their methods, as functions from a text to its number of tokens."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Variations = tuple[str, ...]
 
 
 class RewriteCache:
-    """Variations by model and prompt. Thread-safe.
+    """The LLM's variations of queries, by model and prompt. Thread-safe.
 
     Args:
         size: Largest number of entries; 0: nothing is cached.
@@ -35,7 +35,7 @@ class RewriteCache:
             are skipped with a warning. If the directory is deleted, renamed or replaced later, memory only.
         writable: False: the file is read and never written.
 
-    Keys are stored as SHA-256, so the file holds no queries; it does hold their variations.
+    Keys are stored as SHA-256, so the file holds the variations of queries, but not the queries.
     """
 
     _lock: threading.Lock

@@ -187,9 +187,9 @@ class Core:
             chosen = np.ones(len(snapshot.rows), dtype=np.bool_) if allowed is None else allowed
             if wanted is not None:
                 named = [row for id in wanted if (row := self.indexes.table.row_of(id)) is not None]
-                only = np.zeros(len(snapshot.rows), dtype=np.bool_)
-                only[named] = True
-                chosen = chosen & only
+                is_named = np.zeros(len(snapshot.rows), dtype=np.bool_)
+                is_named[named] = True
+                chosen = chosen & is_named
             deleted = snapshot.rows.seq[chosen].tolist()
             if deleted:
                 self._commit(deleted, [], np.zeros((0, snapshot.vectors.shape[1]), dtype=np.float32))

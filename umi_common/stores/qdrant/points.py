@@ -216,9 +216,7 @@ def digest(chunk: Chunk) -> str:
 
 
 def plain(metadata: Metadata) -> dict[str, Any]:
-    """Metadata in JSON's types. Floats become hexadecimal: Qdrant reads one decimal number in five as a neighbouring
-    float64.
-    """
+    """Metadata in JSON's types. Floats are hexadecimal: Qdrant reads one decimal in five as a neighbouring float64."""
     return {key: _plain(value) for key, value in metadata.items()}
 
 
