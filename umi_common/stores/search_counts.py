@@ -48,7 +48,7 @@ class Histogram:
         return self.total / max(1, sum(self.counts))
 
     def quantile(self, share: float) -> float:
-        """Upper bound of the bucket of the quantile `share`, 0..1: inf above the last; the first if there is no value."""
+        """Upper bound of the bucket of the quantile `share`, 0..1: inf above the last; the first if there are none."""
         rank, seen = share * sum(self.counts), 0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             seen += count
