@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import nlargest
-from math import isfinite
+from math import inf, isfinite
 from threading import Lock
 from typing import Any
 from zlib import crc32
 
-from umi_common.errors import ConfigError, FilterError, InvalidChunk, MissingExtra
+from umi_common.errors import ConfigError, FilterError, InputError, InvalidChunk, InvalidLimit, MissingExtra
 from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filter
 from umi_common.framework_records import NESTED
 from umi_common.protocols import Clock, Store, pages
@@ -96,9 +96,7 @@ class UmiStore(Closing, BaseStore):
     ) -> None:
         if isinstance(fields, str):
             raise ConfigError(f"fields {fields!r:.80} is one string; expected a list of paths: [{fields!r:.80}]")
-        unknown = sorted(set(ttl or ()) - set(TTL_SETTINGS))
-        if unknown:
-            raise ConfigError(f"ttl has no setting {unknown[0]!r}; expected {', '.join(TTL_SETTINGS)}")
+        _check_ttl_config(ttl)
         self.umi = memory if isinstance(memory, DualRetriever) else DualRetriever(memory)
         self.ttl_config = ttl
         self._fields = list(fields)
@@ -112,9 +110,11 @@ class UmiStore(Closing, BaseStore):
         Raises:
             InvalidChunk: If a value cannot be stored; names the item. Nothing is written.
             FilterError, InvalidLimit: If a filter or limit of a search is not allowed.
+            InputError: If another argument has the wrong type, or a `ttl` is not above 0. Nothing is written.
         """
         ops = list(ops)
         for op in ops:
+            _check(op)
             validate_op_namespace(op)
         answers = [self._answer(op) for op in ops]
         writes = {_id_of(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
@@ -269,6 +269,44 @@ class UmiStore(Closing, BaseStore):
             return held.pop_all()
 
 
+def _check_ttl_config(ttl: object) -> None:
+    """Raises ConfigError."""
+    if not isinstance(ttl, (Mapping, type(None))):
+        raise ConfigError(f'ttl is {ttl!r:.80}; expected a dict such as {{"default_ttl": 60}}, in minutes, or None')
+    unknown = sorted(map(str, set(ttl or ()) - set(TTL_SETTINGS)))
+    if unknown:
+        raise ConfigError(f"ttl has no setting {unknown[0]!r}; expected {', '.join(TTL_SETTINGS)}")
+    for name in ("default_ttl", "sweep_interval_minutes"):
+        _check_minutes(f"ttl[{name!r}]", (ttl or {}).get(name), ConfigError)
+
+
+def _check_minutes(name: str, minutes: object, error: type[InputError]) -> None:
+    number = isinstance(minutes, (int, float)) and not isinstance(minutes, bool)
+    if minutes is not None and not (number and 0 < minutes < inf):  # type: ignore[operator]
+        raise error(f"{name} is {minutes!r:.80}; expected minutes above 0, or None: the item never expires")
+
+
+def _check(op: Op) -> None:
+    """Raises InputError if an argument has a type or value that LangGraph itself lets through."""
+    namespace = getattr(op, "namespace", getattr(op, "namespace_prefix", ()))
+    if isinstance(namespace, str):
+        raise InputError(f"namespace {namespace!r:.80} is one string; expected a tuple of labels: ({namespace!r:.80},)")
+    for name in ("limit", "offset"):
+        number = getattr(op, name, 0)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InvalidLimit(f"{name} {number!r:.80}: expected a whole number from 0")
+    if isinstance(op, SearchOp) and not isinstance(op.query, (str, type(None))):
+        raise InputError(f"query is {type(op.query).__name__}; expected str or None")
+    if isinstance(op, PutOp):
+        _check_minutes(f"ttl of item {op.key!r:.80}", op.ttl, InputError)
+        listed = isinstance(op.index, (list, tuple)) and all(isinstance(path, str) for path in op.index)
+        if op.index is not None and op.index is not False and not listed:
+            raise InputError(
+                f"index of item {op.key!r:.80} is {op.index!r:.80}; expected a list of paths such as ['text'], False "
+                "(no query finds the item), or None (the store's fields)"
+            )
+
+
 def _text_of(namespace: Namespace) -> str:
     return "".join(f"{label}." for label in namespace)
 
@@ -336,6 +374,8 @@ def _conditions(asked: Mapping[str, Any] | None, name: str = "value") -> Iterato
     Raises:
         FilterError: If an operator or value is unknown, or an operator stands where a key should.
     """
+    if not isinstance(asked, (Mapping, type(None))):
+        raise FilterError(f'filter {asked!r:.80} is {type(asked).__name__}; expected a dict such as {{"kind": "food"}}')
     for key, value in (asked or {}).items():
         path = _path(name, key)
         if not isinstance(key, str) or key.startswith("$"):

@@ -26,7 +26,7 @@ from langgraph.store.sqlite.aio import AsyncSqliteStore
 from qdrant_client import QdrantClient
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, FilterError, InvalidChunk, InvalidLimit
+from umi_common.errors import ConfigError, FilterError, InputError, InvalidChunk, InvalidLimit
 from umi_common.retriever import DualRetriever
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -439,6 +439,49 @@ def test_what_cannot_be_stored_or_asked_is_named_and_nothing_is_written(umi):
         UmiStore(umi.umi, fields="text")
     with pytest.raises(ConfigError, match="default_ttl"):
         UmiStore(umi.umi, ttl={"ttl": 3})
+
+
+@pytest.mark.parametrize("ttl", [-1, 0, "5", True, float("nan"), float("inf")])
+def test_a_life_that_is_not_above_0_minutes_is_refused_in_place_of_an_item_that_is_lost(umi, ttl):
+    with pytest.raises(InputError, match=r"ttl of item 'm1' is .*minutes above 0"):
+        umi.put(ANN, "m1", {"text": "Ann loves pizza"}, ttl=ttl)
+    assert umi.get(ANN, "m1") is None
+    for setting in ("default_ttl", "sweep_interval_minutes"):
+        with pytest.raises(ConfigError, match=setting):
+            UmiStore(umi.umi, ttl={setting: ttl})
+
+
+def test_a_ttl_of_the_store_that_is_no_dict_is_refused_by_name(umi):
+    with pytest.raises(ConfigError, match="ttl is 60; expected a dict"):
+        UmiStore(umi.umi, ttl=60)
+
+
+def test_a_namespace_of_one_string_is_refused_in_place_of_cut_into_letters(umi):
+    for call in (
+        lambda: umi.put("users", "m1", {"text": "Ann loves pizza"}),
+        lambda: umi.get("users", "m1"),
+        lambda: umi.search("users", query="pizza"),
+    ):
+        with pytest.raises(InputError, match=r"namespace 'users' is one string; .*\('users',\)"):
+            call()
+    assert umi.list_namespaces() == []
+
+
+@pytest.mark.parametrize("index", ["text", True, [5]])
+def test_fields_to_search_that_are_no_list_of_paths_are_refused_in_place_of_an_item_that_no_query_finds(umi, index):
+    with pytest.raises(InputError, match=r"index of item 'm1' .*list of paths"):
+        umi.put(ANN, "m1", {"text": "Ann loves pizza"}, index=index)
+
+
+def test_a_search_with_arguments_of_a_wrong_type_names_them(umi):
+    umi.put(ANN, "m1", {"text": "Ann loves pizza"})
+    for wrong in ({"limit": "5"}, {"limit": -1}, {"offset": -1}, {"offset": 1.0}):
+        with pytest.raises(InvalidLimit, match=r"(limit|offset) .*whole number from 0"):
+            umi.search(ANN, **wrong)
+    with pytest.raises(InputError, match="query is int"):
+        umi.search(ANN, query=5)
+    with pytest.raises(FilterError, match="filter 'food' is str; expected a dict"):
+        umi.search(ANN, filter="food")
 
 
 def test_times_and_ids_become_strings_as_in_json(umi):
