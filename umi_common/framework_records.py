@@ -235,9 +235,11 @@ def add_mirrored(
         on_invalid: As in `store.add`; what it skips is returned.
 
     Raises:
-        InputError: If everything would be removed and nothing added.
+        InputError: If everything would be removed and nothing added, or `everything` is no bool.
         InvalidChunk, DuplicateId, EmbedderError: As `store.add`. Nothing is written.
     """
+    if not isinstance(everything, bool):
+        raise InputError(f"mirror is {everything!r:.80}; expected True or False, for True removes what is not given")
     if everything and not chunks and len(store):
         raise InputError("mirror=True with nothing to store would empty the store; check what was loaded")
     new = {chunk.id for chunk in chunks}

@@ -136,7 +136,7 @@ def as_documents(
 
     Raises:
         ConfigError: If their numbers differ.
-        InvalidChunk: If `texts` is one string.
+        InvalidChunk: If `texts` is one string, a text is no string, or a metadata no dict.
     """
     if isinstance(texts, str):
         raise InvalidChunk("texts is one string; expected a list of strings")
@@ -146,7 +146,12 @@ def as_documents(
             raise ConfigError(f"{len(texts)} texts and {len(values)} {name}; expected one for each text")
     metadatas = [{}] * len(texts) if metadatas is None else metadatas
     ids = [None] * len(texts) if ids is None else ids
-    rows = zip(texts, metadatas, ids, strict=True)
+    rows = list(zip(texts, metadatas, ids, strict=True))
+    for index, (text, metadata, _) in enumerate(rows):
+        if not isinstance(text, str):
+            raise InvalidChunk(f"text {index} is {type(text).__name__}; expected str")
+        if not isinstance(metadata, (Mapping, type(None))):
+            raise InvalidChunk(f"metadata {index} is {type(metadata).__name__}; expected a dict")
     return [Document(id=id, page_content=text, metadata=dict(metadata or {})) for text, metadata, id in rows]
 
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from umi_common.errors import EmbedderError, FileUnreadable
+from umi_common.errors import EmbedderError, FileUnreadable, InputError
 from umi_common.files import index
 from umi_common.files.run import CHECKPOINT
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
@@ -215,6 +215,14 @@ def test_two_files_with_one_id_do_not_overwrite_each_other(store, folder):
 def test_a_path_that_is_not_there_is_named(store, tmp_path):
     with pytest.raises(FileUnreadable, match="nothing does not exist"):
         index(store, [tmp_path / "nothing"])
+
+
+@pytest.mark.parametrize("paths", [None, 5, b"docs", "", [None], [""]])
+def test_what_is_no_path_is_refused_and_an_empty_one_is_not_the_current_directory(store, folder, monkeypatch, paths):
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match="is no path; expected names of files and folders"):
+        index(store, paths)
+    assert len(store) == 0
 
 
 def test_the_stores_own_folder_is_not_searched(store, tmp_path, folder):

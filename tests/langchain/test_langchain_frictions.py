@@ -418,6 +418,13 @@ def test_one_text_and_none_are_refused_in_place_of_a_list(store):
         UmiRetriever.from_documents(None)
 
 
+def test_a_text_that_is_no_string_and_a_metadata_that_is_no_dict_are_named(store):
+    with pytest.raises(InvalidChunk, match="text 1 is NoneType; expected str"):
+        store.add_texts(["Ann met Bob", None])
+    with pytest.raises(InvalidChunk, match="metadata 0 is str; expected a dict"):
+        UmiRetriever.from_texts(["Ann met Bob"], metadatas=["ann"])
+
+
 def test_a_text_may_have_no_metadata(store):
     added = store.add_texts(["Dora met Emil", "Emil met Finn"], [{"user": "d"}, None])
     assert [document.metadata for document in store.get_by_ids(added)] == [{"user": "d"}, {}]

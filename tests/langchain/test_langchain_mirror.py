@@ -62,6 +62,14 @@ def test_mirror_does_not_empty_a_store_because_a_loader_found_nothing(start):
     assert start([]) == {"One."}
 
 
+def test_a_mirror_that_is_neither_true_nor_false_is_refused_and_removes_nothing(start):
+    """A setting read from a file or the environment is a string, and "false" would count as true."""
+    start([page("One."), page("Two.", "b.md")])
+    with pytest.raises(InputError, match="mirror is 'false'; expected True or False"):
+        start([page("One.")], mirror="false")
+    assert start([]) == {"One.", "Two."}
+
+
 def test_documents_without_a_source_are_kept_and_added_to(start):
     start([Document(page_content="One.")])
     assert start([Document(page_content="Two.")]) == {"One.", "Two."}

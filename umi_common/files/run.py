@@ -69,6 +69,7 @@ def index(
         stop: Called between files and between batches of parts; True ends the run after the batch in progress.
 
     Raises:
+        InputError: If a path is no path, or empty.
         FileUnreadable: If a path does not exist. Problems with files inside a folder are in the report.
         ConfigError: If the checkpoint belongs to another store, or a limit is out of range.
         ReindexRequired: If the checkpoint was made with another embedder.
@@ -79,7 +80,7 @@ def index(
     limits = ReadLimits(max_file_bytes, pdf_seconds)
     model = _model(store, embedder)
     home = getattr(store, "path", None)
-    roots = checked_roots([Path(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)])
+    roots = checked_roots(paths)
     base = None if relative_to is None else Path(relative_to).resolve()
     if base is None and home is not None:
         base = home.resolve().parent

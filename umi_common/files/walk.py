@@ -6,8 +6,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from umi_common.errors import FileUnreadable
+from umi_common.errors import FileUnreadable, InputError
 from umi_common.files.readers.chunks import ENDINGS
 from umi_common.files.readers.reading import unreadable
 from umi_common.files.report import Problem, Report
@@ -16,14 +17,18 @@ FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "v
 """Names of folders that are not read, besides all whose name begins with a dot."""
 
 
-def checked_roots(paths: Iterable[str | Path]) -> list[Path]:
-    """The paths, absolute, with symbolic links resolved: a link that the caller names is followed.
+def checked_roots(paths: object) -> list[Path]:
+    """One path or several, absolute, with symbolic links resolved: a link that the caller names is followed.
 
     Raises:
+        InputError: If one is no path, or empty.
         FileUnreadable: If one does not exist or cannot be accessed.
     """
-    given = list(paths)
+    several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes))
+    given: list[Any] = list(paths) if several else [paths]  # type: ignore[call-overload]
     for path in given:
+        if not isinstance(path, (str, os.PathLike)) or path == "":
+            raise InputError(f'{path!r:.80} is no path; expected names of files and folders, "." for the current one')
         try:
             Path(path).stat()
         except (FileNotFoundError, NotADirectoryError, ValueError) as error:

@@ -74,7 +74,7 @@ def ingest_on_ray(
     if workers is not None and workers < 1:
         raise ConfigError(f"workers={workers}; expected at least 1, or None for one worker per core")
     limits = ReadLimits(max_file_bytes, pdf_seconds)
-    roots = checked_roots([Path(path) for path in paths])
+    roots = checked_roots(paths)
     base = None if relative_to is None else Path(relative_to).resolve()
     model = open_embedder().name
     with _ray(workers) as ray, _sink(ray, open_store, model, each_writes=each_writes) as (store, shared):
