@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, utf8_text
 
+log = logging.getLogger("umi")
 START_INDEX = "start_index"
 """Metadata key of a text's offset in its page, in characters; LangChain's splitters set it with
 add_start_index=True."""
@@ -102,20 +104,33 @@ def searched_text(document: Document, search_text: SearchText) -> str | None:
             list of metadata keys, whose values come before the text, one per line; None: the text alone.
 
     Raises:
-        ConfigError: If a template holds no key in braces.
+        ConfigError: If it names no key.
     """
     if search_text is None:
         return None
+    keys = _keys_in(search_text)
     values = {**document.metadata, "text": document.page_content}
     if isinstance(search_text, str):
-        if not PLACEHOLDER.search(search_text):
-            raise ConfigError(
-                f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
-                "or a list of metadata keys"
-            )
         return PLACEHOLDER.sub(lambda found: _as_text(values.get(found[1])), search_text)
-    parts = [_as_text(values.get(key)) for key in (*search_text, "text")]
+    parts = [_as_text(values.get(key)) for key in (*keys, "text")]
     return "\n".join(value for value in parts if value)
+
+
+def warn_of_unknown_keys(documents: Sequence[Document], search_text: SearchText) -> None:
+    """Log a warning for each key of `search_text` that none of the documents has."""
+    for key in () if search_text is None or not documents else _keys_in(search_text):
+        if key != "text" and not any(key in document.metadata for document in documents):
+            log.warning("search_text names %r, which no document has as metadata; it adds nothing to the search", key)
+
+
+def _keys_in(search_text: str | Sequence[str]) -> list[str]:
+    keys = PLACEHOLDER.findall(search_text) or [None] if isinstance(search_text, str) else search_text
+    if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
+        raise ConfigError(
+            f"search_text {search_text!r:.80} names no metadata key; expected a template as '{{title}}: {{text}}', "
+            "or a list of metadata keys"
+        )
+    return list(keys)
 
 
 def _as_text(value: Any) -> str:

@@ -49,6 +49,7 @@ from umi_langchain._convert import (
     document_origin,
     to_chunks,
     to_scored_documents,
+    warn_of_unknown_keys,
 )
 from umi_langchain._options import CallOptions
 from umi_langchain._parts import Finder, as_arm, reranker_of
@@ -175,6 +176,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
             chunks = to_chunks(given, keys, Counter(), search_text, None if on_invalid == "raise" else skipped)[1]
+            warn_of_unknown_keys(given, search_text)
             origin = partial(document_origin, keys=keys)
             gone = [(left_out.id, left_out.source) for left_out in skipped]
             skipped.extend(add_mirrored(store, chunks, origin, left_out=gone, everything=mirror, on_invalid=on_invalid))

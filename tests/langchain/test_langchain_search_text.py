@@ -40,6 +40,21 @@ def test_a_vector_store_searches_titles_of_what_is_added_in_any_way():
     store.close()
 
 
+@pytest.mark.parametrize("search_text", ["{titel}: {text}", ["titel"]])
+def test_a_key_that_no_document_has_is_told(search_text, caplog):
+    UmiRetriever.from_documents(DOCUMENTS, search_text=search_text).close()
+    assert ["'titel', which no document has" in record.getMessage() for record in caplog.records] == [True]
+    caplog.clear()
+    UmiRetriever.from_documents(DOCUMENTS, search_text=["title", "keywords"]).close()
+    assert caplog.records == []
+
+
+def test_what_is_neither_a_template_nor_a_list_of_keys_is_refused():
+    for wrong in (5, [5], {"title": 1}):
+        with pytest.raises(ConfigError, match="names no metadata key; expected a template"):
+            UmiRetriever.from_documents(DOCUMENTS, search_text=wrong)
+
+
 def test_a_template_without_a_key_is_refused_with_an_example():
     with pytest.raises(ConfigError, match=r"search_text 'title' names no metadata key.*\{title\}: \{text\}"):
         UmiRetriever.from_documents(DOCUMENTS, search_text="title")
