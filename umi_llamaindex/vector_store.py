@@ -198,9 +198,17 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         """
         filled = [node for node in nodes if not is_blank(node)]
         chunks = to_chunks(filled, self._keys, Counter())
-        self._warn_of_copies(chunks)
+        copied = not self._warned and self._holds_copies(chunks)
         texts = [chunk.indexed_text for chunk in chunks]
         self._store.add(chunks, vectors=_vectors(filled, texts, self._store.embedder))
+        if copied:
+            self._warned = True
+            log.warning(
+                "the store already holds some of these texts under other ids, so they are now stored twice; a second "
+                "run of VectorStoreIndex.from_documents does this. To avoid it, call clear() of this store first. "
+                "UmiRetriever.from_nodes(nodes, persist_dir=...) replaces the nodes of the same documents, and with "
+                "mirror=True it also removes all other nodes"
+            )
         if len(filled) < len(nodes):
             blank = [node.node_id for node in nodes if is_blank(node)]
             log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
@@ -226,24 +234,19 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
                 "another model than the store's (%s) made the embeddings of its nodes; %s", model.name, ONE_MODEL
             )
 
-    def _warn_of_copies(self, chunks: Sequence[Chunk]) -> None:
-        """Log one warning if some texts are stored under other ids already: a splitter makes new ids at each run."""
-        if self._warned or not len(self._store) or not chunks:
-            return
+    def _holds_copies(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether some of a sample of the texts are stored under other ids: a splitter makes new ids at each run."""
+        if not len(self._store):
+            return False
         ids, now = {chunk.id for chunk in chunks}, datetime.now(timezone.utc)
         for chunk in chunks[:: max(1, len(chunks) // COPIES_CHECKED)][:COPIES_CHECKED]:
             near = self._store.recall(
                 [Probe(chunk.text[-QUERY_BYTES_MAX:])], depth=COPY_CANDIDATES, now=now, strategy="text"
             ).ids
             stored = {found.text for found in self._store.get([id for id in near if id not in ids]) if found}
-            self._warned = self._warned or chunk.text in stored
-        if self._warned:
-            log.warning(
-                "the store already holds some of these texts under other ids, so they are now stored twice; a second "
-                "run of VectorStoreIndex.from_documents does this. To avoid it, call clear() of this store first. "
-                "UmiRetriever.from_nodes(nodes, persist_dir=...) replaces the nodes of the same documents, and with "
-                "mirror=True it also removes all other nodes"
-            )
+            if chunk.text in stored:
+                return True
+        return False
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove all nodes of a document; does nothing if there are none."""

@@ -443,6 +443,16 @@ def test_a_second_run_that_stores_everything_once_more_says_so(tmp_path, caplog)
     assert "mirror=True" in record.getMessage()
 
 
+def test_nodes_that_are_refused_are_not_said_to_be_stored_twice(caplog):
+    with UmiVectorStore() as store:
+        store.add([TextNode(text="Ann met Bob in Paris.")])
+        with pytest.raises(InvalidVector):
+            store.add([TextNode(text="Ann met Bob in Paris.", embedding=[1.0, 0.0])])
+        assert caplog.records == []
+        store.add([TextNode(text="Ann met Bob in Paris.")])
+        assert ["now stored twice" in record.getMessage() for record in caplog.records] == [True]
+
+
 def test_a_store_that_is_open_elsewhere_says_what_a_llamaindex_user_types(tmp_path):
     opened = f"store = HybridStore.open({str(tmp_path)!r})"
     code = f"from umi_common import HybridStore; {opened}; print('open', flush=True); input()"
