@@ -40,6 +40,9 @@ TABLE = [
     ("mp3 B12", "mp 3 mp3 b 12 b12"),
     ("#tag @me", "tag me"),
     # numbers keep their marks, but for thousands
+    ("1,234.50", "1234 50 1234.50"),
+    ("€1.234,50 1.5,2", "1234 50 1234.50 1 5 1.5 2"),  # a decimal comma, and two numbers
+    ("v2.10 go/V3.0.1", "v 2 v2 10 v210 2.10 go v 3 v3 0 1 gov301 v301 3.0.1"),
     ("3.14 10:30 2023-05-08", "3 14 3.14 10 30 10:30 2023 05 08 2023-05-08"),
     ("1,000 12,345.50 1,2", "1000 12345 50 12345.50 1 2"),
     # Unicode: one form for what reads the same

@@ -24,7 +24,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages
 
-ANALYZER_VERSION = 3
+ANALYZER_VERSION = 4
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -52,6 +52,10 @@ _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 """A change of case inside a word: getValue, HTTPServer."""
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 """The parts of such a word: get Value, HTTP Server 2."""
+_DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
+"""A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
+_VERSION = re.compile(r"[vV](?=\d+\.\d)")
+"""The letter before a version: v2.10 is also indexed as 2.10."""
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
 """An English word with an apostrophe, as two words: mel's, I'll."""
@@ -153,6 +157,8 @@ class Analyzer:
             if not piece.islower():
                 return self.analyse_token(piece)
             return () if piece in self._stop_words else (self._stems.stem(piece),)
+        if "," in piece:
+            piece = _DECIMAL_COMMA.sub(lambda number: f"{number[1].replace('.', '')}.{number[2]}", piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_pattern().findall(piece)
         if len(tokens) == 1:
             return self.analyse_token(tokens[0])
@@ -294,6 +300,7 @@ def _codes(token: str) -> list[str]:
     for link in _CODE_BREAKS:
         parts = [part for joined in parts for part in link.split(joined)]
         found += parts
+    found += [part[1:] for part in found if _VERSION.match(part)]
     return [code for code in dict.fromkeys(found) if _is_code(code)]
 
 
