@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -34,6 +35,12 @@ def test_a_row_depends_on_its_text_alone_to_the_last_bit():
     for row, text in zip(together, TEXTS, strict=False):
         assert (default_embedder().embed_queries([text])[0] == row).all()
     assert not together[-1].any()
+
+
+@pytest.mark.parametrize("text", ["café", "Überstunden", "한국어 휴가", "ガス"])
+def test_a_text_whose_accents_are_characters_of_their_own_has_the_vector_of_its_other_spelling(text):
+    composed, decomposed = default_embedder().embed_queries([text, normalize("NFD", text)])
+    assert composed.tolist() == decomposed.tolist()
 
 
 def test_it_loads_once_whatever_the_number_of_threads(monkeypatch):

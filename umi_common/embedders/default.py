@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -91,7 +92,8 @@ class WordLlamaEmbedder(PackagedModel):
         weights, tokenizer = self._loaded()
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
-            clipped = [text[:TEXT_CHARACTERS_MAX] for text in texts[start : start + BATCH]]
+            # File names of macOS and texts of PDFs write é as two characters, which are other tokens.
+            clipped = [normalize("NFC", text[:TEXT_CHARACTERS_MAX]) for text in texts[start : start + BATCH]]
             for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
                 if encoding.ids:
                     vectors[row] = weights[encoding.ids].mean(axis=0)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
+from unicodedata import normalize
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def token_vectors(texts: Sequence[str]) -> tuple[Vectors, Ints, Ints]:
 @lru_cache(TEXTS_KEPT)
 def _tokens(text: str) -> Ints:
     # Not a set, whose order differs between processes and would change the rounding of sums.
-    words = dict.fromkeys(_WORD.findall(text.lower()))
+    words = dict.fromkeys(_WORD.findall(normalize("NFC", text).lower()))
     return np.array([*dict.fromkeys(chain.from_iterable(map(_tokens_of_word, words)))], dtype=np.int64)
 
 
