@@ -59,10 +59,16 @@ DIARY = [
 NOTES = [Chunk(f"note-{i}", f"What did I say? What did I tell you? Our chats, note {i}.") for i in range(300)]
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["what did I say yesterday", "what did I tell you on Tuesday", "our chats of 11 June", "what was said yesterday?"],
-)
+ONLY_A_PERIOD = [
+    "what did I say yesterday",
+    "what did I tell you on Tuesday",
+    "our chats of 11 June",
+    "what was said yesterday?",
+    "what happened yesterday",
+]
+
+
+@pytest.mark.parametrize("query", ONLY_A_PERIOD)
 def test_a_question_for_nothing_but_a_period_is_answered_from_that_period_first(query):
     hits = found(query, *DIARY, *NOTES)
     assert set(hits[:3]) == {"turn-2", "turn-3", "turn-4"} and len(hits) == 10

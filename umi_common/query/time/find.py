@@ -3,10 +3,10 @@
     a test for time words -> rules (dates.py, relative.py), else numeric dates -> ranges (ranges.py) -> kind
 
 A phrase that limits when the record was made ("what did I say yesterday", "messages from March 2023") is explicit.
-Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; an
-explicit one in a query that asks for nothing else puts its chunks first, and with `when.mode` "filter", explicit ones
-filter. Of several periods the first that names its year is chosen, because it does
-not depend on `now`. "Recently" names no period.
+Every other phrase is fuzzy, because a record of Saturday may report Friday's events. Both kinds raise scores; with
+`when.mode` "filter", explicit ones filter. In a query that asks for nothing else ("what happened last week") the chunks
+of the period come first. Of several periods the first that names its year is chosen, because it does not depend on
+`now`. "Recently" names no period.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class When:
     dated: bool = False
     """The phrase names its year, so it does not depend on `now`; it gets a larger boost than "last week"."""
     nothing_else: bool = False
-    """Explicit, and the query asks for nothing but the period: "what did I say yesterday"."""
+    """The query asks for nothing but the period: "what did I say yesterday", "what happened last week"."""
 
 
 SCANNED_CHARS = 1_000
@@ -83,8 +83,8 @@ _SCOPE_BEFORE = re.compile(
 )
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
-    rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|was|were|have|had"
-    r"|all|any|show|list|give|please)\b|\W)*",
+    rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
+    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please)\b|\W)*",
     re.I,
 )
 """Words around a period that name no matter of their own."""
@@ -116,8 +116,7 @@ def find_time(query: str, now: datetime) -> When | None:
     phrase = query[found.start : found.end]
     dated = _NAMES_YEAR.search(phrase) is not None
     kind = _kind_of(query, found.start, found.end, found.period)
-    around = query[: found.start], query[found.end :]
-    nothing_else = kind == "explicit" and all(_ASKING.fullmatch(part) for part in around)
+    nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
     return When(period, kind, phrase, (found.start, found.end), dated, nothing_else)
 
 
