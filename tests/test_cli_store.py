@@ -62,6 +62,11 @@ def test_index_says_what_it_did_and_what_to_do_next(notes, tmp_path):
     assert "0 indexed as 0 chunks, 3 unchanged" in run("index", notes, "--store", tmp_path / "store").output
 
 
+def test_an_empty_path_as_of_an_unset_variable_does_not_index_the_current_folder(tmp_path):
+    done = umi("index", "", "--store", tmp_path / "store")
+    assert done.returncode != 0 and "'' is no path" in done.stderr and not (tmp_path / "store").exists()
+
+
 def test_search_shows_the_hit_its_file_and_why(store):
     shown = run("search", "who looked at the boiler?", "--store", store, "--limit", 1)
     assert shown.exit_code == 0

@@ -28,7 +28,8 @@ STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
 PDF_SECONDS = 10.0
 """Defaults, the same as in `umi_common.files.readers.reading`, which takes long to import; a test compares them."""
-PathsArgument = Annotated[list[Path], typer.Argument(help="Files and folders.")]
+PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
+"""Strings, because `Path("")` is the current folder."""
 
 
 def index(
