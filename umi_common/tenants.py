@@ -31,7 +31,7 @@ from umi_common.stores.ledger.file import FILE
 
 __all__ = ["StoreInUse", "Tenants"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 MAX_OPEN = 64
 """Stores that stay open while unused, by default. Each takes 7 file descriptors; processes often may have 1,024."""

@@ -14,7 +14,7 @@ from umi_common.pool import Floats, Ints, Vectors
 from umi_common.protocols import Store
 from umi_llamaindex._models import embed_model_of
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 
 def node_text(item: NodeWithScore) -> str:
@@ -48,9 +48,7 @@ def vectors_of(items: Sequence[NodeWithScore], embed_model: Any, store: Store | 
             return stored
         return unit_rows(as_embedder(embed_model_of(embed_model)).embed_documents([node_text(item) for item in items]))
     except Exception as error:  # noqa: BLE001 - the answer must not fail with the model
-        logger.warning(
-            "embedding %d nodes failed with %s; all are taken as dissimilar", len(items), type(error).__name__
-        )
+        log.warning("embedding %d nodes failed with %s; all are taken as dissimilar", len(items), type(error).__name__)
         return np.zeros((len(items), 1), dtype=np.float32)
 
 

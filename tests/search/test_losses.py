@@ -126,3 +126,10 @@ def test_a_context_says_that_it_is_packed_without_neighbours():
     context = umi.get_context(QUERY, policy=AssemblyPolicy(neighbours=1))
     assert context.parts
     assert [(loss.part, loss.reason) for loss in context.degraded] == [("neighbours", "OSError")]
+
+
+def test_a_damaged_file_is_told_by_the_same_logger(tmp_path, caplog):
+    HybridStore.open(tmp_path).close()
+    (tmp_path / "searches.json").write_text("{")
+    HybridStore.open(tmp_path).close()
+    assert {record.name for record in caplog.records} == {"umi"} and "searches.json" in caplog.text

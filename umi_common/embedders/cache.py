@@ -18,7 +18,7 @@ import numpy as np
 from umi_common.pool import Vectors
 from umi_common.runtime.forks import give_lock
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 Value = TypeVar("Value")
 
@@ -157,7 +157,7 @@ class FileCache(Generic[Value]):
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
-            logger.warning("%s cannot be deleted (%s)", self._path, error.strerror)
+            log.warning("%s cannot be deleted (%s)", self._path, error.strerror)
 
     def _key(self, text: str) -> bytes:
         return hashlib.blake2b(
@@ -180,16 +180,14 @@ class FileCache(Generic[Value]):
             if "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
                 return
             self._size, name = 0, self._path.name
-            logger.warning(
-                "%s cannot be used (%s); vectors are not cached until the store is opened again", name, error
-            )
+            log.warning("%s cannot be used (%s); vectors are not cached until the store is opened again", name, error)
         except (sqlite3.DatabaseError, TypeError, ValueError) as error:
             if self._writable:
-                logger.warning("%s is damaged (%s); it is replaced by an empty file", self._path.name, error)
+                log.warning("%s is damaged (%s); it is replaced by an empty file", self._path.name, error)
                 self.clear()
             else:
                 self._size = 0
-                logger.warning("%s is damaged (%s); it is not used", self._path.name, error)
+                log.warning("%s is damaged (%s); it is not used", self._path.name, error)
 
 
 def document_cache(directory: Path | None, model: str | None, size: int) -> VectorCache:

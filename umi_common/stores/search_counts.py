@@ -17,7 +17,7 @@ from typing import Any
 
 from umi_common.runtime.forks import give_lock
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 FILE = "searches.json"
 VERSION = 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from umi_common.runtime.forks import give_lock
 from umi_common.types import utf8_text
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 FILE_NAME = "rewrites.jsonl"
 FILE_BYTES_MAX = 64 * 1024 * 1024
@@ -96,7 +96,7 @@ class RewriteCache:
             if self._lines_on_disk > COMPACT_AT * self._size:
                 self._compact(path)
         except OSError as error:
-            logger.warning("rewrite cache %s cannot be written (%s); kept in memory only", path, error.strerror)
+            log.warning("rewrite cache %s cannot be written (%s); kept in memory only", path, error.strerror)
             self._path = None
 
     def _load(self, path: Path) -> None:
@@ -107,7 +107,7 @@ class RewriteCache:
                 raise ValueError(f"it is larger than {FILE_BYTES_MAX} bytes")
             lines = path.read_bytes().splitlines()
         except (OSError, ValueError) as error:
-            logger.warning("rewrite cache %s is ignored: %s", path, error)
+            log.warning("rewrite cache %s is ignored: %s", path, error)
             return
         damaged = 0
         for entry in map(_entry, lines):
@@ -116,7 +116,7 @@ class RewriteCache:
             else:
                 self._put_in_memory(*entry)
         if damaged:
-            logger.warning("rewrite cache %s: %d damaged lines ignored", path, damaged)
+            log.warning("rewrite cache %s: %d damaged lines ignored", path, damaged)
         self._lines_on_disk = len(lines)
         if self._writable and (damaged or self._lines_on_disk > COMPACT_AT * self._size):
             self._compact(path)
@@ -129,7 +129,7 @@ class RewriteCache:
             temporary.replace(path)
             self._lines_on_disk = len(self._entries)
         except OSError as error:
-            logger.warning("rewrite cache %s cannot be compacted: %s", path, error.strerror)
+            log.warning("rewrite cache %s cannot be compacted: %s", path, error.strerror)
 
 
 def _inode(directory: Path) -> tuple[int, int] | None:

@@ -52,7 +52,7 @@ from umi_common.stores.valid_batch import ValidBatch
 from umi_common.stores.values import Listing, RecallTrace
 from umi_common.types import Chunk, TimeRange
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 ROWS_MAX = 2**40
 """More rows than any side index has. A version in `listing` is the row plus this for each time that the rows were

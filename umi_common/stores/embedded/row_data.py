@@ -37,7 +37,7 @@ from umi_common.stores.rows.metadata import MetadataColumns
 from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
 from umi_common.types import Chunk, Metadata, TimeRange
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 Value = TypeVar("Value")
 
 CHUNKS_CACHED = 2_048

@@ -20,7 +20,7 @@ from umi_common.stores.ledger.history import Mark, sessions_of
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect, inode_of
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 SIZE = 256
 """Bytes of the file. It is padded with spaces, so that each mark overwrites the previous one in full."""

@@ -15,7 +15,7 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 SAVE_EVERY = 50_000
 """The index is saved when the number of rows changed since the last save reaches this plus an eighth of the store's

@@ -42,7 +42,7 @@ from umi_common.stores.lexical.update import merged_parts
 from umi_common.stores.lexical.vocabulary import TermCodes
 from umi_common.stores.rows.rows import Mask
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("umi")
 
 FOLDER = "lexical"
 UNFINISHED = "new"
