@@ -94,6 +94,8 @@ class DualRetriever(Closing):
                 f"store is {type(store).__name__}; expected a store: HybridStore.open(path) opens one; the vector "
                 "stores of umi's adapters have .retriever()"
             )
+        if clock is not None and not callable(clock):
+            raise ConfigError(f"clock is {type(clock).__name__}; expected a function without arguments: lambda: now")
         self.store = store
         further = listed_arms(arms)
         self._parts: dict[str, Any] = {"rewriter": rewriter, "reranker": reranker, "arms": further, "clock": clock}

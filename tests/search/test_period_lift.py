@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, TimeRange, UmiConfig
+from umi_common.errors import ConfigError
 from umi_common.query.time.stated import states_date_in
 
 NOW = datetime(2024, 6, 12, 12, tzinfo=timezone.utc)
@@ -190,3 +191,8 @@ def test_a_year_or_a_quarter_holds_its_dates():
     assert all(states_date_in(text, year, NOW) for text in ("in 2023", "Q3 2023", "May 2023", "2023-12-31", "1.1.2023"))
     assert not any(states_date_in(text, year, NOW) for text in ("in 2024", "Q1 2024", "2023.5 kg", "the 2023rd"))
     assert states_date_in("since 2021", TimeRange(day("2020-01-01"), None), NOW)
+
+
+def test_a_moment_in_place_of_a_clock_is_refused_at_once():
+    with HybridStore.open() as store, pytest.raises(ConfigError, match="clock is datetime; expected a function"):
+        DualRetriever(store, clock=NOW)

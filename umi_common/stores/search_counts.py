@@ -186,5 +186,5 @@ def _read(path: Path) -> SearchMetrics | None:
     except FileNotFoundError:
         return zeros
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        log.warning("%s cannot be read (%s: %s); searches are counted from 0", path, type(error).__name__, error)
+        log.warning("%s cannot be read (%s: %s); its counts are left out", path, type(error).__name__, error)
         return None
