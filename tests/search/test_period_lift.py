@@ -75,6 +75,36 @@ def test_a_question_for_nothing_but_a_period_is_answered_from_that_period_first(
     assert set(hits[:3]) == {"turn-2", "turn-3", "turn-4"} and len(hits) == 10
 
 
+def test_notes_that_have_a_date_only_are_those_of_that_day_west_of_greenwich_too():
+    now = datetime(2024, 6, 12, 12, tzinfo=ZoneInfo("America/New_York"))
+    notes = [
+        Chunk(f"day-{i}", f"I said that I would {doing}.", event_time=day("2024-06-11") - timedelta(days=i))
+        for i, doing in enumerate(["call the plumber", "paint the kitchen", "read a novel", "sell the bike"] * 100)
+    ]
+    assert found("what did I say yesterday", *notes, *NOTES, now=now)[0] == "day-0"
+
+
+def test_a_store_that_fails_while_the_period_is_looked_up_answers_without_it_and_says_so():
+    with HybridStore.open() as store:
+        store.add([*DIARY, *NOTES])
+
+        class Failing:
+            def recall(self, probes, **options):
+                if options["window"] is not None:
+                    raise OSError("disk")
+                return store.recall(probes, **options)
+
+            def __getattr__(self, name):
+                if name == "recall_many":
+                    raise AttributeError(name)
+                return getattr(store, name)
+
+        result = DualRetriever(Failing(), clock=lambda: NOW).search("what did I say yesterday")
+    assert len(result.hits) == 10
+    (loss,) = result.degraded
+    assert (loss.part, loss.reason) == ("period", "OSError")
+
+
 def test_a_turn_of_yesterday_is_found_among_a_thousand_on_the_same_matter():
     plumbers = [
         Chunk(f"old-{i}", f"The plumber and I said: plumber, tap {i}.", event_time=NOW - timedelta(days=30 + i))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -116,26 +117,42 @@ def _with_period(
 
     In a long memory a period may have none of the store's candidates: "what did I say yesterday" has few words.
     """
-    pool, strategy = recalled.pool, _strategy_after(recalled.pool, request)
+    pool, limited = recalled.pool, replace(request, time_range=_with_dates(period, request.now))
     with trace.stage("recall period") as facts:
-        limited = replace(request, time_range=period)
-        (outcome,) = yield (_ask_store(components, limited, _probes_again(request, recalled, ()), strategy),)
-        if isinstance(outcome, CallFailure):
-            trace.degrade("when", type(outcome.error).__name__, "raised chunks of the period among the candidates only")
+        inside = yield from _recall_again(components, limited, recalled, trace)
+        if inside is None:
             return recalled
-        inside = _pool_of(outcome, limited)
         best = inside.ids_at(np.flatnonzero(inside.ranked_within(request.limit)))
         missing = tuple(sorted(set(best).difference(pool.ids)))
         facts.update(candidates=len(best), missing=len(missing))
         if not missing:
             return recalled
-        recalled = replace(recalled, of_period=missing)
-        (outcome,) = yield (_ask_store(components, request, _probes_again(request, recalled, ()), strategy),)
-        if isinstance(outcome, CallFailure):
-            trace.degrade("when", type(outcome.error).__name__, "raised chunks of the period among the candidates only")
-            return recalled
-        wider = _pool_of(outcome, request)
-    return replace(recalled, pool=replace(wider, degraded=(*pool.degraded, *wider.degraded)))
+        with_ids = replace(recalled, of_period=missing)
+        wider = yield from _recall_again(components, request, with_ids, trace)
+    if wider is None:
+        return recalled
+    return replace(with_ids, pool=replace(wider, degraded=(*pool.degraded, *wider.degraded)))
+
+
+def _recall_again(
+    components: Components, request: SearchRequest, recalled: Recalled, trace: TraceBuilder
+) -> Body[Pool | None]:
+    """The pool of another recall with the same probes; None, with a degradation, if the store fails."""
+    strategy = _strategy_after(recalled.pool, request)
+    (outcome,) = yield (_ask_store(components, request, _probes_again(request, recalled, ()), strategy),)
+    if isinstance(outcome, CallFailure):
+        reason = type(outcome.error).__name__
+        trace.degrade("period", reason, "raised chunks of the period among the other candidates only")
+        return None
+    return _pool_of(outcome, request)
+
+
+def _with_dates(period: TimeRange, now: datetime) -> TimeRange:
+    """The period from the midnight UTC of its first day on, which is the time of a chunk that has a date only."""
+    offset = now.utcoffset() or timedelta()
+    if period.start is None or offset >= timedelta():
+        return period
+    return replace(period, start=period.start + offset)
 
 
 def _with_variations(
