@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -196,6 +197,7 @@ def _result(
     found = to_hits(pool, ranked, chunks, request.limit)
     hits, below = _relevant(found, config.minimum if request.min_relevance is None else request.min_relevance)
     best = found[0].relevance if found else 0.0
+    terms_of = getattr(components.store, "terms_of", None)
     left_out = [
         Suppressed(pool.ids[row], reason, None if by is None else pool.ids[by], float(ranked.scores[row]))
         for row, reason, by in ranked.suppressed
@@ -210,8 +212,21 @@ def _result(
         suppressed=(*left_out, *(Suppressed(hit.chunk.id, "relevance", None, hit.score) for hit in below)),
         trace=trace.build(),
         answerable=None if best is None else best >= config.answerable,
-        terms_of=getattr(components.store, "terms_of", None),
+        terms_of=None if terms_of is None else _NotCopied(terms_of),
     )
+
+
+class _NotCopied:
+    """A store's function, which copies of a result share: deepcopy and `dataclasses.asdict` would copy the store."""
+
+    def __init__(self, function: Callable[[str], Sequence[str]]) -> None:
+        self._function = function
+
+    def __call__(self, text: str) -> Sequence[str]:
+        return self._function(text)
+
+    def __deepcopy__(self, memo: object) -> _NotCopied:
+        return self
 
 
 def _relevant(hits: tuple[Hit, ...], minimum: float | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
