@@ -13,7 +13,7 @@ from itertools import starmap
 from pathlib import Path
 
 from umi_common.runtime.forks import give_lock
-from umi_common.types import utf8_text
+from umi_common.types import inode_of, utf8_text
 
 log = logging.getLogger("umi")
 
@@ -45,7 +45,7 @@ class RewriteCache:
         give_lock(self)
         self._entries: OrderedDict[str, Variations] = OrderedDict()
         self._path = None if directory is None else Path(directory).absolute() / FILE_NAME
-        self._directory_inode = None if self._path is None else _inode(self._path.parent)
+        self._directory_inode = None if self._path is None else inode_of(self._path.parent)
         self._writable = writable
         self._lines_on_disk = 0
         if self._path is not None and size:
@@ -83,8 +83,8 @@ class RewriteCache:
         try:
             if self._directory_inode is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._directory_inode = _inode(path.parent)
-            elif _inode(path.parent) != self._directory_inode:
+                self._directory_inode = inode_of(path.parent)
+            elif inode_of(path.parent) != self._directory_inode:
                 raise FileNotFoundError(ENOENT, "its directory was deleted, renamed or replaced")
             # One write to an append-only descriptor, so lines of two processes do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -130,15 +130,6 @@ class RewriteCache:
             self._lines_on_disk = len(self._entries)
         except OSError as error:
             log.warning("rewrite cache %s cannot be compacted: %s", path, error.strerror)
-
-
-def _inode(directory: Path) -> tuple[int, int] | None:
-    """Device and inode; None: there is no such directory."""
-    try:
-        stat = directory.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 def _key(model: str, prompt: str) -> str:

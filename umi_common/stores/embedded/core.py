@@ -22,7 +22,7 @@ from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import ids_to_delete, refuse_other_dimension
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.indexes import Indexes
-from umi_common.stores.embedded.row_data import Change
+from umi_common.stores.embedded.row_data import Change, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors
 from umi_common.stores.ledger.ledger import Ledger
@@ -263,9 +263,6 @@ class Core:
         before: dict[str, list[int]] | None = None
         while True:  # again, if a chunk was replaced or removed after its ledger number was looked up
             around = self._seqs_around(ids, reach, where)
-            if any(id not in around and self.indexes.table.row_of(id) is not None for id in ids):
-                with self.indexes.lock:  # wait for the write that is replacing it
-                    around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
             if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
@@ -275,16 +272,24 @@ class Core:
 
     def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
         """Ledger numbers of the neighbours of each stored id, its own included, by position."""
-        snapshot = self.indexes.snapshot
-        rows, row_data = snapshot.rows, snapshot.row_data
-        allowed = None if where is None else row_data.mask(snapshot, where, None)
+        snapshot, rows_of_ids = self._rows_of(ids)
+        rows, allowed = snapshot.rows, None if where is None else snapshot.row_data.mask(snapshot, where, None)
         around: dict[str, list[int]] = {}
-        for id in ids:
-            row = row_data.table.row_of(id)
-            if row is not None and row < len(rows):
+        for id, row in zip(ids, rows_of_ids, strict=True):
+            if 0 <= row < len(rows):
                 near = rows.around(row, reach)
                 around[id] = rows.seq[near if allowed is None else near[allowed[near]]].tolist()
         return around
+
+    def _rows_of(self, ids: Sequence[str]) -> tuple[StoreSnapshot, list[int]]:
+        """A snapshot, and the row of each id; one outside the snapshot: there is no such chunk."""
+        snapshot = self.indexes.snapshot
+        rows: list[int] = snapshot.row_data.table.rows_of(ids).tolist()
+        if max(rows, default=0) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
+            with self.indexes.lock:
+                snapshot = self.indexes.snapshot
+                rows = snapshot.row_data.table.rows_of(ids).tolist()
+        return snapshot, rows
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
         """Chunks by ledger number, without removed ones.
