@@ -7,8 +7,11 @@ from datetime import datetime, timezone
 
 import pytest
 
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import TokenBudget
 from umi_common.errors import FileUnreadable
 from umi_common.files import chunks_of
+from umi_common.types import Hit
 
 
 @pytest.fixture()
@@ -176,3 +179,25 @@ def test_turns_without_times_are_a_chat_and_a_list_of_settings_is_not(file):
     talk = "Ann: I adopted a cat.\nBen: Its name?\nAnn: Luna.\nBen: Nice.\n"
     assert len(chunks_of(file("talk.txt", talk))) == 4
     assert len(chunks_of(file("settings.txt", "name: a\nsize: b\ncolour: c\nweight: d\n"))) == 1
+
+
+def test_a_sheet_that_is_named_has_its_first_line_in_every_chunk(file):
+    rows = [f"{number};Boiler {number}. Cellar;2026-11-{number % 28 + 1:02}" for number in range(90)]
+    chunks = chunks_of(file("sheet.csv", "\n".join(["number;place;checked", *rows])), "sheet.csv")
+    assert len(chunks) > 2 and all(chunk.text.startswith("number;place;checked\n") for chunk in chunks)
+    assert [line for chunk in chunks for line in chunk.text.split("\n")[1:]] == rows
+
+
+def test_a_context_of_a_whole_table_is_the_file_itself_with_its_head_once(file):
+    rows = "\n".join(f"| Boiler {number} | leaks. Badly | 2026-11-{number % 28 + 1:02} |" for number in range(50))
+    text = f"# Boilers\n\n| Name | State | Checked |\n|---|---|---|\n{rows}"
+    chunks = chunks_of(file("boilers.md", text), "boilers.md")
+    hits = [Hit(chunk, 1.0 / rank, rank) for rank, chunk in enumerate(chunks, 1)]
+    (part,) = assemble(hits, budget=TokenBudget(max_total=10_000)).parts
+    assert part.text == text
+    for span in part.spans:
+        chunk = next(chunk for chunk in chunks if chunk.id == span.id)
+        assert part.text[span.at : span.at + span.end - span.start] == chunk.text[span.start : span.end]
+        assert text[slice(*span.in_source)] == chunk.text[span.start : span.end]
+    (later,) = assemble(hits[1:2], budget=TokenBudget(max_total=10_000)).parts
+    assert later.text.startswith("| Name | State | Checked |\n|---|---|---|\n| Boiler ")

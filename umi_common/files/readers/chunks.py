@@ -13,14 +13,14 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import message_pattern, messages
-from umi_common.files.readers.markup import HtmlText, markdown_headings
-from umi_common.files.readers.passages import Passage, passages
+from umi_common.files.readers.markup import HtmlText, markdown_headings, markdown_tables
+from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
 from umi_common.framework_records import PlaceKeys, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 4
+RULES_VERSION = 5
 """Part of a file's version: raise it when the chunks of any file change."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
@@ -30,7 +30,9 @@ SKIPPED_LISTED = 100
 FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
-"""Metadata of a chunk: index of its first character in the file's text."""
+"""Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
+SHEET_ENDINGS = (".csv", ".tsv")
+"""Endings of tables whose first line is the head. They are read only if they are named, not in a folder."""
 
 
 @dataclass(slots=True)
@@ -119,13 +121,15 @@ def _id(name: str, position: int) -> str:
 
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
+    if path.suffix.lower() in SHEET_ENDINGS:
+        return passages(text, tables=[Table.of(text, 0, text.find("\n") + 1, len(text))])
     pattern = message_pattern(text)
     return passages(text) if pattern is None else messages(text, pattern)
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
-    return passages(text, markdown_headings(text))
+    return passages(text, markdown_headings(text), markdown_tables(text))
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
@@ -135,7 +139,7 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}
-    for passage in passages(page.text, page.headings):
+    for passage in passages(page.text, page.headings, page.tables):
         yield Passage(passage.text, passage.start, {**named, **passage.metadata})
 
 
