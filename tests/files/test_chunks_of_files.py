@@ -201,3 +201,25 @@ def test_a_context_of_a_whole_table_is_the_file_itself_with_its_head_once(file):
         assert text[slice(*span.in_source)] == chunk.text[span.start : span.end]
     (later,) = assemble(hits[1:2], budget=TokenBudget(max_total=10_000)).parts
     assert later.text.startswith("| Name | State | Checked |\n|---|---|---|\n| Boiler ")
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "---\ntitle: Minutes\ndate: 18.11.2026\n---\n",
+        '---\ncreated: "2026-11-18T00:00:00Z"  # by hand\n---\n',
+        "+++\ndate = 2026-11-18\n+++\n",
+    ],
+)
+def test_every_passage_of_a_note_has_the_date_of_its_front_matter(file, front):
+    chunks = chunks_of(file("minutes.md", f"{front}\n# Minutes\n\n" + "The board met. " * 200))
+    assert len(chunks) > 2
+    assert {chunk.event_time for chunk in chunks} == {datetime(2026, 11, 18, tzinfo=timezone.utc)}
+
+
+def test_a_date_further_down_or_that_does_not_read_as_one_dates_nothing(file, caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    lower, open_end = "# Log\n\n---\ndate: 2026-11-18\n---\n", "---\ndate: 2026-11-18\n"
+    for text in (lower, open_end, "---\ncreated: {{date}}\n---\nText"):
+        assert [chunk.event_time for chunk in chunks_of(file("a.md", text))] == [None]
+    assert [record.getMessage()[:31] for record in caplog.records] == ["metadata['created'] is '{{date}"]

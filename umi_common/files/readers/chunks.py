@@ -13,11 +13,11 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import message_pattern, messages
-from umi_common.files.readers.markup import HtmlText, markdown_headings, markdown_tables
+from umi_common.files.readers.markup import HtmlText, front_matter_date, markdown_headings, markdown_tables
 from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
-from umi_common.framework_records import PlaceKeys, to_chunk
+from umi_common.framework_records import PlaceKeys, time_in, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 5
@@ -129,7 +129,10 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
-    return passages(text, markdown_headings(text), markdown_tables(text))
+    stated = front_matter_date(text)
+    when = None if stated is None else time_in(*stated)
+    for passage in passages(text, markdown_headings(text), markdown_tables(text)):
+        yield passage if when is None else replace(passage, event_time=when)
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:

@@ -16,6 +16,10 @@ _ATX_HEADING = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)
 _UNDER_HEAD = re.compile(r"^[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
 """The line of dashes under the head of a table; also that of an underlined heading, which has no "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FRONT_DATE = re.compile(r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\n#\"']+)", re.MULTILINE)
+FRONT_MATTER_CHARACTERS = 20_000
+"""Longest front matter that is read, in characters of the file."""
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"})
 """Elements whose content a browser does not show as text."""
 BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "figure", "footer", "header", "hr"}) | {
@@ -44,6 +48,13 @@ def markdown_tables(text: str) -> list[Table]:
             if rows and rows[0]:
                 tables.append(Table.of(text, start, dashes.end() + 1, rows.end()))
     return tables
+
+
+def front_matter_date(text: str) -> tuple[dict[str, str], str] | None:
+    """The first date in the front matter (YAML or TOML) of a file, as {key: value}, and its key; None: none."""
+    front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
+    found = None if front_matter is None else _FRONT_DATE.search(front_matter[2])
+    return None if found is None else ({found[1]: found[2].strip()}, found[1])
 
 
 def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
