@@ -332,8 +332,9 @@ def test_verification_of_a_store_with_very_many_damaged_chunks_names_the_first_h
             ledger.execute("UPDATE vectors SET vector = zeroblob(8)")
             ledger.commit()
         problems = store.verify(full=True).problems
-    assert (len(problems), "'c010'" in problems[0], "'c109'" in problems[99]) == (101, True, True)
-    assert problems[100] == "umi.db: more than 100 rows are damaged; the first 100 are named"
+    assert (len(problems), "'c010'" in problems[0], "'c109'" in problems[99]) == (202, True, True)
+    assert problems[100] == "umi.db: more than 100 chunks are damaged; the first 100 are named"
+    assert problems[201] == "umi.db: more than 100 vectors are damaged; the first 100 are named"
 
 
 def take_postings(other, path):

@@ -31,7 +31,7 @@ TEXTS_AT_ONCE = 5_000
 SAMPLE = 1_000
 """Chunks whose postings verify() compares with their texts, unless `full`: some 0.1 s."""
 DAMAGED_NAMED = 100
-"""Largest number of damaged rows that are named; after so many the check of rows stops."""
+"""Largest number of damaged chunks, and of damaged vectors, that are named; the check of chunks stops then."""
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
 
@@ -101,7 +101,7 @@ def verify(core: Core, *, full: bool = False) -> Verification:
     """See `HybridStore.verify`."""
     problems: list[str] = []
     check_postings = partial(_check_postings, full=full)
-    for check in (_check_file, _check_id_index, _check_rows, _check_lexical, check_postings):
+    for check in (_check_file, _check_id_index, _check_rows, _check_vectors, _check_lexical, check_postings):
         try:
             problems += core.ledger.retry_read(partial(check, core))
         except LedgerDamaged as error:
@@ -123,7 +123,7 @@ def _check_id_index(core: Core) -> list[str]:
 
 def _check_rows(core: Core) -> list[str]:
     snapshot = core.indexes.snapshot
-    ids, seq, rows = snapshot.rows.ids, snapshot.rows.seq, np.flatnonzero(snapshot.rows.alive)
+    seq, rows = snapshot.rows.seq, np.flatnonzero(snapshot.rows.alive)
     problems: list[str] = []
     for start in range(0, len(rows), ROWS_AT_ONCE):
         batch = rows[start : start + ROWS_AT_ONCE].tolist()
@@ -132,14 +132,24 @@ def _check_rows(core: Core) -> list[str]:
         problems += [f"umi.db: {each}" for each in read.values() if isinstance(each, LedgerDamaged)]
         if len(problems) > DAMAGED_NAMED:
             break
+    return _first_named(problems, "chunks")
+
+
+def _check_vectors(core: Core) -> list[str]:
     with core.ledger.reading() as connection:
-        damaged = frozenset(core.ledger.damaged_vectors(connection))
-    wrong = [ids[row] for row in rows.tolist() if int(seq[row]) in damaged] if damaged else []
-    problems += [f"umi.db: the vector of chunk {id!r:.80} is not what was stored" for id in wrong]
-    if len(problems) > DAMAGED_NAMED:
-        more = f"umi.db: more than {DAMAGED_NAMED} rows are damaged; the first {DAMAGED_NAMED} are named"
-        return [*problems[:DAMAGED_NAMED], more]
-    return problems
+        damaged = core.ledger.damaged_vectors(connection)
+    rows = core.indexes.snapshot.rows
+    wrong = np.flatnonzero(rows.alive & np.isin(rows.seq, damaged)).tolist()
+    problems = [f"umi.db: the vector of chunk {rows.ids[row]!r:.80} is not what was stored" for row in wrong]
+    return _first_named(problems, "vectors")
+
+
+def _first_named(problems: list[str], what: str) -> list[str]:
+    """At most DAMAGED_NAMED of the problems, and one that says that there are more."""
+    if len(problems) <= DAMAGED_NAMED:
+        return problems
+    more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named"
+    return [*problems[:DAMAGED_NAMED], more]
 
 
 def _entries(core: Core, rows: Rows, wanted: Sequence[int]) -> dict[int, Entry | LedgerDamaged]:
