@@ -223,3 +223,11 @@ def test_a_date_further_down_or_that_does_not_read_as_one_dates_nothing(file, ca
     for text in (lower, open_end, "---\ncreated: {{date}}\n---\nText"):
         assert [chunk.event_time for chunk in chunks_of(file("a.md", text))] == [None]
     assert [record.getMessage()[:31] for record in caplog.records] == ["metadata['created'] is '{{date}"]
+
+
+@pytest.mark.parametrize("name, under_head", [("notes.txt", "---|---"), ("notes.org", "|---+---|")])
+def test_a_table_in_plain_text_or_org_has_its_head_in_every_chunk(file, name, under_head):
+    rows = "\n".join(f"| Valve {number} | {number % 9} bar |" for number in range(120))
+    chunks = chunks_of(file(name, f"| Name | Burst pressure |\n{under_head}\n{rows}\n"))
+    assert len(chunks) > 2
+    assert all(chunk.text.startswith(f"| Name | Burst pressure |\n{under_head}\n| Valve ") for chunk in chunks)

@@ -124,7 +124,7 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     if path.suffix.lower() in SHEET_ENDINGS:
         return passages(text, tables=[Table.of(text, 0, text.find("\n") + 1, len(text))])
     pattern = message_pattern(text)
-    return passages(text) if pattern is None else messages(text, pattern)
+    return passages(text, tables=markdown_tables(text)) if pattern is None else messages(text, pattern)
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:

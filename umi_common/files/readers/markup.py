@@ -13,8 +13,8 @@ from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _ATX_HEADING = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)
-_UNDER_HEAD = re.compile(r"^[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
-"""The line of dashes under the head of a table; also that of an underlined heading, which has no "|"."""
+_UNDER_HEAD = re.compile(r"^[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
+"""The line of dashes under the head of a table, in Org "|---+---|"; also that of an underlined heading, without "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _FRONT_DATE = re.compile(r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\n#\"']+)", re.MULTILINE)
