@@ -354,3 +354,12 @@ def test_ctrl_c_in_any_command_ends_with_130_and_one_line(kind, monkeypatch, cap
         main()
     assert ended.value.code == 130
     assert capsys.readouterr().err.startswith("umi: stopped; ")
+
+
+def test_index_says_how_many_records_have_a_time_that_is_none(tmp_path):
+    times = ["2024-06-11T19:15:00Z", "11.06.2024", "05/06/2024", "soon", 83.5, ""]
+    records = [json.dumps({"id": str(i), "text": f"note {i}", "timestamp": time}) for i, time in enumerate(times)]
+    (tmp_path / "notes.jsonl").write_text("\n".join(records))
+    shown = run("index", tmp_path / "notes.jsonl", "--store", tmp_path / "store")
+    assert "6 chunks" in shown.output
+    assert "notes.jsonl: records whose time does not read as one moment have none: 2, first line 3" in shown.output

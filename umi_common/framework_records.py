@@ -148,12 +148,12 @@ def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
     if value is None or value == "":
         return None
     moment = read_time(value, f"metadata[{key!r}]")
-    if moment is None and not _may_be_offset(value):
+    if moment is None and not may_be_offset(value):
         warn_once("time", str(key), UNREAD_TIME, key, value)
     return moment
 
 
-def _may_be_offset(value: object) -> bool:
+def may_be_offset(value: object) -> bool:
     """Whether a value may be a number of seconds or milliseconds from the start of a recording."""
     return isinstance(value, (int, float, np.integer, np.floating)) and float(value) < OFFSET_END
 

@@ -17,7 +17,7 @@ from umi_common.files.readers.markup import HtmlText, front_matter_date, markdow
 from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
-from umi_common.framework_records import PlaceKeys, time_in, to_chunk
+from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 5
@@ -47,6 +47,8 @@ class FileChunks:
     """Number of further skipped records or pages."""
     blank: list[int] = field(default_factory=list)
     """Numbers of the lines whose records have no text."""
+    undated: list[int] = field(default_factory=list)
+    """Numbers of the lines whose records are stored without their time, which does not read as one moment."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
@@ -56,11 +58,14 @@ class FileChunks:
             self.unlisted += 1
 
     def listed(self, path: Path) -> list[str]:
-        """`skipped`, a line that says how many more there are, and one for the blank records."""
+        """`skipped`, a line that says how many more there are, and one each for the blank and the undated records."""
         more = f"{path}: {self.unlisted} more lines or pages were skipped, {SKIPPED_LISTED} are listed"
         lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
         if self.blank:
             lines.append(f"{path}: records without text are left out: {len(self.blank)}, first line {self.blank[0]}")
+        if self.undated:
+            count = f"{len(self.undated)}, first line {self.undated[0]}"
+            lines.append(f"{path}: records whose time does not read as one moment have none: {count}")
         return lines
 
 
@@ -188,6 +193,8 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
                 found.blank.append(number)
             else:
                 found.chunks.append(chunk)
+                if _has_unread_time(chunk):
+                    found.undated.append(number)
     if found.skipped and not found.chunks:  # chunks of the file in the store stay, as for any unreadable file
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; nor can its {others} other lines be read" if others else ""))
@@ -208,6 +215,11 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
         return None
     own = _id(name, number) if id is None else str(id)
     return to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
+
+
+def _has_unread_time(chunk: Chunk) -> bool:
+    value = next((chunk.metadata[key] for key in TIME_KEYS if key in chunk.metadata), None)
+    return chunk.event_time is None and value not in (None, "") and not may_be_offset(value)
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
