@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
-OF_THE_STORE = ("analyzer", "embedder")
+STORE_STAGES = ("analyzer", "embedder")
 """Stages of `UmiConfig` that only the store uses, so that they are its settings."""
 QUERIES_AT_ONCE = 64
 """Queries of one `search_many` that run at the same time. Each has a pool of about 250 KB in memory."""
@@ -131,7 +131,7 @@ class DualRetriever(Closing):
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         stated = changes.keys() | (set() if config is None else config.model_fields_set)
-        changed = [name for name in OF_THE_STORE if getattr(new, name) != getattr(self.config, name)]
+        changed = [name for name in STORE_STAGES if getattr(new, name) != getattr(self.config, name)]
         new = _with_settings_of(self.store, new, stated.intersection(changed))
         self.config.check_live_change(new)
         log.debug(
@@ -305,7 +305,7 @@ class DualRetriever(Closing):
 
     merge_rrf = staticmethod(merge_rrf)
 
-    def __copy__(self) -> Self:
+    def __copy__(self) -> Self:  # without it, copy.copy would call __reduce__, which makes new threads and caches
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -385,7 +385,7 @@ class DualRetriever(Closing):
 
 
 def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
-    """The settings, with the store's own in the stages `OF_THE_STORE`.
+    """The settings, with the store's own in the stages `STORE_STAGES`.
 
     Args:
         store: May have settings of its own, `store.config`.
@@ -400,8 +400,8 @@ def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) 
         return config
     if "analyzer" in stated:
         known.check_live_change(config)
-    calls = config.embedder.model_copy(update={"model": known.embedder.model})  # only opening a store uses it
-    if "embedder" in stated and calls != known.embedder:
+    wanted = config.embedder.model_copy(update={"model": known.embedder.model})  # `model` matters at the opening only
+    if "embedder" in stated and wanted != known.embedder:
         raise ConfigError(
             "embedder: these settings belong to the store; open the store with them, or call "
             "store.reconfigure(store.config.replaced(embedder=...))"

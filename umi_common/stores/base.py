@@ -9,14 +9,14 @@ from typing import Any
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import StoreClosed
+from umi_common.errors import PartlyWritten, StoreClosed, StoreUnavailable
 from umi_common.filters import Filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
-from umi_common.stores.valid_batch import AddReport, OnInvalid, ValidBatch, valid_batch, write_in_parts
+from umi_common.stores.valid_batch import AddReport, OnInvalid, ValidBatch, valid_batch
 from umi_common.types import Chunk, TimeRange
 
 
@@ -149,7 +149,15 @@ class CollectionStore(BaseStore):
             config=self._config.embedder,
             cache=self._embeddings,
         )
-        write_in_parts(len(new), self._write_at_once, lambda part: self._write(new[part], made[part]), self._server)
+        for start in range(0, len(new), self._write_at_once):
+            part = slice(start, start + self._write_at_once)
+            try:
+                self._write(new[part], made[part])
+            except StoreUnavailable as error:
+                raise PartlyWritten(
+                    f"{start} of {len(new)} chunks are stored for sure, then {self._server} failed; call add() again "
+                    "with the same batch: stored chunks are left alone"
+                ) from error
         return AddReport(len(new), len(same), batch.skipped)
 
     @abstractmethod

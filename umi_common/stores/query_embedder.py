@@ -65,10 +65,10 @@ class _Group:
 class QueryEmbedder:
     """Embeds queries with a store's embedder. Thread-safe if the embedder is.
 
-    An embedder that is `in_place` is called in the caller's thread; nothing below applies to it. A model that takes one
-    query per call gets up to `embedder.concurrency` calls at a time. A model that takes several gets half as many calls
-    at a time; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit
-    continues in a thread of its own, and its outcome is dropped.
+    An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
+    that takes one query per call gets up to `embedder.concurrency` calls at a time. One that takes several gets half as
+    many; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit continues
+    in a thread of its own, and its outcome is dropped.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -181,7 +181,7 @@ class QueryEmbedder:
                 call, deadline = self._call_of(job, seconds), self._clock() + seconds
                 try:
                     job.outcome = drive(attempts(call, self._queue, deadline, self._clock, job.state), self._workers)
-                except BaseException as error:  # noqa: BLE001 - this is the thread's last frame
+                except BaseException as error:  # noqa: BLE001 - no caller in this thread reports it
                     job.outcome = as_exception(error)
 
         until = time.monotonic() + seconds * self._rounds(jobs)

@@ -28,7 +28,7 @@ _STATED = re.compile(
 
 
 def states_date_in(text: str, period: TimeRange, now: datetime) -> bool:
-    """Whether the text states a date, month, quarter or year that lies in the period as a whole.
+    """Whether the text states a date, month, quarter or year that lies wholly in the period.
 
     Args:
         text: Any length; the time is linear in it.

@@ -143,14 +143,14 @@ class ChromaStore(CollectionStore):
             "read": reader_name(self._read),
         }
         saved = self._directory is not None and side.load(self._directory, made_of)
-        checked = bool(saved and side.moment.rows.living) or self._check_model()
+        checked = bool(saved and side.snapshot.rows.living) or self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
         follower.open()
         self._indexed = IndexedCollection(self._collection, side, vectors)
         self._made_of, self._follower, self._model_checked = made_of, follower, checked  # last: nothing has failed
         if not saved and self._directory is not None:
-            statistics(self._indexed, side.moment, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
+            statistics(self._indexed, side.snapshot, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
             self.save()
 
     def _check_model(self) -> bool:
@@ -244,9 +244,9 @@ class ChromaStore(CollectionStore):
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
         indexed = self._ready()
-        moment = indexed.side.moment
-        passing = allowed_rows(indexed, moment, parse_filter(where), window)
-        return Listing(moment.rows.ids, moment.rows.seq + self._openings * ROWS_MAX, passing)
+        snapshot = indexed.side.snapshot
+        passing = allowed_rows(indexed, snapshot, parse_filter(where), window)
+        return Listing(snapshot.rows.ids, snapshot.rows.seq + self._openings * ROWS_MAX, passing)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` positions from it in its source, in order, itself included.
@@ -254,7 +254,7 @@ class ChromaStore(CollectionStore):
         Only those that pass `where`.
         """
         side = self._ready().side
-        tree, rows = parse_filter(where), side.moment.rows
+        tree, rows = parse_filter(where), side.snapshot.rows
         near: dict[str, list[str]] = {}
         for id in checked_ids(ids):
             row = side.table.row_of(id)
@@ -340,7 +340,7 @@ class ChromaStore(CollectionStore):
         side = self._indexed.side
         return ChromaStatus(
             collection=self._collection.name,
-            chunks=side.moment.rows.living,
+            chunks=side.snapshot.rows.living,
             skipped=tuple(sorted(side.skipped)),
             behind=abs(self._collection.count() - len(side)),
             compared_seconds=self._follower.seconds_behind,
@@ -362,7 +362,7 @@ class ChromaStore(CollectionStore):
                 log.warning("the index was not saved (%s); the next opening makes it from the collection", error)
 
     def __len__(self) -> int:
-        return self._ready().side.moment.rows.living
+        return self._ready().side.snapshot.rows.living
 
     @property
     def path(self) -> Path | None:

@@ -61,7 +61,7 @@ class Core:
         self._session: str | None = None
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
         self.writing = threading.RLock()
-        """Held by a writer from reading what is stored until its change is in the indexes."""
+        """Held by a writer while it checks what is stored and writes its change to ledger and indexes."""
         self._lock = lock
         self.search_counter = DirectoryCounter(directory, read_only=ledger.read_only)
         self._pid = os.getpid()
@@ -153,7 +153,8 @@ class Core:
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
                 if self.indexes.table.seqs_of(list(same)) == list(same.values()):
                     refuse_other_dimension(made, self.dim)
-                    self._replace([entries[at] for at in todo], made)
+                    new = [entries[at] for at in todo]
+                    self._commit([seq for seq in self._seqs_of(new) if seq is not None], new, made)
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
@@ -167,10 +168,6 @@ class Core:
             if digest == entries[at].digest and same_vector:
                 same[entries[at].id] = seq
         return same
-
-    def _replace(self, entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Write the entries in place of the chunks with the same ids, and as new chunks where there is none."""
-        self._commit([seq for seq in self._seqs_of(entries) if seq is not None], entries, vectors)
 
     def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
         return self.indexes.table.seqs_of([entry.id for entry in entries])
@@ -209,7 +206,7 @@ class Core:
             mark = self.ledger.change(deleted, entries, vectors, settings, meanwhile)
             self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
-            heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
+            heads = [Head(seq, e.id, e.source, e.position, e.event_time) for seq, e in zip(seqs, entries, strict=True)]
             indexes.apply(Change(mark, deleted, heads, texts, metadata, vectors))
         except BaseException:
             indexes.stale = True  # the commit may have succeeded: the next call reads the ledger
@@ -247,7 +244,7 @@ class Core:
                 return [found.get(seq) if seq else None for seq in wanted]
             self.ready()  # then look up the chunks that have these ids now
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
-                wanted[at] = None if seq == wanted[at] else seq
+                wanted[at] = None if seq == wanted[at] else seq  # the same number again: the chunk cannot be read
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""
@@ -261,7 +258,7 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
         before: dict[str, list[int]] | None = None
-        while True:  # again, if a chunk was replaced or removed after its ledger number was looked up
+        while True:  # again, if a chunk was replaced or removed meanwhile, until the ledger numbers stay the same
             around = self._seqs_around(ids, reach, where)
             if any(id not in around and self.indexes.table.row_of(id) is not None for id in ids):
                 with self.indexes.lock:  # wait for the write that is replacing it
@@ -290,7 +287,8 @@ class Core:
         """Chunks by ledger number, without removed ones.
 
         Raises:
-            LedgerDamaged: If the ledger lacks a chunk that was not removed.
+            LedgerDamaged: If the ledger lacks a chunk that was not removed. Not in a read-only store: there another
+                process may have removed it just now.
         """
         cache = self.indexes.snapshot.row_data.chunks
         found, missing = cache.get(seqs)
