@@ -3,7 +3,7 @@
     time phrases -> recall -> rank -> fetch -> assemble
 
 Every search is a generator (`search.pipeline`) that yields the calls it needs. `search` and `asearch` run it with a
-synchronous and an asynchronous driver (`runtime.drivers`). `search_many` runs several and joins their calls
+synchronous and an asynchronous driver (`runtime.calls`). `search_many` runs several and joins their calls
 (`runtime.calls.run_together`).
 """
 
@@ -26,9 +26,8 @@ from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Stra
 from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
-from umi_common.runtime.calls import Body, run_together
+from umi_common.runtime.calls import Body, adrive, drive, run_together
 from umi_common.runtime.closing import Closing
-from umi_common.runtime.drivers import adrive, drive
 from umi_common.runtime.workers import Workers
 from umi_common.search.extra_arms import Arm, ExtraArms, listed_arms
 from umi_common.search.pipeline import context_body, search_body

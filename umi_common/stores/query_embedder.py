@@ -24,8 +24,7 @@ from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
-from umi_common.runtime.calls import Call
-from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.calls import Call, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, as_exception, awaited
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers

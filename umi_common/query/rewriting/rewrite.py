@@ -22,8 +22,7 @@ from umi_common.query.rewriting.cache import RewriteCache
 from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.prompt import build_prompt
 from umi_common.query.rewriting.reply import read_reply
-from umi_common.runtime.calls import Body, Call, CallFailure
-from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.calls import Body, Call, CallFailure, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
