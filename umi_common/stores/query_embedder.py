@@ -18,7 +18,7 @@ import numpy as np
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.attempts import Attempts, attempts
-from umi_common.embedders.cache import MemoryCache
+from umi_common.embedders.cache import vectors_in_memory
 from umi_common.embedders.documents import batches_of
 from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
@@ -89,7 +89,7 @@ class QueryEmbedder:
         self._queue = CallQueue(self._calls_max, clock)
         self._threads = ThreadLimiter(self._calls_max)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
-        self._cache = MemoryCache(config.cached_queries)
+        self._cache = vectors_in_memory(config.cached_queries)
         self._workers = Workers()
         self._groups: dict[tuple[asyncio.AbstractEventLoop, float, int], _Group] = {}
 
