@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from umi_common.config import RewriteConfig
-from umi_common.query.rewriting.cache import FILE_NAME, RewriteCache
-from umi_common.query.rewriting.rewrite import Rewriting
+from umi_common.query.rewriting.rewrite import FILE_NAME, RewriteCache, Rewriting
 from umi_common.sim import ScriptedLLM
 
 
