@@ -14,14 +14,14 @@ from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, to_chroma
 from umi_common.filters.tree import comparisons
 from umi_common.pool import Floats, Ints, Links, Pool, Vectors, unit_vectors, weighted
-from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.references import find_references, named_by
-from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, renumbered
+from umi_common.stores.rows.rows import UNKNOWN, Mask, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange, microseconds
 
@@ -132,14 +132,8 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     if lexical is not None:
         texts = [probe.text for probe in request.probes]
         scored = snapshot.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
-        fields |= {
-            "lexical": scored.lexical,
-            "lexical_bound": scored.bound,
-            "coverage": scored.coverage,
-            "source_lexical": scored.source,
-            "source_bound": scored.source_bound,
-            "named": np.array([named.get(row, 0.0) for row in pool_rows.tolist()] if named else []),
-        }
+        fields = scored.pool_fields()
+        fields["named"] = np.array([named.get(row, 0.0) for row in pool_rows.tolist()] if named else [])
     if vectors is not None:
         fields |= {"vectors": vectors} | statistics(store, snapshot, queries, trace)
         if queries is not None:
@@ -215,13 +209,13 @@ def _candidates(
     if queries is not None:
         try:
             nearest = _nearest(store, queries, request, allowed, weights)
-            rows = _pool_rows(snapshot.rows, [*found, *nearest], others, request, allowed)
+            rows = snapshot.rows.with_neighbours([*found, *nearest], others, request, allowed)
             return rows, store.vectors[rows], queries
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
     if request.strategy == "vector":
         raise SearchUnavailable(trace.reasons())
-    rows = _pool_rows(snapshot.rows, found, others, request, allowed)
+    rows = snapshot.rows.with_neighbours(found, others, request, allowed)
     return rows, _vectors_for_ranking(store, rows, trace), None
 
 
@@ -310,18 +304,6 @@ def _best(
             least[v], lowest[v] = decayed[order[-1]], scores[v, own].min()
         best.append(together[own[order]])
     return best, least, lowest
-
-
-def _pool_rows(rows: Rows, found: Sequence[Ints], others: Ints, request: RecallRequest, allowed: Mask) -> Ints:
-    """Rows of the pool by id: all found, the others, and the best found rows' neighbours that are allowed."""
-    joins = np.zeros(len(rows), dtype=np.bool_)
-    for each in (*found, others):
-        joins[each] = True
-    if request.around and found:
-        best = np.concatenate([each[: request.depth // NEIGHBOURS_OF] for each in found]).astype(np.int64)
-        beside = rows.beside(best, request.around)
-        joins[beside[allowed.take(beside)]] = True
-    return rows.by_id(np.flatnonzero(joins))
 
 
 def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
