@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,12 @@ from umi_common.errors import (
     SearchUnavailable,
     StoreUnavailable,
 )
-from umi_common.filters import Where, matches, parse_filter
+from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import checked_ids, checked_page, ids_to_delete
+from umi_common.stores.batch_checks import checked_ids, ids_to_delete
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
@@ -267,25 +266,16 @@ class ChromaStore(CollectionStore):
             for id, beside in near.items()
         }
 
-    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, by rising id, from beyond `after`; see `protocols.Store.scan`."""
-        start, tree = checked_page(after, limit), parse_filter(where)
-        ids = sorted(self._ready().side.ids())
-        at, page = bisect_right(ids, start) if start else 0, list[Chunk]()
-        while len(page) < limit and at < len(ids):
-            some = ids[at : at + max(limit - len(page), 100)]
-            at += len(some)
-            page += [chunk for chunk in self.get(some) if chunk is not None and matches(tree, chunk.metadata)]
-        return page[:limit]
-
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, scaled to length 1; zeros where there is none."""
         self._ready()
         return unit_vectors(self._collection.vectors(checked_ids(ids), self._embedder.dim)[0])
 
-    def ids(self) -> list[str]:
-        """Ids of all chunks, rising."""
-        return sorted(self._ready().side.ids())
+    def _ids_passing(self, where: Filter | None) -> list[str]:
+        indexed = self._ready()
+        rows = indexed.side.snapshot.rows
+        passing = allowed_rows(indexed, indexed.side.snapshot, where, None)
+        return sorted(rows.ids[row] for row in np.flatnonzero(passing).tolist())
 
     def _unchanged(self, batch: ValidBatch) -> set[int]:
         ids = [chunk.id for chunk in batch.chunks]

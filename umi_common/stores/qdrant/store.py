@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import checked_ids, checked_page, ids_to_delete
+from umi_common.stores.batch_checks import checked_ids, ids_to_delete
 from umi_common.stores.qdrant import bm25
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
@@ -114,8 +113,6 @@ class QdrantStore(CollectionStore):
         super().__init__(model, self._collection.config)
         self._server, self._write_at_once = "Qdrant", WRITE_AT_ONCE
         self._statistics = CachedStatistics()
-        self._scan: tuple[Filter | None, str, list[str]] | None = None
-        """Filter of the last scan, last id of its last page, all its ids; None: it has ended."""
 
     def _unchanged(self, batch: ValidBatch) -> set[int]:
         given = batch.vectors
@@ -191,10 +188,6 @@ class QdrantStore(CollectionStore):
                 made[row] = stored
         return made
 
-    def ids(self) -> list[str]:
-        """Ids of all chunks, rising; reads the whole collection without texts and vectors."""
-        return self._ids_passing(None)
-
     def _passing_records(self, where: Filter | None) -> Iterator[Any]:
         """The records of all chunks that pass `where`, with id and metadata alone."""
         collection = self._ready()
@@ -203,25 +196,7 @@ class QdrantStore(CollectionStore):
             yield from (record for record in page if matches(where, metadata_of(record.payload)))
 
     def _ids_passing(self, where: Filter | None) -> list[str]:
-        """Ids of all chunks that pass `where`, rising."""
         return sorted(record.payload["id"] for record in self._passing_records(where))
-
-    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
-
-        The first page of a scan lists all ids; the following pages use that list.
-        """
-        self._ready()
-        tree, start, last = parse_filter(where), checked_page(after, limit), self._scan
-        ids = last[2] if last is not None and last[:2] == (tree, start) else self._ids_passing(tree)
-        page: list[Chunk] = []
-        at = bisect_right(ids, start) if start else 0
-        while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
-            batch = ids[at : at + limit - len(page)]
-            at += len(batch)
-            page += [chunk for chunk in self.get(batch) if chunk is not None and matches(tree, chunk.metadata)]
-        self._scan = (tree, page[-1].id, ids) if len(page) == limit else None
-        return page
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
