@@ -19,7 +19,7 @@ SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 FLOORS = (
     ("errors",),
     ("types",),
-    ("pool", "config", "progress", "filters"),
+    ("pool", "config", "progress", "filters", "times"),
     ("decay",),
     ("protocols", "_settings"),
     ("runtime",),

@@ -18,6 +18,7 @@ import typer
 from typer.testing import CliRunner
 
 from umi_common.cli import app, main
+from umi_common.cli.indexing import _interruptible
 from umi_common.cli.maintenance import human_bytes
 from umi_common.errors import StoreError
 from umi_common.sim import HashEmbedder
@@ -317,8 +318,9 @@ def test_ctrl_c_twice_ends_a_run_that_reads_a_slow_pdf(tmp_path):
         while chunks_in(where) == 0:
             assert process.poll() is None
             time.sleep(0.01)
-        while not psutil.Process(process.pid).children():
-            time.sleep(0.01)  # until another process reads b.pdf
+        while not any(os.getsid(child.pid) == child.pid for child in psutil.Process(process.pid).children()):
+            assert process.poll() is None
+            time.sleep(0.01)  # until another process, in a session of its own, reads b.pdf
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
         assert any("Ctrl-C again stops at once" in line for line in process.stderr)
         assert process.poll() is None  # it finishes the file
@@ -327,6 +329,19 @@ def test_ctrl_c_twice_ends_a_run_that_reads_a_slow_pdf(tmp_path):
     done = umi("index", folder, "--store", where, "--pdf-seconds", "1")
     assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
     assert "b.pdf takes longer than 1 s" in done.stderr
+
+
+def test_a_second_ctrl_c_at_the_very_moment_of_the_first_ones_answer_stops_at_once(monkeypatch):
+    pressed = []
+
+    def answer(descriptor, said):
+        pressed.append(said)
+        if len(pressed) == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("umi_common.cli.indexing.os.write", answer)
+    with pytest.raises(KeyboardInterrupt), _interruptible():
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, typer.Abort])
@@ -339,3 +354,12 @@ def test_ctrl_c_in_any_command_ends_with_130_and_one_line(kind, monkeypatch, cap
         main()
     assert ended.value.code == 130
     assert capsys.readouterr().err.startswith("umi: stopped; ")
+
+
+def test_index_says_how_many_records_have_a_time_that_is_none(tmp_path):
+    times = ["2024-06-11T19:15:00Z", "11.06.2024", "05/06/2024", "soon", 83.5, ""]
+    records = [json.dumps({"id": str(i), "text": f"note {i}", "timestamp": time}) for i, time in enumerate(times)]
+    (tmp_path / "notes.jsonl").write_text("\n".join(records))
+    shown = run("index", tmp_path / "notes.jsonl", "--store", tmp_path / "store")
+    assert "6 chunks" in shown.output
+    assert "notes.jsonl: records whose time does not read as one moment have none: 2, first line 3" in shown.output

@@ -181,6 +181,9 @@ class FusionConfig(Frozen):
     number_pair_weight: float = Field(default=0.3, ge=0.0)
     """Largest gain, as a share of its score, of a chunk that holds a number of the query beside the same word as the
     query does; 0: off."""
+    lookup_weight: float = Field(default=1.0, ge=0.0)
+    """Largest gain, as a share of its score, of a chunk that holds the number or code of a query of few words, such as
+    "error 502"; 0: off."""
 
 
 class NeighboursConfig(Frozen):

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import datetime
 from math import isclose
 from typing import Any
 
@@ -20,7 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from umi_common.config import UmiConfig, first_fault
 from umi_common.errors import ConfigError, InputError, InvalidChunk
-from umi_common.types import Chunk, TimeRange, as_utc, plain_value
+from umi_common.runtime.losses import warn_once
+from umi_common.times import read_time
+from umi_common.types import Chunk, TimeRange, plain_value
 
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of everything that is not flat."""
@@ -33,11 +34,12 @@ NAMED = 20
 """Ids in one warning, so that it stays readable."""
 PAGE = 5_000
 """Chunks read from a store in one call."""
-ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ])")
-EPOCH_SECONDS = range(10**8, 10**11)
-"""Numbers read as seconds since 1970, from 1973 on. Smaller ones may be offsets into a recording."""
-EPOCH_MILLISECONDS = range(10**11, 10**14)
-"""Numbers read as milliseconds since 1970, from 1973 on."""
+OFFSET_END = 10**7
+"""Smaller numbers under the key of the time may be milliseconds or seconds from the start of a recording."""
+UNREAD_TIME = (
+    "metadata[%r] is %.60r, which does not read as one moment: such a text has no time, so that periods and decay "
+    "leave it out. Write ISO 8601, for example 2026-11-18T10:15:00Z. Logged once for this key."
+)
 TOOL_DESCRIPTION = "Search the stored texts and earlier conversations. Ask in plain words for what you need to know."
 NOTHING_FOUND = "Nothing found. Ask in other words, or with fewer conditions."
 
@@ -54,8 +56,8 @@ class PlaceKeys:
     position: str | None = "position"
     """Its order there; a whole number."""
     time: str | None = "timestamp"
-    """When it happened: a datetime, a date, the ISO string of either (UTC without a zone), or seconds or milliseconds
-    since 1970."""
+    """When it happened: a datetime with a zone, a date, a text or a number, as `times.read_time` reads them. Another
+    value is metadata only, and a warning of the logger `umi` says so."""
 
 
 def to_chunk(
@@ -96,7 +98,7 @@ def to_chunk(
         metadata=_flat(plain),
         source=source,
         position=position,
-        event_time=None if keys.time is None else read_time(metadata.get(keys.time), f"metadata[{keys.time!r}]"),
+        event_time=time_in(metadata, keys.time),
         search_text=search_text if search_text != text and search_text and search_text.strip() else None,
     )
 
@@ -135,43 +137,25 @@ def content_id(text: str, plain: Mapping[str, Any]) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:ID_CHARACTERS]
 
 
-def read_time(value: object, what: str = "time") -> datetime | None:
-    """`value` as a moment in UTC; None if it does not read as one.
+def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
+    """The time under a key of a text's metadata; None: there is none. A value that does not read as one is logged, once
+    for each key.
 
     Raises:
         InvalidChunk: For a datetime without a zone, whose moment is unknown.
     """
-    if isinstance(value, datetime):
-        return as_utc(value, what, InvalidChunk)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
-    if isinstance(value, str) and ISO_DATE.match(value):
-        try:
-            return iso_time(value)
-        except (ValueError, OverflowError):
-            return None
-    if isinstance(value, (int, float, np.number)):
-        for numbers, unit in ((EPOCH_SECONDS, 1), (EPOCH_MILLISECONDS, 1_000)):
-            if numbers.start <= value < numbers.stop:
-                return datetime.fromtimestamp(float(value) / unit, timezone.utc)
-    return None
+    value = None if key is None else metadata.get(key)
+    if value is None or value == "":
+        return None
+    moment = read_time(value, f"metadata[{key!r}]")
+    if moment is None and not may_be_offset(value):
+        warn_once("time", str(key), UNREAD_TIME, key, value)
+    return moment
 
 
-def iso_time(text: str) -> datetime:
-    """An ISO 8601 date and time in UTC; one without a zone is taken as UTC.
-
-    Every Python reads "Z", "+0200" and fractions of any length so; `datetime.fromisoformat` of 3.10 does not.
-
-    Raises:
-        ValueError: If the text is none.
-        OverflowError: If the moment lies before the year 1 or after 9999 in UTC.
-    """
-    day, time = text[:10], text[10:]
-    time = re.sub("[Zz]$", "+00:00", time)
-    time = re.sub(r"([+-]\d\d):?(\d\d)?$", lambda zone: f"{zone[1]}:{zone[2] or '00'}", time)
-    time = re.sub(r"[.,](\d+)", lambda fraction: f".{fraction[1]:0<6.6}", time)
-    moment = datetime.fromisoformat(day + time)
-    return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
+def may_be_offset(value: object) -> bool:
+    """Whether a value may be a number of seconds or milliseconds from the start of a recording."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and float(value) < OFFSET_END
 
 
 def _source(value: object) -> str | None:
@@ -372,7 +356,7 @@ def tool_window(start: str | None, end: str | None) -> TimeRange | None:
     """The time range that a model asked for.
 
     Raises:
-        InputError: If one is no ISO date or time. The model can read the message.
+        InputError: If one is no date or time. The model can read the message.
     """
     moments = []
     for name, text in (("start", start), ("end", end)):

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from os import PathLike
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, NoReturn, TypeVar, cast
 from uuid import UUID
 
@@ -66,6 +66,15 @@ def as_utc(moment: datetime, what: str, error: type[Exception] = InvalidTimeRang
 def utf8_text(text: str) -> str:
     """`text` with "?" in place of each lone surrogate, such as half of a cut emoji, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
+
+
+def inode_of(path: Path) -> tuple[int, int] | None:
+    """Device and inode; None: there is no such file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def utc_now() -> datetime:
@@ -278,7 +287,7 @@ class Hit:
     signals: tuple[Signal, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
     """Score after each stage that ran, in order: fused, feedback, neighbours, references, when, decay, number_pairs,
-    late_interaction, rerank. Scales differ by stage."""
+    late_interaction, lookup, rerank. Scales differ by stage."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Rank among the candidates after the same stages, from 1."""
     duplicates: tuple[str, ...] = ()

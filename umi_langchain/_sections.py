@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from umi_common.context.budget import AssemblyPolicy
-from umi_common.context.pieces import pieces_of
+from umi_common.context.pieces import HEAD_KEY, pieces_of
 from umi_common.context.stitch import stitched
 from umi_common.filters import Filter
 from umi_common.protocols import Store, chunk_passes
@@ -82,4 +82,7 @@ def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     """`found` with the text of the section. The scores are equal, so the ranks keep the chunks in reading order."""
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    return replace(found, text=text, metadata={**found.metadata, IDS_KEY: tuple(chunk.id for chunk in section)})
+    places = (*POLICY.offset_keys, HEAD_KEY)  # of the text, which begins with the first chunk's
+    metadata = {key: value for key, value in found.metadata.items() if key not in places}
+    metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
+    return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

@@ -16,7 +16,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.framework_records import CheckedFields, read_time
+from umi_common.framework_records import CheckedFields, time_in
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._candidates import node_text, positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, to_node
@@ -132,7 +132,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
             metadata=facts if start is None else {**facts, START: start},
             source=None if source is None else str(source),
             position=position,
-            event_time=read_time(node.metadata.get(self.time_key), self.time_key),
+            event_time=time_in(node.metadata, self.time_key),
         )
 
 

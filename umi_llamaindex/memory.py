@@ -18,7 +18,7 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import FilterError
 from umi_common.filters import scope
-from umi_common.framework_records import CheckedFields, content_id, read_time
+from umi_common.framework_records import CheckedFields, content_id, time_in
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of
@@ -136,7 +136,7 @@ class UmiMemoryBlock(CheckedFields, BaseMemoryBlock[str]):
         self.umi.store.add(chunks)
 
     def _chunk(self, message: ChatMessage, text: str, shared: dict[str, str], now: datetime) -> Chunk:
-        time = read_time(message.additional_kwargs.get(TIME_KEY), TIME_KEY)
+        time = time_in(message.additional_kwargs, TIME_KEY)
         self._last_position = max(self._last_position + 1, int(now.timestamp() * 1e6))
         return Chunk(
             content_id(text, {**shared, "role": message.role.value, "position": self._last_position}),

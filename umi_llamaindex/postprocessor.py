@@ -20,7 +20,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
 from umi_common.decay import decay, rate_of
 from umi_common.errors import ConfigError
-from umi_common.framework_records import CheckedFields, read_time
+from umi_common.framework_records import CheckedFields, time_in
 from umi_common.pool import Floats, Ints
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.fusion import best_first
@@ -119,7 +119,7 @@ class UmiDecay(_Stage):
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
         now = self._now(bundle)
-        times = [read_time(item.node.metadata.get(self.time_key), self.time_key) for item in nodes]
+        times = [time_in(item.node.metadata, self.time_key) for item in nodes]
         ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
         decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
         return best_first(decayed), decayed

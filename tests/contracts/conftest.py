@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from corpus import corpus
-from stores import KINDS, SERVERS, Kind
+from stores import KINDS, Kind
 
 from umi_common.protocols import Embedder, Store
 from umi_common.sim import HashEmbedder
@@ -68,13 +67,3 @@ def filled(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sto
 def store(new_store: Callable[..., Store]) -> Store:
     """An empty store."""
     return new_store()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def servers() -> Iterator[None]:
-    """Stops the Chroma server that a store of this session has started, and removes its folder."""
-    yield
-    for server in SERVERS:
-        server.close()
-        shutil.rmtree(server.folder, ignore_errors=True)
-    SERVERS.clear()

@@ -10,11 +10,14 @@ A tolerance or an exemption that is not the default has its reason beside it, an
 
 from __future__ import annotations
 
+import atexit
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,18 +102,16 @@ def chroma_server(embedder: Embedder, folder: Path) -> Store:
     return ChromaStore(_server().collection(), embedder=embedder, directory=folder / "beside")
 
 
-SERVERS: list[Any] = []
-"""The one that is running, if any; `conftest.py` stops it at the end of the session."""
-
-
+@cache
 def _server() -> Any:
+    """The server of all stores of this process, which is stopped when the process ends."""
     from chroma_server import ChromaServer
 
-    if not SERVERS:
-        server = ChromaServer(Path(tempfile.mkdtemp(prefix="chroma-")))
-        SERVERS.append(server)
-        server.start()
-    return SERVERS[0]
+    server = ChromaServer(Path(tempfile.mkdtemp(prefix="chroma-")))
+    atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
+    atexit.register(server.close)
+    server.start()
+    return server
 
 
 GAPS = {

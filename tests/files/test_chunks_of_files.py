@@ -7,8 +7,11 @@ from datetime import datetime, timezone
 
 import pytest
 
+from umi_common.context.assemble import assemble
+from umi_common.context.budget import TokenBudget
 from umi_common.errors import FileUnreadable
 from umi_common.files import chunks_of
+from umi_common.types import Hit
 
 
 @pytest.fixture()
@@ -176,3 +179,55 @@ def test_turns_without_times_are_a_chat_and_a_list_of_settings_is_not(file):
     talk = "Ann: I adopted a cat.\nBen: Its name?\nAnn: Luna.\nBen: Nice.\n"
     assert len(chunks_of(file("talk.txt", talk))) == 4
     assert len(chunks_of(file("settings.txt", "name: a\nsize: b\ncolour: c\nweight: d\n"))) == 1
+
+
+def test_a_sheet_that_is_named_has_its_first_line_in_every_chunk(file):
+    rows = [f"{number};Boiler {number}. Cellar;2026-11-{number % 28 + 1:02}" for number in range(90)]
+    chunks = chunks_of(file("sheet.csv", "\n".join(["number;place;checked", *rows])), "sheet.csv")
+    assert len(chunks) > 2 and all(chunk.text.startswith("number;place;checked\n") for chunk in chunks)
+    assert [line for chunk in chunks for line in chunk.text.split("\n")[1:]] == rows
+
+
+def test_a_context_of_a_whole_table_is_the_file_itself_with_its_head_once(file):
+    rows = "\n".join(f"| Boiler {number} | leaks. Badly | 2026-11-{number % 28 + 1:02} |" for number in range(50))
+    text = f"# Boilers\n\n| Name | State | Checked |\n|---|---|---|\n{rows}"
+    chunks = chunks_of(file("boilers.md", text), "boilers.md")
+    hits = [Hit(chunk, 1.0 / rank, rank) for rank, chunk in enumerate(chunks, 1)]
+    (part,) = assemble(hits, budget=TokenBudget(max_total=10_000)).parts
+    assert part.text == text
+    for span in part.spans:
+        chunk = next(chunk for chunk in chunks if chunk.id == span.id)
+        assert part.text[span.at : span.at + span.end - span.start] == chunk.text[span.start : span.end]
+        assert text[slice(*span.in_source)] == chunk.text[span.start : span.end]
+    (later,) = assemble(hits[1:2], budget=TokenBudget(max_total=10_000)).parts
+    assert later.text.startswith("| Name | State | Checked |\n|---|---|---|\n| Boiler ")
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "---\ntitle: Minutes\ndate: 18.11.2026\n---\n",
+        '---\ncreated: "2026-11-18T00:00:00Z"  # by hand\n---\n',
+        "+++\ndate = 2026-11-18\n+++\n",
+    ],
+)
+def test_every_passage_of_a_note_has_the_date_of_its_front_matter(file, front):
+    chunks = chunks_of(file("minutes.md", f"{front}\n# Minutes\n\n" + "The board met. " * 200))
+    assert len(chunks) > 2
+    assert {chunk.event_time for chunk in chunks} == {datetime(2026, 11, 18, tzinfo=timezone.utc)}
+
+
+def test_a_date_further_down_or_that_does_not_read_as_one_dates_nothing(file, caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    lower, open_end = "# Log\n\n---\ndate: 2026-11-18\n---\n", "---\ndate: 2026-11-18\n"
+    for text in (lower, open_end, "---\ncreated: {{date}}\n---\nText"):
+        assert [chunk.event_time for chunk in chunks_of(file("a.md", text))] == [None]
+    assert [record.getMessage()[:31] for record in caplog.records] == ["metadata['created'] is '{{date}"]
+
+
+@pytest.mark.parametrize("name, under_head", [("notes.txt", "---|---"), ("notes.org", "|---+---|")])
+def test_a_table_in_plain_text_or_org_has_its_head_in_every_chunk(file, name, under_head):
+    rows = "\n".join(f"| Valve {number} | {number % 9} bar |" for number in range(120))
+    chunks = chunks_of(file(name, f"| Name | Burst pressure |\n{under_head}\n{rows}\n"))
+    assert len(chunks) > 2
+    assert all(chunk.text.startswith(f"| Name | Burst pressure |\n{under_head}\n| Valve ") for chunk in chunks)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.files.readers.markup import HtmlText, markdown_headings
+from umi_common.files.readers.markup import HtmlText, markdown_headings, markdown_tables
 from umi_common.files.readers.passages import passages, spans
 
 PAGE = """# Guide
@@ -78,3 +78,67 @@ def test_html_becomes_what_a_reader_sees():
     assert folded.text.split() == ["How", "long", "Two", "years", "Oslo", "Bern"]
     assert [(h.level, h.title) for h in page.headings] == [(1, "Top"), (2, "Next")]
     assert page.text[page.headings[1].start :].startswith("Next")
+
+
+ROWS = [f"| Person {n} | Room {n}. Second floor. | 0{n:04} |" for n in range(60)]
+HEAD = "# Staff\n\nAll of us.\n\n| Name | Office | Phone |\n|:------|------:|---|\n"
+STAFF = HEAD + "\n".join(ROWS) + "\n\nThat is all.\n"
+
+
+def test_a_long_markdown_table_is_cut_between_its_rows_and_every_passage_has_its_head():
+    found = list(passages(STAFF, markdown_headings(STAFF), markdown_tables(STAFF)))
+    assert len(found) == 3 and found[0].text.startswith("# Staff\n\nAll of us.\n\n| Name")
+    for passage in found[1:]:
+        assert passage.text.startswith("| Name | Office | Phone |\n|:---|---:|---|\n| Person ")
+    shown = [line for passage in found for line in passage.text.split("\n")]
+    assert [line for line in shown if line.startswith("| Person")] == ROWS
+    for passage in found:
+        head = passage.metadata.get("table_head", 0)
+        assert STAFF[passage.start :].startswith(passage.text[head:]) and len(passage.text) <= 1_000
+
+
+def test_a_table_that_fits_into_a_passage_is_not_cut():
+    table = "| Name | Says |\n|---|---|\n" + "| Ann | One. Two. Three. |\n" * 6
+    text = f"{'Words before it. ' * 50}\n\n{table}\n{'Words after it. ' * 50}"
+    assert any(table.strip() in passage.text for passage in passages(text, (), markdown_tables(text)))
+
+
+def test_a_head_that_is_half_a_passage_or_more_is_not_repeated():
+    text = f"| {'wide ' * 40}| b |\n|---|---|\n" + "| 1 | 2 |\n" * 40
+    found = list(passages(text, (), markdown_tables(text), size=300))
+    assert all(len(passage.text) <= 300 and "table_head" not in passage.metadata for passage in found)
+
+
+def test_a_line_of_dashes_without_a_table_and_a_table_in_code_have_no_head():
+    table = "|---|---|\n| 1 | 2 |\n"
+    for text in ("Title\n-----\na | b\n", f"```\n| a | b |\n{table}```\n", f"a | b\n\n{table}"):
+        assert markdown_tables(text) == []
+
+
+@given(
+    st.lists(st.sampled_from(["| a | b |", "|---|---|", "a | long row. Of two.", "", "# Title", "word " * 9, "```"])),
+    st.integers(8, 90),
+)
+def test_passages_with_tables_lose_and_repeat_nothing_but_heads(lines, size):
+    text = "\n".join(lines)
+    found = list(passages(text, markdown_headings(text), markdown_tables(text), size=size))
+    slices = [passage.text[passage.metadata.get("table_head", 0) :] for passage in found]
+    assert all(text[each.start :].startswith(part) and part for each, part in zip(found, slices, strict=True))
+    assert "".join("".join(slices).split()) == "".join(text.split())
+    assert all(len(passage.text) <= size for passage in found)
+
+
+def test_a_long_html_table_has_its_head_in_every_passage():
+    rows = "".join(f"<tr><td>Person {n}<td>Room {n}. Second floor." for n in range(60))
+    for head in ("<thead><tr><th>Name</th><th>Office</th></tr></thead><tbody>", "<tr><th>Name<th>Office"):
+        page = HtmlText()
+        page.read(f"<p>Us.<table>{head}{rows}</table><p>After.")
+        found = list(passages(page.text, page.headings, page.tables))
+        assert len(found) == 3 and all("Name Office\nPerson" in passage.text for passage in found)
+
+
+def test_an_html_table_of_names_and_values_and_one_for_layout_repeat_nothing():
+    rows = "".join(f"<tr><th>Name {n}<td>Value {n}." for n in range(90))
+    page = HtmlText()
+    page.read(f"<table>{rows}</table><table><tr><td><table><tr><th>A<tr><td>1</table></table>")
+    assert [page.text[table.start : table.rows].strip() for table in page.tables] == ["A"]

@@ -116,7 +116,8 @@ def test_without_a_source_there_is_no_position():
         "2024-13-45",
         "2024-05-01T08:00+99:00",
         "0001-01-01T00:00+05:00",
-        float(10**14),
+        20_261_118_101_500,
+        10.0**20,
     ],
 )
 def test_what_does_not_read_as_a_time_is_metadata_only(value):
@@ -217,3 +218,26 @@ def test_an_empty_document_does_not_abort_the_copy_of_a_vector_store_and_is_name
     assert record.getMessage() == "1 rows of the collection without text are left out: blank"
     retriever.close()
     chroma.delete_collection()
+
+
+def test_a_german_or_american_date_is_a_time_that_periods_find():
+    for written in ("18.11.2026", "11/18/2026", "2026/11/18", "Nov 18, 2026"):
+        assert one(timestamp=written).event_time == datetime(2026, 11, 18, tzinfo=timezone.utc)
+
+
+def test_a_date_that_may_be_may_or_june_is_said_once_and_not_dropped_in_silence(caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    keys = PlaceKeys(time="written on")
+    documents = [Document(page_content=f"text {i}", metadata={"written on": "05/06/2026"}) for i in range(3)]
+    chunks = to_chunks(documents, keys)[1]
+    assert [chunk.event_time for chunk in chunks] == [None] * 3
+    (said,) = caplog.records
+    assert said.levelname == "WARNING" and said.name == "umi"
+    assert "metadata['written on'] is '05/06/2026'" in said.getMessage() and "ISO 8601" in said.getMessage()
+
+
+def test_the_place_in_a_recording_is_no_time_and_not_worth_a_warning(caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    documents = [Document(page_content="text", metadata={"at": 83.5})]
+    assert to_chunks(documents, PlaceKeys(time="at"))[1][0].event_time is None
+    assert not caplog.records

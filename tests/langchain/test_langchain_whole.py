@@ -7,6 +7,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from langchain_core.documents import Document
 
+from umi_common import HybridStore
+from umi_common.files import index
 from umi_langchain import UmiRetriever, create_umi_context, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
@@ -111,3 +113,14 @@ async def test_a_tool_and_a_context_bring_the_whole_section_too(retriever):
         assert [document.metadata["umi_ids"] for document in said.artifact] == [["0", "1", "2"]]
     for text in (context.invoke("what was inspected in May?"), await context.ainvoke("what was inspected in May?")):
         assert section in " ".join(text.split())
+
+
+def test_a_section_that_is_one_long_table_has_its_head_once_and_begins_where_it_says(tmp_path):
+    rows = "\n".join(f"| Valve {number} | {number % 9} bar |" for number in range(120))
+    text = f"Intro.\n\n# Valves\n\n| Name | Burst pressure |\n|---|---|\n{rows}\n"
+    (tmp_path / "valves.md").write_text(text)
+    with HybridStore.open(tmp_path / "store") as store:
+        index(store, [tmp_path / "valves.md"])
+        (found,) = UmiRetriever.from_store(store, whole="file", k=1).invoke("burst pressure of valve 97")
+    assert found.page_content == text.strip() and len(found.metadata["umi_ids"]) > 2
+    assert found.metadata["start_index"] == 0 and "table_head" not in found.metadata

@@ -113,3 +113,14 @@ def test_what_cannot_be_stored_is_refused_with_node_and_key(value):
 def test_an_image_without_text_is_refused_by_its_place():
     with pytest.raises(InvalidChunk, match=r"^node 0: chunk 'm': text is empty"):
         one(ImageNode(id_="m", image_path="a.png"))
+
+
+def test_a_german_date_is_a_time_and_one_that_may_be_two_days_is_said_once(caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    keys = PlaceKeys(time="date of letter")
+    dates = ["18.11.2026", "05/06/2026", "06/05/2026"]
+    nodes = [TextNode(text=f"letter {day}", metadata={"date of letter": day}) for day in dates]
+    times = [chunk.event_time for chunk in to_chunks(nodes, keys)]
+    assert times == [datetime(2026, 11, 18, tzinfo=timezone.utc), None, None]
+    (said,) = caplog.records
+    assert "metadata['date of letter'] is '05/06/2026'" in said.getMessage()

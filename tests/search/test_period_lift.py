@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import timeit
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -221,6 +222,18 @@ def test_a_year_or_a_quarter_holds_its_dates():
     assert all(states_date_in(text, year, NOW) for text in ("in 2023", "Q3 2023", "May 2023", "2023-12-31", "1.1.2023"))
     assert not any(states_date_in(text, year, NOW) for text in ("in 2024", "Q1 2024", "2023.5 kg", "the 2023rd"))
     assert states_date_in("since 2021", TimeRange(day("2020-01-01"), None), NOW)
+
+
+def test_a_log_of_100_000_dated_lines_as_one_chunk_is_read_for_dates_as_fast_as_its_first_pages():
+    log = "\n".join(f"2024-05-{i % 28 + 1:02} 10:00:00 INFO request {i} in 2019 ms" for i in range(100_000))
+    first_pages = log[:100_000]
+    assert states_date_in(first_pages[:-40] + "on 12 March 2023, ", MARCH, NOW)
+
+    def seconds(text):
+        return min(timeit.repeat(lambda: states_date_in(text, MARCH, NOW), number=1, repeat=5))
+
+    assert not states_date_in(log, MARCH, NOW)
+    assert seconds(log) < 5 * seconds(first_pages)
 
 
 def test_a_moment_in_place_of_a_clock_is_refused_at_once():

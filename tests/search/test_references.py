@@ -38,6 +38,37 @@ def test_a_question_of_two_steps_finds_the_passage_that_the_first_one_names():
         assert "references" in result.hits[0].stages
 
 
+CHURCH = Chunk("church", "Atwater Church. It is a wooden church of 1841 in Atwater, Ohio, with a slender tower.")
+CODES = Chunk("codes", "List of Ohio area codes. 216 Cleveland, 330 Akron, 513 Cincinnati.")
+RIVERS = [Chunk(f"r{name}", f"List of {name} rivers. Two of them are long.") for name in ("Utah", "Iowa")]
+OHIO = [Chunk(f"o{at}", f"note {at}: the weather of Ohio was mild, with rain in spring.") for at in range(12)]
+"""So many that Ohio is no rare term."""
+LISTS = [Chunk(f"l{at}", f"note {at}: another list of codes for an area.") for at in range(20)]
+"""So many that Ohio is the rarest term of its heading."""
+
+
+@pytest.mark.parametrize(
+    ("question", "gains"),
+    [
+        ("What is the area code of Cincinnati in the state with the Atwater Church?", True),
+        ("Is Atwater Church in the Ohio region of Cincinnati?", False),
+    ],
+)
+def test_a_word_that_marks_out_a_heading_leads_to_it_unless_the_question_says_it(question, gains):
+    with store_of(CHURCH, CODES, *RIVERS, *OHIO, *LISTS, *OTHERS) as store, DualRetriever(store) as umi:
+        found = {hit.chunk.id: hit for hit in umi.search(question).hits}
+    assert (found["codes"].through == "church") == gains
+    assert all(found[chunk.id].through is None for chunk in RIVERS if chunk.id in found)
+
+
+def test_a_word_leads_to_no_heading_that_several_passages_share():
+    twin = Chunk("twin", "List of Ohio area codes. 419 Toledo, 740 Marietta.")
+    question = "What is the area code of Cincinnati in the state with the Atwater Church?"
+    with store_of(CHURCH, CODES, twin, *OHIO, *LISTS, *OTHERS) as store, DualRetriever(store) as umi:
+        found = {hit.chunk.id: hit for hit in umi.search(question).hits}
+    assert found["codes"].through is None
+
+
 def test_a_rare_word_of_both_texts_leads_on_where_neither_has_a_heading():
     first = Chunk("letter", "the parcel went to quolwick by the evening boat, said the clerk")
     second = Chunk("ledger", "quolwick paid four crowns for lamps and rope")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
+import threading
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
@@ -285,6 +289,33 @@ async def test_tasks_of_the_loop_run_while_the_store_is_asked(store, name):
     asked = umi.asearch("Acme roof") if name == "asearch" else umi.asearch_many(["Acme roof", "canteen"])
     found, _ = await asyncio.gather(asked, gate.open())
     assert found
+
+
+class OwnStore:
+    """A user's store around another; its lock cannot be copied."""
+
+    def __init__(self, store):
+        self.store, self.lock = store, threading.Lock()
+        self.recall, self.get, self.neighbours = store.recall, store.get, store.neighbours
+
+    def terms_of(self, text):
+        with self.lock:
+            return text.lower().split()
+
+
+def test_a_result_as_a_dict_or_a_copy_leaves_the_users_own_store_where_it_is(store):
+    with DualRetriever(OwnStore(store)) as umi:
+        result = umi.search("red boat", limit=2)
+    assert [hit["chunk"]["id"] for hit in asdict(result)["hits"]] == result.ids
+    copied = copy.deepcopy(result)
+    assert copied == result and copied.terms_of("Red boat") == ["red", "boat"]
+
+
+def test_a_pickled_result_marks_the_same_words(store):
+    with DualRetriever(store) as umi:
+        result = umi.search("red boats", limit=2)
+    again = pickle.loads(pickle.dumps(result))  # noqa: S301 our own bytes
+    assert again == result and again._repr_html_() == result._repr_html_()
 
 
 def test_closing_ends_the_threads_and_a_later_search_works_again(store):

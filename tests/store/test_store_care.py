@@ -302,6 +302,41 @@ def test_verify_compares_words_with_texts_and_repair_indexes_them_again(path, tm
     assert not embedder.texts
 
 
+DAMAGE = {
+    "other words": "UPDATE chunks SET text = 'other words' WHERE id = ?",
+    "a byte that is no UTF-8": "UPDATE chunks SET text = CAST(x'610064ff' AS TEXT) WHERE id = ?",
+    "another vector": "UPDATE vectors SET vector = zeroblob(256) WHERE seq = (SELECT seq FROM chunks WHERE id = ?)",
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE.keys())
+def test_full_verification_names_every_damaged_chunk_and_goes_on_to_the_postings(path, tmp_path, change):
+    with HybridStore.open(tmp_path / "other", embedder=HashEmbedder(64)) as store:
+        store.add([Chunk(each.id, f"{each.text} twice" if each.id == "t4" else each.text) for each in chunks()])
+    take_postings(tmp_path / "other", path)
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        with closing(sqlite3.connect(path / "umi.db")) as ledger:
+            ledger.executemany(change, [("t0",), ("t3",)])
+            ledger.commit()
+        problems = store.verify(full=True).problems
+        assert [[f"'t{i}'" in problem for problem in problems] for i in (0, 3, 4)] == np.eye(3, dtype=bool).tolist()
+        with pytest.raises(LedgerDamaged, match="restore"):
+            store.repair()
+
+
+def test_verification_of_a_store_with_very_many_damaged_chunks_names_the_first_hundred(tmp_path):
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(2)) as store:
+        store.add([Chunk(f"c{i:03}", f"boat {i}") for i in range(300)])
+        with closing(sqlite3.connect(tmp_path / "s" / "umi.db")) as ledger:
+            ledger.execute("UPDATE chunks SET text = 'other' WHERE id > 'c009'")
+            ledger.execute("UPDATE vectors SET vector = zeroblob(8)")
+            ledger.commit()
+        problems = store.verify(full=True).problems
+    assert (len(problems), "'c010'" in problems[0], "'c109'" in problems[99]) == (202, True, True)
+    assert problems[100] == "umi.db: more than 100 chunks are damaged; the first 100 are named"
+    assert problems[201] == "umi.db: more than 100 vectors are damaged; the first 100 are named"
+
+
 def take_postings(other, path):
     """Write the other store's postings into the saved index of the store at `path`."""
     fingerprint = Analyzer(AnalyzerConfig()).fingerprint

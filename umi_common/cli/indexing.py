@@ -113,8 +113,8 @@ def _interruptible() -> Iterator[list[int]]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # first: the second Ctrl-C may follow at once
         os.write(sys.stderr.fileno(), STOPPING)  # not print, which a signal may interrupt
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = signal.signal(signal.SIGINT, ask)
     try:

@@ -141,7 +141,8 @@ def as_list(policy: AssemblyPolicy) -> AssemblyPolicy:
 class Span(NamedTuple):
     """The characters of a chunk that a part shows: `part.text[at : at + end - start] == chunk.text[start:end]`.
 
-    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners.
+    Spans of chunks that overlap in their source overlap in the part. Characters outside every span are joiners, or
+    the head of a table, which chunks of its later rows repeat.
     """
 
     id: str

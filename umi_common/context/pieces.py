@@ -13,6 +13,9 @@ from umi_common.types import Chunk, Hit
 
 NEIGHBOUR_SHARE = 0.5
 """A neighbour's value is this share of its hit's, and this share again for every further step."""
+HEAD_KEY = "table_head"
+"""Metadata key of a chunk from amid a table: the number of characters at the start of its text that repeat the table's
+head. The chunk's offset is that of the character after them."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
 
@@ -30,7 +33,7 @@ class Piece:
     """Index in the order of preference: the piece to choose first has 0. Unique in one assembly."""
     kind: str
     offset: int | None
-    """Index of the chunk's first character in its source; None: not known."""
+    """Index of the chunk's first character in its source, after a repeated table head; None: not known."""
     end: int = -1
     """One past the last character shown; -1: all of it."""
     copy_of: str | None = None
@@ -50,6 +53,12 @@ class Piece:
     def text(self) -> str:
         """The characters of the chunk that are shown."""
         return self.chunk.text if self.end < 0 else self.chunk.text[: self.end]
+
+    @property
+    def head(self) -> int:
+        """Characters at the start of the text that repeat a table's head."""
+        head = self.chunk.metadata.get(HEAD_KEY)
+        return min(head, len(self.text)) if type(head) is int and head > 0 else 0
 
     @property
     def trimmed(self) -> bool:

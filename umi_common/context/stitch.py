@@ -51,7 +51,7 @@ class Seam:
 def near(one: Piece, other: Piece) -> bool:
     """Whether `seam` may join two pieces of one source, in any order; compares offsets or positions only, no text."""
     if one.offset is not None and other.offset is not None:
-        first_end = min(one.offset + len(one.text), other.offset + len(other.text))
+        first_end = min(one.offset + len(one.text) - one.head, other.offset + len(other.text) - other.head)
         return max(one.offset, other.offset) - first_end <= GAP_MAX
     return (
         one.chunk.position is not None
@@ -66,15 +66,16 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         return None
     text = first.text
     if first.offset is not None and second.offset is not None:
-        at = second.offset - first.offset
+        at = second.offset - first.offset + first.head
         gap = at - len(text)
         if gap > GAP_MAX:
             return None
         if gap > 0:
             # A joiner as long as the stripped white space, so that offsets in the source stay valid.
-            return None if first.trimmed else Seam(at, " " if gap == 1 else "\n" * gap)
-        if at >= 0 and _agree(text[at:], second.text):
-            return Seam(at)
+            white = " " if gap == 1 and not second.head else "\n" * gap
+            return None if first.trimmed else Seam(at - second.head, white)
+        if at >= 0 and _agree(text[at:], second.text[second.head :]):
+            return Seam(at - second.head)
     if first.trimmed or first.chunk.position is None or second.chunk.position != first.chunk.position + 1:
         return None
     overlap = _overlap(text, second.text)
@@ -136,9 +137,10 @@ class _Run:
     def _put(self, piece: Piece, at: int) -> None:
         shown = piece.text
         overlap = len(self.text) - at
-        in_source = None if piece.offset is None else (piece.offset, piece.offset + len(shown))
+        head = piece.head
+        in_source = None if piece.offset is None else (piece.offset, piece.offset + len(shown) - head)
         self.pieces.append(piece)
-        self.spans.append(Span(piece.chunk.id, 0, len(shown), at, in_source))
+        self.spans.append(Span(piece.chunk.id, head, len(shown), at + head, in_source))
         if len(shown) >= overlap:  # else the text contains the piece, and the tail stays the tail
             self.text += shown[overlap:]
             self.tail, self.tail_at = piece, at

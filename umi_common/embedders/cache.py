@@ -18,6 +18,7 @@ import numpy as np
 
 from umi_common.pool import Vectors
 from umi_common.runtime.forks import give_lock
+from umi_common.types import inode_of
 
 log = logging.getLogger("umi")
 
@@ -116,7 +117,7 @@ class FileCache(Generic[Value]):
         private: bool = False,
     ) -> None:
         self._path = path.absolute()
-        self._directory = _inode(self._path.parent)
+        self._directory = inode_of(self._path.parent)
         self._mode = 0o600 if private else 0o666
         self._model = model
         self._size = size
@@ -176,7 +177,7 @@ class FileCache(Generic[Value]):
         """Run `work` in a transaction of a new connection. An error of SQLite is logged, or ignored if it is a lock."""
         uri = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}"
         try:
-            if _inode(self._path.parent) != self._directory:
+            if inode_of(self._path.parent) != self._directory:
                 raise sqlite3.OperationalError("its directory was deleted, renamed or replaced")
             if self._writable:
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, self._mode))
@@ -218,15 +219,6 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
 def vectors_in_memory(size: int) -> MemoryCache[Vectors]:
     """An LRU cache of at most `size` vectors."""
     return MemoryCache(size, lambda vector: np.array(vector, dtype=np.float32))  # a view would keep its whole batch
-
-
-def _inode(directory: Path) -> tuple[int, int] | None:
-    """Device and inode; None: there is no such directory."""
-    try:
-        found = directory.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _vector_bytes(vector: Vectors) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 
 from umi_common.errors import DatasetError, InputError
 from umi_common.evaluation.datasets import Dataset, Query
-from umi_common.framework_records import iso_time
+from umi_common.times import read_time
 from umi_common.types import Chunk, ReadOnlyDict
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels.tsv"
@@ -271,10 +271,8 @@ def metadata_field(file_line: FileLine, record: Mapping[str, Any]) -> dict[str, 
 
 
 def moment(file_line: FileLine, value: Any, name: str) -> datetime | None:
-    """An ISO-8601 string as an aware UTC datetime; one without a zone is taken as UTC; None stays None."""
-    if value is None:
-        return None
-    try:
-        return iso_time(value if isinstance(value, str) else "")
-    except (ValueError, OverflowError) as error:
-        raise file_line.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time") from error
+    """A text as an aware UTC datetime; one without a zone is taken as UTC; None stays None."""
+    found = read_time(value) if isinstance(value, str) else None
+    if found is None and value is not None:
+        raise file_line.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time")
+    return found

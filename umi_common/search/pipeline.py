@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,7 @@ from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import fetch, to_hits
 from umi_common.search.late_interaction import reorder_by_late_interaction
+from umi_common.search.lookup import codes_in_query, reorder_by_lookup
 from umi_common.search.number_pairs import CANDIDATES, pairs_in_query, reorder_by_number_pairs
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
@@ -74,14 +76,17 @@ def _rank_and_fetch(
     boost = None if lifted is None else (yield from _period_boost(components, request, recalled, lifted, trace))
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
-    pairs = pairs_in_query(components, request)
+    pairs, codes = pairs_in_query(components, request), codes_in_query(config.fusion, request, lifted)
     share = _late_interaction_share(config, request, pool)
-    wanted = _candidates_wanted(components, request, number_pairs=pairs is not None, late_interaction=share > 0)
+    by_number = pairs is not None or bool(codes)
+    wanted = _candidates_wanted(components, request, by_number=by_number, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     if pairs is not None and chunks:
         ranked = reorder_by_number_pairs(pool, ranked, chunks, pairs, config.fusion.number_pair_weight, trace)
     if share > 0 and chunks:
         ranked = reorder_by_late_interaction(request, pool, ranked, chunks, config.late_interaction, share, trace)
+    if codes and chunks:
+        ranked = reorder_by_lookup(pool, ranked, chunks, codes, config.fusion.lookup_weight, trace)
     return chunks, ranked
 
 
@@ -165,13 +170,13 @@ def _late_interaction_share(config: UmiConfig, request: SearchRequest, pool: Poo
 
 
 def _candidates_wanted(
-    components: Components, request: SearchRequest, *, number_pairs: bool, late_interaction: bool
+    components: Components, request: SearchRequest, *, by_number: bool, late_interaction: bool
 ) -> int:
     """Number of rows to fetch: as many as the limit and each stage that reads texts needs."""
     config = components.config
     return max(
         request.limit,
-        CANDIDATES if number_pairs else 0,
+        CANDIDATES if by_number else 0,
         config.late_interaction.pool if late_interaction else 0,
         config.rerank.pool if components.reranker is not None else 0,
         config.mmr.pool if config.mmr.enabled else 0,
@@ -193,6 +198,7 @@ def _result(
     found = to_hits(pool, ranked, chunks, request.limit)
     hits, below = _relevant(found, config.minimum if request.min_relevance is None else request.min_relevance)
     best = found[0].relevance if found else 0.0
+    terms_of = getattr(components.store, "terms_of", None)
     left_out = [
         Suppressed(pool.ids[row], reason, None if by is None else pool.ids[by], float(ranked.scores[row]))
         for row, reason, by in ranked.suppressed
@@ -207,8 +213,21 @@ def _result(
         suppressed=(*left_out, *(Suppressed(hit.chunk.id, "relevance", None, hit.score) for hit in below)),
         trace=trace.build(),
         answerable=None if best is None else best >= config.answerable,
-        terms_of=getattr(components.store, "terms_of", None),
+        terms_of=None if terms_of is None else _NotCopied(terms_of),
     )
+
+
+class _NotCopied:
+    """A store's function, which copies of a result share: deepcopy and `dataclasses.asdict` would copy the store."""
+
+    def __init__(self, function: Callable[[str], Sequence[str]]) -> None:
+        self._function = function
+
+    def __call__(self, text: str) -> Sequence[str]:
+        return self._function(text)
+
+    def __deepcopy__(self, memo: object) -> _NotCopied:
+        return self
 
 
 def _relevant(hits: tuple[Hit, ...], minimum: float | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:

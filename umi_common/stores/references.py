@@ -1,13 +1,16 @@
 """References between chunks: from the best candidates of a search to the chunks that complete their answer.
 
 The name of a chunk is the heading that its text begins with, or its title among lines of "key: value". A chunk i
-refers to a chunk j if its text mentions the name of j, if the text of j mentions the name of i, or if both hold a rare
-term. A reference weighs more, the more terms of the query j holds that i lacks:
+refers to a chunk j if its text mentions the name of j, if the text of j mentions the name of i, if its text holds the
+rarest term of the name of j ("Ohio" of "List of Ohio area codes"), or if both hold a rare term. A reference weighs
+more, the more terms of the query j holds that i lacks:
 
     need(i, j)   = sum of the weights of the query's terms that j holds and i lacks / sum of all their weights
-    weight(i, j) = name(i, j) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
+    weight(i, j) = (name(i, j) + part(i, j)) * min(1, 5 * need) + rare(i, j) * min(1, 5 * max(0, need - 0.2))
     name(i, j)   = min(1, 10 / df of the name's rarest term) / chunks with that name, if i mentions the name of j;
                    half of that if j mentions the name of i
+    part(i, j)   = 1/2 * min(1, 10 / df of t) / names whose rarest term is t, if i holds the rarest term t of the name
+                   of j and the query does not, no other chunk has that name, and 64 chunks at most hold t; else 0
     rare(i, j)   = 1 / (df - 1) of the rarest term that both hold, if 2 <= df <= 10; else 0. It is 0 within a source,
                    where the ranking stage `neighbours` relates the chunks
 
@@ -20,7 +23,7 @@ weight in the query, which is below 1 for a function word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -46,9 +49,11 @@ NAME_CHUNKS_MAX = 3
 NAME_DOCUMENTS = 10.0
 """Largest document frequency of a name's rarest term for which a mention has its full weight."""
 MENTION_DOCUMENTS_MAX = 64
-"""The chunks that mention a name are sought if at most so many chunks hold its rarest term."""
+"""The chunks that mention a name, or its rarest term, are sought if at most so many chunks hold this term."""
 BACKWARD = 0.5
 """Factor on name(i, j) if j mentions the name of i; 1 if i mentions the name of j."""
+PART = 0.5
+"""Factor on part(i, j)."""
 RARE_DOCUMENTS = 10
 """Largest document frequency of a rare term; measured on sets of 1,000 to 6,000 chunks, where 20 did no better."""
 NEED_SLOPE = 5.0
@@ -100,6 +105,7 @@ class Names:
         self._analyzer = analyzer
         self._rows: dict[Name, list[int]] = {}
         self._names: dict[int, Name] = {}
+        self._by_term: dict[str, list[int]] = {}
         self._lengths: dict[str, tuple[int, ...]] = {}
         """First term of a name -> the lengths of the names that begin with it, longest first."""
 
@@ -120,6 +126,8 @@ class Names:
             self._lengths[name[0]] = tuple(sorted((*known, len(name)), reverse=True))
         self._rows.setdefault(name, []).append(row)
         self._names[row] = name
+        for term in set(name):
+            self._by_term.setdefault(term, []).append(row)
 
     def items(self) -> list[tuple[int, Name]]:
         """All rows that have a name, dead ones included, each with it."""
@@ -132,6 +140,10 @@ class Names:
     def rows(self, name: Name) -> list[int]:
         """The rows of that name, dead ones included."""
         return self._rows.get(name, [])
+
+    def rows_with(self, term: str) -> list[int]:
+        """The rows whose names hold a term, dead ones included."""
+        return self._by_term.get(term, [])
 
     def name(self, row: int) -> Name | None:
         """The name of a row; None: it has none."""
@@ -203,10 +215,12 @@ def find_references(
         return None
     by_source = _cached_references(index, names, sources, terms_of, config, rare=rare)
     source = np.repeat(sources, [references.shape[1] for references in by_source])
-    target, by_name, by_rare = np.concatenate(by_source, axis=1)
+    target, by_name, by_rare, by_part, part = np.concatenate(by_source, axis=1)
     target = target.astype(np.int64)
     kept = allowed[target]
-    source, target, by_name, by_rare = source[kept], target[kept], by_name[kept], by_rare[kept]
+    source, target, by_rare = source[kept], target[kept], by_rare[kept]
+    new_part = ~np.isin(part[kept], index.codes([term.text for term in query.terms]))
+    by_name = by_name[kept] + by_part[kept] * new_part
     rows = distinct(np.concatenate([source, target]))
     held = index.held(query.terms, rows, config)
     at = rows.searchsorted(source)
@@ -227,14 +241,15 @@ def _cached_references(
     *,
     rare: bool,
 ) -> list[Floats]:
-    """For each source (3, E): target rows, name(source, target), rare(source, target). None depends on the query."""
+    """For each source (5, E): target rows, name(source, target), rare(source, target), part(source, target), and the
+    code of the term that part is about, or 0. None depends on the query."""
     cache = index.references
     # Each row is looked up once: another search may empty the cache at any time.
     found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
     new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
     if len(new):
-        by_name = _by_name(index, names, new, terms_of(new.tolist()), config) if names else np.zeros((4, 0))
-        table = _largest(by_name, _by_rare_term(index, new) if rare else np.zeros((4, 0)))
+        by_name = _by_name(index, names, new, terms_of(new.tolist()), config) if names else np.zeros((6, 0))
+        table = _largest(by_name, _by_rare_term(index, new) if rare else np.zeros((6, 0)))
         starts = np.searchsorted(table[0], np.arange(1, len(new)))
         fresh = dict(zip(new.tolist(), np.split(table[1:], starts, axis=1), strict=True))
         if len(cache) > ROWS_CACHED:
@@ -247,19 +262,47 @@ def _cached_references(
 def _by_name(
     index: LexicalIndex, names: Names, sources: Ints, terms: Sequence[Sequence[str]], config: LexicalConfig
 ) -> Floats:
-    """(4, E) index in `sources`, target row, name(source, target), 0."""
-    found: list[tuple[int, int, float, float]] = []
+    """(6, E) index in `sources`, target row, name(source, target), 0, part(source, target), code of its term or 0."""
+    found: list[tuple[int, int, float, float, float, int]] = []
     for at, row in enumerate(sources.tolist()):
         for name, named in names.mentioned(terms[at], index.living).items():
             weight = _name_weight(index, name, len(named))
-            found += [(at, other, weight, 0.0) for other in named if other != row]
+            found += [(at, other, weight, 0.0, 0.0, 0) for other in named if other != row]
         own = names.name(row)
         if own is not None:
             weight = BACKWARD * _name_weight(index, own, len(index.living(names.rows(own))))
             mentioning = _holding_all(index, own, config) if weight else []
-            found += [(at, other, weight, 0.0) for other in mentioning if other != row]
-    table: Floats = np.array(found, dtype=np.float64).reshape(-1, 4).T
+            found += [(at, other, weight, 0.0, 0.0, 0) for other in mentioning if other != row]
+        for other, weight, code in _by_part(index, names, set(terms[at])):
+            if other != row:
+                found.append((at, other, 0.0, 0.0, weight, code))
+    table: Floats = np.array(found, dtype=np.float64).reshape(-1, 6).T
     return table
+
+
+def _by_part(index: LexicalIndex, names: Names, terms: Collection[str]) -> list[tuple[int, float, int]]:
+    """Each row of whose name a text holds the rarest term, with part(text, row) and the code of that term.
+
+    Args:
+        terms: Of the text.
+    """
+    found: list[tuple[int, float, int]] = []
+    in_names = [term for term in terms if names.rows_with(term)]
+    for term, df, code in zip(in_names, index.frequencies(in_names), index.codes(in_names), strict=True):
+        if df > MENTION_DOCUMENTS_MAX:
+            continue
+        named = [row for row in index.living(names.rows_with(term)) if _rarest(index, names, row) == term]
+        weight = PART * min(1.0, NAME_DOCUMENTS / df) / max(len(named), 1)
+        found += [(row, weight, code) for row in named]
+    return found
+
+
+def _rarest(index: LexicalIndex, names: Names, row: int) -> str | None:
+    """The rarest term of a row's name; None if another row has the same name."""
+    name = names.name(row)
+    if name is None or len(index.living(names.rows(name))) > 1:
+        return None
+    return min(zip(index.frequencies(name), name, strict=True))[1]
 
 
 def _name_weight(index: LexicalIndex, name: Name, chunks: int) -> float:
@@ -279,15 +322,16 @@ def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list
 
 
 def _by_rare_term(index: LexicalIndex, sources: Ints) -> Floats:
-    """(4, E) index in `sources`, target row, 0, rare(source, target); a pair occurs once for each term it shares."""
+    """(6, E) index in `sources`, target row, 0, rare(source, target), 0, 0; a pair for each term that both hold."""
     source, target, df = index.sharing_rare(sources, RARE_DOCUMENTS)
     of_source, of_target = index.sources(sources[source]), index.sources(target)
     other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
-    return np.stack([source[other], target[other], np.zeros(int(other.sum())), 1.0 / (df[other] - 1)])
+    none = np.zeros(int(other.sum()))
+    return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none, none])
 
 
 def _largest(*tables: Floats) -> Floats:
-    """(4, E) the tables of `_by_name` and `_by_rare_term` as one: each pair of source and target occurs once, with the
+    """(6, E) the tables of `_by_name` and `_by_rare_term` as one: each pair of source and target occurs once, with the
     largest weight of each kind."""
     table = np.concatenate(tables, axis=1)
     if not table.shape[1]:

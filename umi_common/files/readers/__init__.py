@@ -3,7 +3,7 @@
 chunks       picks the reader by the file's ending; ids, source, position
 reading      bytes of a file within limits, and their text
 passages     a text cut into passages at headings, paragraphs, sentences
-markup       headings of Markdown; HTML as text with headings
+markup       headings and tables of Markdown; HTML as text with both
 chat         chat logs: one passage a message
 pdf          text of PDFs, through a child process
 pdf_child    that process

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
 from umi_common.files.readers.passages import Passage, spans
-from umi_common.framework_records import read_time
+from umi_common.times import read_time
 
 # A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
 _DATE = r"\d{4}-\d\d-\d\d|\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d\d)"

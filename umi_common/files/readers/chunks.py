@@ -13,14 +13,14 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import message_pattern, messages
-from umi_common.files.readers.markup import HtmlText, markdown_headings
-from umi_common.files.readers.passages import Passage, passages
+from umi_common.files.readers.markup import HtmlText, front_matter_date, markdown_headings, markdown_tables
+from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
-from umi_common.framework_records import PlaceKeys, to_chunk
+from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 4
+RULES_VERSION = 5
 """Part of a file's version: raise it when the chunks of any file change."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
@@ -30,7 +30,9 @@ SKIPPED_LISTED = 100
 FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
-"""Metadata of a chunk: index of its first character in the file's text."""
+"""Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
+SHEET_ENDINGS = (".csv", ".tsv")
+"""Endings of tables whose first line is the head. They are read only if they are named, not in a folder."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,8 @@ class FileChunks:
     """Number of further skipped records or pages."""
     blank: list[int] = field(default_factory=list)
     """Numbers of the lines whose records have no text."""
+    undated: list[int] = field(default_factory=list)
+    """Numbers of the lines whose records are stored without their time, which does not read as one moment."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
@@ -54,11 +58,14 @@ class FileChunks:
             self.unlisted += 1
 
     def listed(self, path: Path) -> list[str]:
-        """`skipped`, a line that says how many more there are, and one for the blank records."""
+        """`skipped`, a line that says how many more there are, and one each for the blank and the undated records."""
         more = f"{path}: {self.unlisted} more lines or pages were skipped, {SKIPPED_LISTED} are listed"
         lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
         if self.blank:
             lines.append(f"{path}: records without text are left out: {len(self.blank)}, first line {self.blank[0]}")
+        if self.undated:
+            count = f"{len(self.undated)}, first line {self.undated[0]}"
+            lines.append(f"{path}: records whose time does not read as one moment have none: {count}")
         return lines
 
 
@@ -119,13 +126,18 @@ def _id(name: str, position: int) -> str:
 
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
+    if path.suffix.lower() in SHEET_ENDINGS:
+        return passages(text, tables=[Table.of(text, 0, text.find("\n") + 1, len(text))])
     pattern = message_pattern(text)
-    return passages(text) if pattern is None else messages(text, pattern)
+    return passages(text, tables=markdown_tables(text)) if pattern is None else messages(text, pattern)
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
-    return passages(text, markdown_headings(text))
+    stated = front_matter_date(text)
+    when = None if stated is None else time_in(*stated)
+    for passage in passages(text, markdown_headings(text), markdown_tables(text)):
+        yield passage if when is None else replace(passage, event_time=when)
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
@@ -135,7 +147,7 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}
-    for passage in passages(page.text, page.headings):
+    for passage in passages(page.text, page.headings, page.tables):
         yield Passage(passage.text, passage.start, {**named, **passage.metadata})
 
 
@@ -181,6 +193,8 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
                 found.blank.append(number)
             else:
                 found.chunks.append(chunk)
+                if _has_unread_time(chunk):
+                    found.undated.append(number)
     if found.skipped and not found.chunks:  # chunks of the file in the store stay, as for any unreadable file
         others = len(found.skipped) + found.unlisted - 1
         raise FileUnreadable(found.skipped[0] + (f"; nor can its {others} other lines be read" if others else ""))
@@ -201,6 +215,11 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
         return None
     own = _id(name, number) if id is None else str(id)
     return to_chunk(text, metadata, id=own, keys=keys, source=name, position=number)
+
+
+def _has_unread_time(chunk: Chunk) -> bool:
+    value = next((chunk.metadata[key] for key in TIME_KEYS if key in chunk.metadata), None)
+    return chunk.event_time is None and value not in (None, "") and not may_be_offset(value)
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:

@@ -1,14 +1,25 @@
-"""Find the headings of Markdown, and the visible text and headings of HTML. Nothing is fetched, no script is run."""
+"""Find the headings and tables of Markdown, and those of HTML with its visible text. Nothing is fetched, no script is
+run."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from umi_common.files.readers.passages import Heading
+from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _ATX_HEADING = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)
+_UNDER_HEAD = re.compile(r"^[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
+"""The line of dashes under the head of a table, in Org "|---+---|"; also that of an underlined heading, without "|"."""
+_ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FRONT_DATE = re.compile(r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\n#\"']+)", re.MULTILINE)
+FRONT_MATTER_CHARACTERS = 20_000
+"""Longest front matter that is read, in characters of the file."""
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"})
 """Elements whose content a browser does not show as text."""
 BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "figure", "footer", "header", "hr"}) | {
@@ -22,12 +33,37 @@ PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 def markdown_headings(text: str) -> list[Heading]:
     """The headings written with #s (`## Title`), in order, without those inside fenced code."""
+    lines = _unfenced(_ATX_HEADING, text)
+    return [Heading(found.start(), len(found[1]), _without_closing(found[2])) for found in lines]
+
+
+def markdown_tables(text: str) -> list[Table]:
+    """The tables with a head, a line of dashes and rows, in order, without those inside fenced code."""
+    tables: list[Table] = []
+    for dashes in _unfenced(_UNDER_HEAD, text):
+        start = text.rfind("\n", 0, max(0, dashes.start() - 1)) + 1
+        begins = not tables or start >= tables[-1].end
+        if begins and "|" in dashes[0] and "|" in text[start : dashes.start()]:
+            rows = _ROWS.match(text, dashes.end())
+            if rows and rows[0]:
+                tables.append(Table.of(text, start, dashes.end() + 1, rows.end()))
+    return tables
+
+
+def front_matter_date(text: str) -> tuple[dict[str, str], str] | None:
+    """The first date in the front matter (YAML or TOML) of a file, as {key: value}, and its key; None: none."""
+    front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
+    found = None if front_matter is None else _FRONT_DATE.search(front_matter[2])
+    return None if found is None else ({found[1]: found[2].strip()}, found[1])
+
+
+def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """The matches of a pattern outside fenced code."""
     fences = [found.span() for found in _FENCED_CODE.finditer(text)]
-    return [
-        Heading(found.start(), len(found[1]), _without_closing(found[2]))
-        for found in _ATX_HEADING.finditer(text)
-        if not any(start <= found.start() < end for start, end in fences)
-    ]
+    for found in pattern.finditer(text):
+        place = bisect_right(fences, (found.start(), len(text))) - 1
+        if place < 0 or fences[place][1] <= found.start():
+            yield found
 
 
 def _without_closing(title: str) -> str:
@@ -37,12 +73,28 @@ def _without_closing(title: str) -> str:
     return bare.strip() if bare[-1:] in ("", " ", "\t") else title.strip()
 
 
+@dataclass(slots=True)
+class _OpenTable:
+    """A table of a page whose end was not read yet."""
+
+    start: int
+    rows: int = 0
+    """Index after its head; 0: it has none so far."""
+    data_begun: bool = False
+    """Whether a row that is not of the head was read."""
+
+
 class HtmlText(HTMLParser):
-    """Collects the visible text of an HTML page. After `read`: `text`, `headings` in order, and `title`."""
+    """Collects the visible text of an HTML page. After `read`: `text`, `headings` and `tables` in order, and `title`.
+
+    The head of a table is its first rows of <th> cells alone. Of nested tables the inner ones are listed.
+    """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.headings: list[Heading] = []
+        self._tables: list[tuple[int, int, int]] = []
+        self._open_tables: list[_OpenTable] = []
         self.title = ""
         self._pieces: list[str] = []
         self._length = 0
@@ -69,6 +121,12 @@ class HtmlText(HTMLParser):
         """The text read so far."""
         return "".join(self._pieces)
 
+    @property
+    def tables(self) -> list[Table]:
+        """The tables with a head that were read so far."""
+        text = self.text
+        return [Table.of(text, *table) for table in self._tables]
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._in_title = tag == "title"
         if tag in INVISIBLE:
@@ -84,6 +142,10 @@ class HtmlText(HTMLParser):
                 self._open_pre += 1
         elif tag in ("td", "th"):
             self._add(" ")
+        if tag == "table":
+            self._open_tables.append(_OpenTable(self._length))
+        elif self._open_tables:
+            self._read_cell(self._open_tables[-1], tag)
 
     def handle_endtag(self, tag: str) -> None:
         self._in_title = False
@@ -101,6 +163,20 @@ class HtmlText(HTMLParser):
             if tag == "pre":
                 self._open_pre = max(0, self._open_pre - 1)
             self._break(_break_around(tag))
+        if tag == "table" and self._open_tables:
+            self._close_table(self._open_tables.pop())
+
+    def _read_cell(self, table: _OpenTable, tag: str) -> None:
+        """Note where the head of the table ends: before the first row with a cell of data."""
+        if tag == "tr" and not table.data_begun:
+            table.rows = self._length
+        elif tag == "td":
+            table.data_begun = True
+
+    def _close_table(self, table: _OpenTable) -> None:
+        has_head = table.data_begun and table.rows > table.start
+        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # else it holds another
+            self._tables.append((table.start, table.rows, self._length))
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Skip a declaration such as `<![if !IE]>`, as browsers do; the inherited method raises an error on some."""

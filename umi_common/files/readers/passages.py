@@ -1,17 +1,20 @@
 """Cut a text into passages of limited length: at headings, then at blank lines, sentences, lines, words.
 
-Every passage is a slice of its text, and passages do not overlap, so adjacent passages can be joined exactly.
+Every passage is a slice of its text, and passages do not overlap, so adjacent passages can be joined exactly. A table
+that is too long is cut between its rows, and the passages of its later rows repeat its head before their slice.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
+from umi_common.context.pieces import HEAD_KEY
 from umi_common.types import MetadataValue
 
 PASSAGE_CHARACTERS = 1_000
@@ -26,6 +29,10 @@ BREAKS = (
     re.compile(r"\s+"),
 )
 """Where a text that is too long is cut: at the first of these that occurs in it."""
+LINES = 2
+"""Index in BREAKS of the level that cuts a table between its rows."""
+HEAD_SHARE = 0.5
+"""A table's head longer than this share of the longest passage is not repeated."""
 
 Span = tuple[int, int]
 
@@ -40,50 +47,105 @@ class Heading(NamedTuple):
     title: str
 
 
+class Table(NamedTuple):
+    """A table in a text."""
+
+    start: int
+    """Index of its first character in the text."""
+    rows: int
+    """Index after its head: the names of its columns."""
+    end: int
+    head: str
+    """The head as the passages of later rows repeat it, with a newline at its end; "": they do not."""
+
+    @classmethod
+    def of(cls, text: str, start: int, rows: int, end: int) -> Table:
+        """A table whose head is text[start:rows]; repeated spaces and dashes in it are shortened."""
+        head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows])).strip() + "\n"
+        return cls(start, rows, end, head)
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A slice of a file's text, with metadata and time."""
 
     text: str
     start: int
-    """Index of its first character in the file's text."""
+    """Index of its first character in the file's text; of the character after a repeated table head."""
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     event_time: datetime | None = None
 
 
-def passages(text: str, headings: Sequence[Heading] = (), *, size: int = PASSAGE_CHARACTERS) -> Iterator[Passage]:
+def passages(
+    text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = (), *, size: int = PASSAGE_CHARACTERS
+) -> Iterator[Passage]:
     """The passages of a text in order. Metadata "section" is the path of headings above each: "Setup > Linux".
+
+    A passage that begins amid the rows of a table repeats the table's head; metadata "table_head" is the number of
+    characters of its text before the slice of the file.
 
     Args:
         headings: In the order of the text; a passage holds text after one only, except after a very short section.
+        tables: In the order of the text, without overlap.
         size: Characters of the longest passage, > 0.
     """
     path: list[Heading] = []
     following = iter([*headings, Heading(len(text), 1, "")])
     next_heading = next(following)
-    for start, end in spans(text, [heading.start for heading in headings], size=size):
+    tables = [table._replace(head="") if len(table.head) > HEAD_SHARE * size else table for table in tables]
+    for start, end in spans(text, [heading.start for heading in headings], tables, size=size):
         while next_heading.start <= start:
             path = [above for above in path if above.level < next_heading.level] + [next_heading]
             next_heading = next(following)
-        section = " > ".join(heading.title for heading in path)
-        yield Passage(text[start:end], start, {"section": section} if section else {})
+        section, head = " > ".join(heading.title for heading in path), _head(tables, start)
+        metadata = {"section": section} if section else {}
+        yield Passage(head + text[start:end], start, {**metadata, HEAD_KEY: len(head)} if head else metadata)
 
 
-def spans(text: str, section_starts: Sequence[int] = (), *, size: int = PASSAGE_CHARACTERS) -> Iterator[Span]:
-    """(start, end) of each passage, without white space around it; none is empty or longer than `size`."""
+def spans(
+    text: str, section_starts: Sequence[int] = (), tables: Sequence[Table] = (), *, size: int = PASSAGE_CHARACTERS
+) -> Iterator[Span]:
+    """(start, end) of each passage, without white space around it; none is empty or longer than `size`, with the head
+    that it repeats."""
     borders = sorted({0, *section_starts, len(text)})
     passage: Span | None = None
+
+    def too_long(end: int) -> bool:
+        return passage is not None and len(_head(tables, passage[0])) + end - passage[0] > size
+
     for section in pairwise(borders):
-        if passage is not None and (passage[1] - passage[0] >= SMALL_SHARE * size or section[1] - passage[0] > size):
+        if passage is not None and (passage[1] - passage[0] >= SMALL_SHARE * size or too_long(section[1])):
             yield from _stripped(text, passage)
             passage = None
-        for piece in _pieces(text, section, size, 0):
-            if passage is not None and piece[1] - passage[0] > size:
+        for piece in _pieces_with_tables(text, section, tables, size):
+            if passage is not None and too_long(piece[1]):
                 yield from _stripped(text, passage)
                 passage = None
             passage = piece if passage is None else (passage[0], piece[1])
     if passage is not None:
         yield from _stripped(text, passage)
+
+
+def _head(tables: Sequence[Table], at: int) -> str:
+    """The head that a passage from `at` on repeats: that of the table in whose rows it begins."""
+    place = bisect_right(tables, at, key=lambda table: table.rows) - 1
+    return tables[place].head if place >= 0 and at < tables[place].end else ""
+
+
+def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
+    """The section in adjacent pieces; a table is one piece, or, if it is too long, its head with a row, then rows."""
+    at, end = section
+    for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
+        stop = min(table.end, end)
+        yield from _pieces(text, (at, table.start), size, 0)
+        first_row = text.find("\n", table.rows, stop) + 1 or stop
+        if stop - table.start <= size:
+            yield table.start, stop
+        else:
+            yield from _pieces(text, (table.start, first_row), size, LINES)
+            yield from _pieces(text, (first_row, stop), size - len(table.head), LINES)
+        at = stop
+    yield from _pieces(text, (at, end), size, 0)
 
 
 def _pieces(text: str, span: Span, size: int, level: int) -> Iterator[Span]:

@@ -38,6 +38,7 @@ def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
 
 
 @rule(rf"(?:the )?{DAY}\s{{0,3}}(?:of )?{MONTH}{OF_YEAR}?")
+@rule(rf"{DAY}\. {MONTH}{OF_YEAR}")
 @rule(rf"{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
 def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     month, number = month_number(match["month"]), int(match["day"])

@@ -16,6 +16,9 @@ from umi_common.types import TimeRange
 _YEAR = r"(?:18|19|20)\d\d"
 _HAS_YEAR = re.compile(_YEAR)
 """Searched first: on a text without a year it is ten times as fast as `_STATED`."""
+CHARACTERS_READ = 100_000
+"""Characters of a text that are read, from its start: some thirty pages. More are a whole file as one chunk, such as a
+log with a date in each line, of which a megabyte took 0.3 s."""
 _STATED = re.compile(
     rf"(?<![\w.])(?:(?P<y1>{_YEAR})(?:[-/.](?P<m1>[01]?\d)[-/.](?P<d1>[0-3]?\d)|-(?P<m2>[01]\d))(?!\d)"
     rf"|(?P<a>[0-3]?\d)(?P<mark>[-/.])(?P<b>[0-3]?\d)(?P=mark)(?P<y2>{_YEAR})(?!\d)"
@@ -31,13 +34,14 @@ def states_date_in(text: str, period: TimeRange, now: datetime) -> bool:
     """Whether the text states a date, month, quarter or year that lies wholly in the period.
 
     Args:
-        text: Any length; the time is linear in it.
+        text: Its first CHARACTERS_READ characters are read, in at most 20 ms.
         period: [start, end).
         now: Gives the time zone in which a stated day begins.
     """
-    if _HAS_YEAR.search(text) is None:
+    if _HAS_YEAR.search(text, 0, CHARACTERS_READ) is None:
         return False
-    return any(_inside(stated, period) for match in _STATED.finditer(text) for stated in _periods(match, now))
+    different = {match[0]: match for match in _STATED.finditer(text, 0, CHARACTERS_READ)}
+    return any(_inside(stated, period) for match in different.values() for stated in _periods(match, now))
 
 
 def _periods(match: re.Match[str], now: datetime) -> Iterator[CalendarPeriod]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, StoreError
-from umi_common.framework_records import NAMED, iso_time
+from umi_common.framework_records import NAMED
 from umi_common.pool import Vectors
 from umi_common.stores.batch_checks import progress
 from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_model
 from umi_common.stores.chroma.records import is_text
+from umi_common.times import read_time
 from umi_common.types import Chunk
 
 if TYPE_CHECKING:
@@ -144,13 +146,16 @@ def _first(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _moment(id: str, value: Any) -> datetime:
-    """ISO text or seconds since 1970; without a zone it is UTC, as Chroma's users store it."""
-    try:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, tz=timezone.utc)
-        return iso_time(str(value))
-    except (ValueError, OverflowError, OSError) as error:
-        raise InvalidChunk(f"chunk {id!r}: time {value!r:.80} is neither ISO 8601 nor seconds since 1970") from error
+    """A time as `read_time` reads it, or any number of seconds since 1970."""
+    moment = read_time(value)
+    if moment is None and isinstance(value, (int, float)) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError, OSError):
+            moment = datetime.fromtimestamp(value, tz=timezone.utc)
+    if moment is None:
+        raise InvalidChunk(
+            f"chunk {id!r}: time {value!r:.80} does not read as one moment; expected ISO 8601 or seconds since 1970"
+        )
+    return moment
 
 
 def collection_pages(collection: Any, *, vectors: bool = True) -> Iterator[tuple[list[Record], Vectors]]:

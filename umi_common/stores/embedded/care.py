@@ -17,9 +17,10 @@ from umi_common.errors import LedgerDamaged
 from umi_common.stores.arrays import distinct
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.ledger.codec import checked, decode
+from umi_common.stores.ledger.codec import Entry, checked
 from umi_common.stores.ledger.integrity import file_problems, remake_indexes
 from umi_common.stores.lexical.file import drop
+from umi_common.stores.rows.rows import Rows
 from umi_common.stores.search_counts import SearchMetrics
 from umi_common.stores.values import Verification
 
@@ -29,6 +30,8 @@ TEXTS_AT_ONCE = 5_000
 """Texts compared in one pass over the postings."""
 SAMPLE = 1_000
 """Chunks whose postings verify() compares with their texts, unless `full`: some 0.1 s."""
+DAMAGED_NAMED = 100
+"""Largest number of damaged chunks, and of damaged vectors, that are named; the check of chunks stops then."""
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
 
@@ -98,7 +101,7 @@ def verify(core: Core, *, full: bool = False) -> Verification:
     """See `HybridStore.verify`."""
     problems: list[str] = []
     check_postings = partial(_check_postings, full=full)
-    for check in (_check_file, _check_id_index, _check_rows, _check_lexical, check_postings):
+    for check in (_check_file, _check_id_index, _check_rows, _check_vectors, _check_lexical, check_postings):
         try:
             problems += core.ledger.retry_read(partial(check, core))
         except LedgerDamaged as error:
@@ -119,24 +122,54 @@ def _check_id_index(core: Core) -> list[str]:
 
 
 def _check_rows(core: Core) -> list[str]:
-    problems = []
+    snapshot = core.indexes.snapshot
+    seq, rows = snapshot.rows.seq, np.flatnonzero(snapshot.rows.alive)
+    problems: list[str] = []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        batch = rows[start : start + ROWS_AT_ONCE].tolist()
+        read = _entries(core, snapshot.rows, batch)
+        problems += _lost(core, [int(seq[row]) for row in batch if row not in read])
+        problems += [f"umi.db: {each}" for each in read.values() if isinstance(each, LedgerDamaged)]
+        if len(problems) > DAMAGED_NAMED:
+            break
+    return _first_named(problems, "chunks")
+
+
+def _check_vectors(core: Core) -> list[str]:
+    with core.ledger.reading() as connection:
+        damaged = core.ledger.damaged_vectors(connection)
     rows = core.indexes.snapshot.rows
-    seqs = rows.seq[rows.alive].tolist()
-    for start in range(0, len(seqs), ROWS_AT_ONCE):
-        batch = seqs[start : start + ROWS_AT_ONCE]
-        entries = core.ledger.entries(batch)
-        problems += _lost(core, [seq for seq in batch if seq not in entries])
-        for entry in entries.values():
-            try:
-                decode(entry)
-            except LedgerDamaged as error:
-                problems.append(f"umi.db: {error}")
+    wrong = np.flatnonzero(rows.alive & np.isin(rows.seq, damaged)).tolist()
+    problems = [f"umi.db: the vector of chunk {rows.ids[row]!r:.80} is not what was stored" for row in wrong]
+    return _first_named(problems, "vectors")
+
+
+def _first_named(problems: list[str], what: str) -> list[str]:
+    """At most DAMAGED_NAMED of the problems, and one that says that there are more."""
+    if len(problems) <= DAMAGED_NAMED:
+        return problems
+    more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named"
+    return [*problems[:DAMAGED_NAMED], more]
+
+
+def _entries(core: Core, rows: Rows, wanted: Sequence[int]) -> dict[int, Entry | LedgerDamaged]:
+    """The entry of each of the wanted rows, or the error of a damaged one; rows that are not there are left out."""
+    seqs = [int(rows.seq[row]) for row in wanted]
     try:
-        with core.ledger.reading() as connection:
-            core.ledger.vectors(connection)
+        entries = core.ledger.entries(seqs)
     except LedgerDamaged as error:
-        problems.append(f"umi.db: {error}")
-    return problems
+        if len(wanted) == 1:
+            return {wanted[0]: LedgerDamaged(f"chunk {rows.ids[wanted[0]]!r:.80} cannot be read: {error}")}
+        middle = len(wanted) // 2
+        return {**_entries(core, rows, wanted[:middle]), **_entries(core, rows, wanted[middle:])}
+    found: dict[int, Entry | LedgerDamaged] = {}
+    for row, seq in zip(wanted, seqs, strict=True):
+        if seq in entries:
+            try:
+                found[row] = checked(entries[seq])
+            except LedgerDamaged as error:
+                found[row] = error
+    return found
 
 
 def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
@@ -170,17 +203,17 @@ def _check_postings(core: Core, *, full: bool) -> list[str]:
     snapshot = core.indexes.snapshot
     if snapshot.lexical_fault is not None:
         return []
-    rows, ids, seq = np.flatnonzero(snapshot.rows.alive), snapshot.rows.ids, snapshot.rows.seq
+    rows, ids = np.flatnonzero(snapshot.rows.alive), snapshot.rows.ids
     if not full and len(rows) > SAMPLE:
         rows = np.sort(heapq.nsmallest(SAMPLE, rows.tolist(), key=lambda row: zlib.crc32(ids[row].encode())))
     wrong: list[str] = []
     for start in range(0, len(rows), TEXTS_AT_ONCE):
-        batch = rows[start : start + TEXTS_AT_ONCE]
-        entries = core.ledger.entries(seq[batch].tolist())
-        # A row that is not found was removed meanwhile, or is lost; _check_rows reports lost rows.
-        found = [row for row in batch.tolist() if int(seq[row]) in entries]
-        texts = [checked(entries[int(seq[row])]).indexed_text for row in found]
-        wrong += [ids[found[at]] for at in snapshot.lexical.differing(np.array(found, dtype=np.int64), texts)]
+        read = _entries(core, snapshot.rows, rows[start : start + TEXTS_AT_ONCE].tolist())
+        # `_check_rows` reports the rows that are damaged or lost.
+        texts = {row: entry.indexed_text for row, entry in read.items() if isinstance(entry, Entry)}
+        found = [*texts]
+        differing = snapshot.lexical.differing(np.array(found, dtype=np.int64), [*texts.values()])
+        wrong += [ids[found[at]] for at in differing]
     if not wrong:
         return []
     return [

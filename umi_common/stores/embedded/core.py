@@ -405,9 +405,6 @@ class Core:
         before: dict[str, list[int]] | None = None
         while True:  # again, if a chunk was replaced or removed meanwhile, until the ledger numbers stay the same
             around = self._seqs_around(ids, reach, where)
-            if any(id not in around and self.indexes.table.row_of(id) is not None for id in ids):
-                with self.indexes.lock:  # wait for the write that is replacing it
-                    around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
             if around == before or sum(map(len, found.values())) == sum(map(len, around.values())):
@@ -417,16 +414,24 @@ class Core:
 
     def _seqs_around(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[int]]:
         """Ledger numbers of the neighbours of each stored id, its own included, by position."""
-        snapshot = self.indexes.snapshot
-        rows, row_data = snapshot.rows, snapshot.row_data
-        allowed = None if where is None else row_data.mask(snapshot, where, None)
+        snapshot, rows_of_ids = self._rows_of(ids)
+        rows, allowed = snapshot.rows, None if where is None else snapshot.row_data.mask(snapshot, where, None)
         around: dict[str, list[int]] = {}
-        for id in ids:
-            row = row_data.table.row_of(id)
-            if row is not None and row < len(rows):
+        for id, row in zip(ids, rows_of_ids, strict=True):
+            if 0 <= row < len(rows):
                 near = rows.around(row, reach)
                 around[id] = rows.seq[near if allowed is None else near[allowed[near]]].tolist()
         return around
+
+    def _rows_of(self, ids: Sequence[str]) -> tuple[StoreSnapshot, list[int]]:
+        """A snapshot, and the row of each id; one outside the snapshot: there is no such chunk."""
+        snapshot = self.indexes.snapshot
+        rows: list[int] = snapshot.row_data.table.rows_of(ids).tolist()
+        if max(rows, default=0) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot
+            with self.indexes.lock:
+                snapshot = self.indexes.snapshot
+                rows = snapshot.row_data.table.rows_of(ids).tolist()
+        return snapshot, rows
 
     def chunks(self, seqs: Sequence[int]) -> dict[int, Chunk]:
         """Chunks by ledger number, without removed ones.

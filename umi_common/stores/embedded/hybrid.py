@@ -304,7 +304,10 @@ class HybridStore(BaseStore):
         return care.status(self._ready())
 
     def verify(self, *, full: bool = False) -> Verification:
-        """Compare all rows with their checksums, and the postings of 1,000 chunks, if `full` of all, with the texts."""
+        """Compare all rows with their checksums, and the postings of 1,000 chunks, if `full` of all, with the texts.
+
+        The problems name every damaged chunk and vector, or the first 100 of each.
+        """
         return care.verify(self._ready(), full=full)
 
     def repair(self) -> Verification:

@@ -18,7 +18,8 @@ from umi_common.errors import LedgerDamaged
 from umi_common.stores.ledger.followed import ALONE, MARK
 from umi_common.stores.ledger.history import Mark, sessions_of
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect, inode_of
+from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect
+from umi_common.types import inode_of
 
 log = logging.getLogger("umi")
 

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from umi_common.errors import StoreClosed, StoreError, StoreLocked, StoreReadOnly
-from umi_common.stores.ledger.sqlite import BUSY_SECONDS, Location, connect, inode_of, unwritable
+from umi_common.stores.ledger.sqlite import BUSY_SECONDS, Location, connect, unwritable
+from umi_common.types import inode_of
 
 SHARED = "mode=ro&readonly_shm=1"
 """Options of SQLite's file URI for a file that a writer has open."""

@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -465,6 +466,11 @@ class Ledger:
             found.extend(vectors)
             last = seqs[-1]
         return found.view
+
+    def damaged_vectors(self, connection: sqlite3.Connection) -> list[int]:
+        """Sequence numbers of the vectors that are not what was written."""
+        rows = connection.execute("SELECT seq, vector, checksum FROM vectors")
+        return [seq for seq, vector, check in rows if not isinstance(vector, bytes) or zlib.crc32(vector) != check]
 
     def vector_bytes(self) -> int | None:
         """Length of a stored vector in bytes; None: there is none."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreMoved, StoreReadOnly
 from umi_common.filters.sql import LOWER
+from umi_common.types import inode_of
 
 SQL_VARIABLES = 500
 """Largest number of "?" in one statement; below the limit of every SQLite."""
@@ -159,15 +160,6 @@ class Location:
                 f"{self._path} or its directory was deleted, renamed or replaced while the store was open; nothing is "
                 "acknowledged. Close this store, then open it under its present path"
             )
-
-
-def inode_of(path: Path) -> tuple[int, int] | None:
-    """Device and inode; None: there is no such file."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 class Connections(Protocol):

@@ -336,6 +336,11 @@ class LexicalIndex:
         """Living rows that hold each term."""
         return self._snapshot.corpus.frequencies(terms)
 
+    def codes(self, terms: Sequence[str]) -> list[int]:
+        """A number > 0 for each term; 0 for one that no row has held."""
+        codes = self._snapshot.corpus.codes
+        return [codes.get(term, -1) + 1 for term in terms]
+
     def rows_of_rare(self, term: str, most: int) -> Ints:
         """(P,) the living rows that hold a term, rising; none if more than `most` hold it."""
         corpus = self._snapshot.corpus

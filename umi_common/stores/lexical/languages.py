@@ -182,6 +182,12 @@ def function_words(languages: Iterable[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
+def all_function_words() -> frozenset[str]:
+    """The function words of all languages with a list, lower-case."""
+    return function_words(_function_word_lists())
+
+
+@lru_cache(maxsize=1)
 def _function_word_lists() -> dict[str, list[str]]:
     """Language -> its words, from function_words.txt, which names their source and licence."""
     lists: dict[str, list[str]] = {}

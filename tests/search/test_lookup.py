@@ -1,0 +1,137 @@
+"""A question of few words that names a number or code finds the text that holds it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.search.lookup import STAGE, codes_of
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+OFF = UmiConfig().replaced(fusion={"lookup_weight": 0.0})
+HANDBOOK = {
+    "Reset": "How do I reset my password? Open Settings, choose Security and click Reset. A link is sent to you.",
+    "Guests": "Can guests share a folder further? No. Guests cannot share a folder; only members can.",
+    "Export": "Can I export my data as a table? Yes. Go to Reports and choose Export.",
+    "3.0": "Version 3.0 is a rewrite of the sync engine. It needs at least 4 GB of memory.",
+    "3.0.1": "Release v3.0.1 repairs the installer on tablets.",
+    "E-1042": "Error E-1042: The licence key has expired. Renew it under Account > Billing.",
+    "E-1043": "Error E-1043: The licence server cannot be reached. Check the firewall for port 27000.",
+    "E-1402": "Error E-1402: The disk quota is exceeded.",
+    "0x80070005": "0x80070005 means access denied. Run the installer as administrator.",
+    "0x80070002": "Error 0x80070002: the system cannot find the file. Clear the update cache.",
+    "Log": "Log files are written to /var/log/server.log; rotate them once a week.",
+    "Hamburg": "Our hotline in Hamburg is +49 40 7654321, Monday to Friday 9 to 17.",
+    "Boston": "Call us toll-free in the United States: 1-800-555-0199 or (212) 555-0142.",
+    "get_user_by_id": "Use get_user_by_id(id) to fetch one account; it raises UserNotFound if the id is unknown.",
+    "onConnectionLost": "The callback onConnectionLost is called when the socket closes.",
+    "Keys": "API keys are created under Developer > Keys. A key is shown only once.",
+    "Limit": "The API allows 100 requests per minute; HTTP 429 is returned above that.",
+    "502": "HTTP 502 Bad Gateway appears when the upstream server restarts.",
+    "192.168.10.1": "The default gateway of the appliance is 192.168.10.1 and its web page listens on port 8443.",
+    "192.168.1.10": "The factory address of the second appliance is 192.168.1.10.",
+    "UMB-2231": "Ticket UMB-2231 tracks the slow search in the mobile app.",
+    "UMB-2213": "Ticket UMB-2213 tracks the missing icons on tablets.",
+    "4711-A/B": "The bracket has part number 4711-A/B and the screw 4711-A/C.",
+    "INV-2025-1190": "Invoice INV-2025-1190 of Nordlicht Ltd over 4,310.00 euros for office chairs.",
+    "INV-2025-1109": "Invoice INV-2025-1109 of Nordlicht Ltd over 3,410.00 euros for office desks.",
+    "INV-2025-1901": "Invoice INV-2025-1901 of Nordlicht Ltd over 1,430.00 euros for office lamps.",
+    "Zone": "Meetings are shown in the time zone of the organiser.",
+    "Grey": "Greyed-out menu entries need a licence of the Pro plan.",
+}
+
+
+@pytest.fixture(scope="module")
+def handbook():
+    """Entries of one page in their order, so that neighbours gain from each other."""
+    with HybridStore.open() as store:
+        entries = enumerate(HANDBOOK.items())
+        store.add(Chunk(name, text, source="handbook", position=place) for place, (name, text) in entries)
+        yield store
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("E-1042", "E-1042"),
+        ("e1042", "E-1042"),
+        ("error 1043", "E-1043"),
+        ("what is E-1402?", "E-1402"),
+        ("502", "502"),
+        ("error 502", "502"),
+        ("what does a 429 mean", "Limit"),
+        ("UMB-2231", "UMB-2231"),
+        ("ticket 2231", "UMB-2231"),
+        ("umb2213", "UMB-2213"),
+        ("192.168.10.1", "192.168.10.1"),
+        ("who has 192.168.1.10", "192.168.1.10"),
+        ("4711-A/B", "4711-A/B"),
+        ("part 4711", "4711-A/B"),
+        ("7654321", "Hamburg"),
+        ("555-0142", "Boston"),
+        ("3.0.1", "3.0.1"),
+        ("version 3.0", "3.0"),
+        ("INV-2025-1109", "INV-2025-1109"),
+        ("invoice 1901", "INV-2025-1901"),
+        ("show me INV 2025 1190", "INV-2025-1190"),
+        ("Rechnung Nummer 1901", "INV-2025-1901"),
+    ],
+)
+def test_what_is_looked_up_comes_first(handbook, question, answer):
+    with DualRetriever(handbook) as umi:
+        found = umi.search(question, now=NOW)
+    assert found.ids[0] == answer
+    assert found.hits[0].score == pytest.approx(1.0)
+    assert STAGE in found.hits[0].stages
+
+
+@pytest.mark.parametrize(
+    "question", ["why was the licence server behind the firewall not reached, error E-1043?", "guests", "7 guests"]
+)
+def test_a_longer_question_or_one_without_a_code_is_ranked_as_before(handbook, question):
+    with DualRetriever(handbook) as umi, DualRetriever(handbook, config=OFF) as off:
+        one, other = umi.search(question, now=NOW), off.search(question, now=NOW)
+    assert [(hit.chunk.id, hit.score) for hit in one] == [(hit.chunk.id, hit.score) for hit in other]
+    assert STAGE not in one.hits[0].stages
+
+
+def test_the_words_of_a_period_are_no_codes(handbook):
+    with DualRetriever(handbook) as umi:
+        assert STAGE not in [stage.name for stage in umi.search("our chats of 11 June 2025", now=NOW).trace]
+
+
+def test_a_search_by_one_arm_does_not_use_it(handbook):
+    with DualRetriever(handbook) as umi:
+        assert STAGE not in [stage.name for stage in umi.search("E-1042", strategy="text").trace]
+
+
+def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
+    with DualRetriever(handbook) as umi:
+        facts = umi.search("INV-2025-1109", now=NOW).trace[STAGE].facts
+    assert facts == {"candidates": len(HANDBOOK), "codes": 1, "held": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "holding", "other"),
+    [
+        ("E-1042", ["E-1042:", "(e1042)", "E 1042", "E_1042"], ["E-10421", "XE-1042", "E-1402"]),
+        ("1042", ["E-1042", "INV-2024-1042", "1042/7"], ["10425", "1.042", "1042.5", "a1042"]),
+        ("10.1", ["10.1", "10.1/24", "10-1"], ["101", "10.1.2", "2.10.1", "110.1"]),
+        ("v3.2", ["V3.2", "v 3.2"], ["v3.20", "v32", "v3.2.1"]),
+        ("§15", ["§15", "15"], ["§ 150"]),
+    ],
+)
+def test_a_text_holds_a_code_as_a_whole_whatever_signs_join_its_parts(code, holding, other):
+    (pattern,) = codes_of(code)
+    assert all(pattern.search(f"see {text}, please") for text in holding)
+    assert not any(pattern.search(f"see {text}, please") for text in other)
+
+
+@pytest.mark.parametrize("query", ["1" * 9_999, "1." * 4_999, "a1 " * 3_333, "1_" * 4_999 + "1", "__ 7"])
+def test_any_query_gives_patterns_of_bounded_size(query):
+    for code in codes_of(query):
+        assert isinstance(code, re.Pattern)
+        code.search("1." * 10_000)

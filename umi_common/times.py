@@ -1,0 +1,135 @@
+"""Read a value as a moment: datetimes, seconds since 1970, and dates as people and programs write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from umi_common.errors import InvalidChunk
+from umi_common.types import as_utc
+
+EPOCH_SECONDS = range(10**8, 10**10)
+"""Numbers read as seconds since 1970: from 1973 to 2286. Smaller ones may be offsets into a recording."""
+EPOCH_UNITS = (1, 10**3, 10**6, 10**9)
+"""Units of a second in which a number may count: seconds, milli-, micro- and nanoseconds."""
+CHARACTERS_MAX = 100
+"""A longer text is no time."""
+ZONES = {
+    **{"": 0, "z": 0, "ut": 0, "utc": 0, "gmt": 0, "wet": 0, "west": 1, "cet": 1, "cest": 2, "mez": 1, "mesz": 2},
+    **{"eet": 2, "eest": 3, "est": -5, "edt": -4, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7},
+}
+"""Hours east of Greenwich. CST, IST and BST are left out: each names several zones."""
+MONTHS = {
+    **{"jan": 1, "feb": 2, "mar": 3, "mär": 3, "apr": 4, "may": 5, "mai": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9},
+    **{"oct": 10, "okt": 10, "nov": 11, "dec": 12, "dez": 12},
+}
+"""The first three letters of a month in English or German."""
+_NAME = rf"(?P<name>{'|'.join(MONTHS)})[a-zä]*\.?"
+_DATES = [
+    re.compile(rf"(?:(?:mon?|tue?|di|wed|mi|thu|do|fri?|sat?|sun?|so)[a-z]*[.,]{{0,2}} +)?{written}", re.IGNORECASE)
+    for written in (
+        r"(?P<year>\d{4})([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?!\d)",
+        r"(?P<year>\d{4})-(?P<month>\d\d)(?![-\d])",
+        r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?=\d{6}\b|\D|$)",
+        r"(?P<year>\d{4})-?W(?P<week>\d\d)(?:-?(?P<weekday>[1-7]))?(?!\d)",
+        r"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{4})(?!\d)",
+        r"(?P<first>\d\d?)([-/])(?P<second>\d\d?)\2(?P<year>\d{4})(?!\d)",
+        rf"(?P<day>\d\d?)(?:\.|st|nd|rd|th)?[ -]?{_NAME},?[ -](?P<year>\d{{4}})(?!\d)",
+        rf"{_NAME} +(?P<day>\d\d?)(?:st|nd|rd|th)?,? +(?P<year>\d{{4}})(?!\d)",
+    )
+]
+"""Dates, with or without the weekday before them."""
+_YEAR_LAST = re.compile(r"([a-z]{3} +\d\d?) +([\d:]+)((?: +[\w+-]+)?) +(\d{4})", re.IGNORECASE)
+"""As C, Git and Unix write times: "Nov 18 10:15:00 2026", "Nov 18 10:15:00 UTC 2026"."""
+_CLOCK_AND_ZONE = re.compile(
+    r"(?:(?:T|[ ,]+(?:at |um )?)?(?P<hour>\d\d?)"
+    r"(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?"
+    r"(?: ?(?P<half>[ap])\.?m\.?)?(?: Uhr)?)? *(?P<zone>.*)",
+    re.IGNORECASE,
+)
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d?):?(\d\d)?(?: ?[\[(].*)?", re.IGNORECASE)
+
+
+def read_time(value: object, what: str = "time") -> datetime | None:
+    """`value` as a moment in UTC; None if it does not read as exactly one.
+
+    A number counts seconds, milli-, micro- or nanoseconds since 1970, also as text. A text may be ISO 8601, its compact
+    form and its weeks included; "18.11.2026"; "2026/11/18"; "11/18/2026" or "18/11/2026", where one number is above 12;
+    "Nov 18, 2026" or "18 November 2026", in English or German. It may hold a weekday, a clock time and a zone: an
+    offset, "UTC", "CET", "Europe/Berlin". Without a zone it is UTC; a month or a week is its first day.
+
+    Raises:
+        InvalidChunk: For a datetime without a zone, whose moment is unknown.
+    """
+    if isinstance(value, datetime):
+        return as_utc(value, what, InvalidChunk)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
+    try:
+        if isinstance(value, (str, np.datetime64)):
+            return _text_time(str(value).strip())
+        if isinstance(value, (int, float, Decimal, np.integer, np.floating)):
+            return _epoch_time(float(value))
+    except (ValueError, LookupError, OverflowError, OSError):
+        return None  # as 31 February, an unknown zone, a moment before the year 1
+    return None
+
+
+def _epoch_time(number: float) -> datetime | None:
+    for unit in EPOCH_UNITS:
+        if EPOCH_SECONDS.start <= number / unit < EPOCH_SECONDS.stop:
+            return datetime.fromtimestamp(number / unit, timezone.utc)
+    return None
+
+
+def _text_time(text: str) -> datetime | None:
+    """The moment of a text. Raises ValueError, LookupError, OverflowError or OSError if its date or zone is none."""
+    if len(text) > CHARACTERS_MAX:
+        return None
+    if re.fullmatch(r"\d{9,13}(\.\d+)?|\d{15,}", text):  # 14 digits: 20261118101500
+        return _epoch_time(float(text))
+    if text.startswith("D:"):  # as in PDFs: D:20261118101500+01'00'
+        text = text[2:].replace("'", "")
+    text = _YEAR_LAST.sub(r"\1, \4 \2\3", text)
+    for pattern in _DATES:
+        if found := pattern.match(text):
+            rest = _CLOCK_AND_ZONE.fullmatch(text, found.end())
+            return None if rest is None else _moment(_day(found.groupdict()), rest)
+    return None
+
+
+def _day(written: dict[str, str | None]) -> date:
+    """The date of a match; of a month or a week the first. Raises ValueError if it is none, or may be two."""
+    given = {name: int(value) for name, value in written.items() if value and value.isdigit()}
+    if "week" in given:
+        return date.fromisocalendar(given["year"], given["week"], given.get("weekday", 1))
+    month, day = given.get("month", 0), given.get("day", 1)
+    if "first" in given:
+        month, day = sorted((given["first"], given["second"]))
+        if month < day <= 12:
+            raise ValueError("day and month may be either way round")
+    if name := written.get("name"):
+        month = MONTHS[name.lower()]
+    return date(given["year"], month, day)
+
+
+def _moment(day: date, rest: re.Match[str]) -> datetime:
+    hour, minute, second = (int(rest[name] or 0) for name in ("hour", "minute", "second"))
+    if rest["half"]:
+        hour = hour % 12 + 12 * (rest["half"] in "pP")
+    microsecond = int(f"{rest['fraction'] or '':0<6.6}")
+    zone = _zone(rest["zone"].strip())
+    return datetime(day.year, day.month, day.day, hour, minute, second, microsecond, zone).astimezone(timezone.utc)
+
+
+def _zone(written: str) -> tzinfo:
+    """The zone of "+0100", "GMT+0100 (Central European Standard Time)", "CET", "[Europe/Berlin]"; "": UTC."""
+    if found := _OFFSET.fullmatch(written):
+        offset = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
+        return timezone(-offset if found[1] == "-" else offset)
+    name = written.strip("[]()")
+    return ZoneInfo(name) if "/" in name else timezone(timedelta(hours=ZONES[name.lower()]))
