@@ -3,7 +3,7 @@
     time phrases -> recall -> rank -> fetch -> assemble
 
 Every search is a generator (`search.pipeline`) that yields the calls it needs. `search` and `asearch` run it with a
-synchronous and an asynchronous driver (`runtime.drivers`). `search_many` runs several and joins their calls
+synchronous and an asynchronous driver (`runtime.calls`). `search_many` runs several and joins their calls
 (`runtime.calls.run_together`).
 """
 
@@ -26,9 +26,8 @@ from umi_common.protocols import Clock, OnStage, Reranker, Rewriter, Store, Stra
 from umi_common.query import routing
 from umi_common.query.rewriting.rewrite import Rewriting, as_rewriter
 from umi_common.ranking.fusion import merge_rrf
-from umi_common.runtime.calls import Body, run_together
+from umi_common.runtime.calls import Body, adrive, drive, run_together
 from umi_common.runtime.closing import Closing
-from umi_common.runtime.drivers import adrive, drive
 from umi_common.runtime.workers import Workers
 from umi_common.search.extra_arms import Arm, ExtraArms, listed_arms
 from umi_common.search.pipeline import context_body, search_body
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DualRetriever", "Strategy", "Where"]
 
-OF_THE_STORE = ("analyzer", "embedder")
+STORE_STAGES = ("analyzer", "embedder")
 """Stages of `UmiConfig` that only the store uses, so that they are its settings."""
 QUERIES_AT_ONCE = 64
 """Queries of one `search_many` that run at the same time. Each has a pool of about 250 KB in memory."""
@@ -131,7 +130,7 @@ class DualRetriever(Closing):
         base = self.config if config is None else config
         new = base.replaced(**changes) if changes else base
         stated = changes.keys() | (set() if config is None else config.model_fields_set)
-        changed = [name for name in OF_THE_STORE if getattr(new, name) != getattr(self.config, name)]
+        changed = [name for name in STORE_STAGES if getattr(new, name) != getattr(self.config, name)]
         new = _with_settings_of(self.store, new, stated.intersection(changed))
         self.config.check_live_change(new)
         log.debug(
@@ -305,7 +304,7 @@ class DualRetriever(Closing):
 
     merge_rrf = staticmethod(merge_rrf)
 
-    def __copy__(self) -> Self:
+    def __copy__(self) -> Self:  # without it, copy.copy would call __reduce__, which makes new threads and caches
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
@@ -385,7 +384,7 @@ class DualRetriever(Closing):
 
 
 def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) -> UmiConfig:
-    """The settings, with the store's own in the stages `OF_THE_STORE`.
+    """The settings, with the store's own in the stages `STORE_STAGES`.
 
     Args:
         store: May have settings of its own, `store.config`.
@@ -400,8 +399,8 @@ def _with_settings_of(store: Store, config: UmiConfig, stated: Collection[str]) 
         return config
     if "analyzer" in stated:
         known.check_live_change(config)
-    calls = config.embedder.model_copy(update={"model": known.embedder.model})  # only opening a store uses it
-    if "embedder" in stated and calls != known.embedder:
+    wanted = config.embedder.model_copy(update={"model": known.embedder.model})  # `model` matters at the opening only
+    if "embedder" in stated and wanted != known.embedder:
         raise ConfigError(
             "embedder: these settings belong to the store; open the store with them, or call "
             "store.reconfigure(store.config.replaced(embedder=...))"

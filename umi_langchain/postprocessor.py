@@ -23,6 +23,7 @@ from umi_common.errors import ConfigError
 from umi_common.framework_records import CheckedFields, time_in
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
+from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.ranking.normalize import min_max
@@ -84,7 +85,7 @@ class UmiDecay(_Stage):
         times = [time_in(document.metadata, self.time_key) for document in documents]
         ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
         decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
-        return _falling(decayed), decayed
+        return best_first(decayed), decayed
 
 
 class UmiNeighbours(_Stage):
@@ -123,7 +124,7 @@ class UmiNeighbours(_Stage):
             following=self.following,
             source_share=0.0,
         )
-        return _falling(gained), gained
+        return best_first(gained), gained
 
 
 class UmiNearDuplicates(_Stage):
@@ -147,7 +148,7 @@ class UmiNearDuplicates(_Stage):
         vectors = _vectors(documents, self.embedding)
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
         kept = []
-        for row in _falling(scores).tolist():
+        for row in best_first(scores).tolist():
             document = documents[row]
             metadata = {key: value for key, value in document.metadata.items() if key != SCORE_KEY}
             if not finder.add(str(row), document.page_content, vectors[row], repr(sorted(metadata.items()))):
@@ -190,8 +191,3 @@ def _vectors(documents: Sequence[Document], embedding: Any) -> Vectors:
 def _scored(document: Document, score: float) -> Document:
     metadata = {**document.metadata, SCORE_KEY: score}
     return Document(id=document.id, page_content=document.page_content, metadata=metadata)
-
-
-def _falling(scores: Floats) -> Ints:
-    """Indices by falling score; documents with equal scores keep their order."""
-    return np.argsort(-scores, kind="stable")

@@ -1,8 +1,8 @@
 """umi as a LangGraph store: an agent's long-term memory, found by key, by filter and by hybrid search.
 
-An item is one chunk. Its text is the value as JSON; its search text is the texts of the indexed fields. Its id begins
-with the labels of the namespace, each followed by a period. No label holds a period, so the items of a namespace and of
-those below it are one range of ids.
+An item is one chunk. Its text is the value as JSON; its search text is the texts of the indexed fields. Its id is a
+prefix, then the labels of the namespace, each followed by a period, then the key. No label holds a period, so the items
+of a namespace and of those below it are one range of ids.
 """
 
 from __future__ import annotations
@@ -258,11 +258,11 @@ class UmiStore(Closing, BaseStore):
         return Comparison(EXPIRES_KEY, "$lte", self._clock().timestamp())
 
     def _living(self) -> Filter:
-        """A filter that the items that are not expired pass, and no other chunk of the store."""
+        """A filter for the items that have not expired; the store's chunks that are no items do not pass."""
         return And((Comparison(NAMESPACE_KEY, "$gte", ""), Not(self._expired())))
 
     def _locked(self, ids: Iterable[str]) -> ExitStack:
-        """Hold the locks of these items; taken in one order, so that two threads never wait for each other."""
+        """Hold the locks of these items; taken in rising order, so that two threads cannot deadlock."""
         with ExitStack() as held:
             for index in sorted({crc32(id.encode(errors="replace")) % LOCKS for id in ids}):
                 held.enter_context(self._locks[index])
@@ -360,7 +360,7 @@ def _shared_prefix(conditions: Iterable[MatchCondition]) -> Namespace:
 
 
 def _fits(condition: MatchCondition, namespace: Namespace) -> bool:
-    """Whether a namespace begins, or ends, with the condition's labels, where "*" stands for any one."""
+    """Whether a namespace begins, or ends, with the condition's labels, where "*" stands for any label."""
     path = tuple(condition.path)
     if condition.match_type not in ("prefix", "suffix"):
         raise ConfigError(f"match_type {condition.match_type!r:.40}: expected 'prefix' or 'suffix'")

@@ -45,7 +45,7 @@ class UmiDegradationEvent(BaseEvent):
 
 
 def send_events(dispatcher: Dispatcher, result: SearchResult) -> None:
-    """Send the events of one search if a handler is registered: creating them costs more time than ranking."""
+    """Send the events of one search; none are created if no handler is registered."""
     if not _has_handler(dispatcher):
         return
     for stage in result.trace:

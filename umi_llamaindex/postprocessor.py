@@ -23,6 +23,7 @@ from umi_common.errors import ConfigError
 from umi_common.framework_records import CheckedFields, time_in
 from umi_common.pool import Floats, Ints
 from umi_common.ranking.duplicates import DuplicateFinder
+from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.ranking.normalize import min_max
@@ -95,7 +96,7 @@ class UmiNeighbours(_Stage):
             following=self.following,
             source_share=0.0,
         )
-        return _falling(gained), gained
+        return best_first(gained), gained
 
 
 class UmiDecay(_Stage):
@@ -121,7 +122,7 @@ class UmiDecay(_Stage):
         times = [time_in(item.node.metadata, self.time_key) for item in nodes]
         ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
         decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
-        return _falling(decayed), decayed
+        return best_first(decayed), decayed
 
     def _now(self, bundle: QueryBundle | None) -> datetime:
         if isinstance(bundle, UmiQuery) and bundle.now is not None:
@@ -151,7 +152,7 @@ class UmiNearDuplicates(_Stage):
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, None]:
         vectors = vectors_of(nodes, self.embed_model, self.store)
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
-        best = _falling(scores).tolist()
+        best = best_first(scores).tolist()
         kept = [
             row for row in best if not finder.add(str(row), node_text(nodes[row]), vectors[row], _group(nodes[row]))
         ]
@@ -220,8 +221,3 @@ class UmiPostprocessor(CheckedFields, BaseNodePostprocessor):
         for step in self.steps:
             nodes = await step.apostprocess_nodes(nodes, query_bundle)
         return nodes
-
-
-def _falling(scores: Floats) -> Ints:
-    """Places by falling score; equal scores keep their order."""
-    return np.argsort(-scores, kind="stable")

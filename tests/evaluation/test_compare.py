@@ -279,3 +279,21 @@ def test_asking_for_what_was_not_measured_lists_what_was(run):
         comparison.row("yours", "toy")
     with pytest.raises(ConfigError, match="'ndcg@7' was not measured; there is recall@5"):
         comparison.value("mine", "ndcg@7", "toy")
+
+
+@pytest.mark.parametrize("read", ["values", "versus", "by_category"])
+def test_a_metric_that_was_not_measured_is_an_error_that_lists_the_measured_ones(run, read):
+    comparison = run({"mine": by_words, "none": nothing})
+    with pytest.raises(ConfigError, match=r"'ndgc@10' was not measured; there is .*ndcg@10"):
+        getattr(comparison, read)("mine", "ndgc@10")
+
+
+def test_a_misspelt_system_or_set_is_an_error_and_not_a_system_without_failures(run):
+    comparison = run({"mine": by_words})
+    for ask in (
+        lambda: comparison.failures("mien"),
+        lambda: comparison.failures("mine", set="tyo"),
+        lambda: comparison.by_category("mien", "mrr@10"),
+    ):
+        with pytest.raises(ConfigError, match=r"systems: \('mine',\), sets: \('toy',\)"):
+            ask()

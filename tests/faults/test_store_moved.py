@@ -159,9 +159,9 @@ def test_llm_replies_are_not_written_into_a_directory_that_has_gone(live, new, w
         MOVES[what](live, new)
         assert umi.search("what fruit is there", deep_search=True).deep_search_used
     store.close()
-    assert not (live / "rewrites.jsonl").exists()
+    assert not (live / "rewrites.db").exists()
     assert live.exists() == (what == "replaced")
-    assert "rewrite cache" in caplog.text
+    assert "rewrites.db cannot be used" in caplog.text
 
 
 def test_a_store_opened_by_a_relative_path_stays_when_the_program_changes_its_directory(tmp_path, monkeypatch):

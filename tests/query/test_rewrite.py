@@ -14,8 +14,7 @@ import pytest
 
 from umi_common.config import REWRITE_TEMPLATE, RewriteConfig
 from umi_common.errors import ConfigError
-from umi_common.query.rewriting.prompt import HISTORY_CHARS_MAX, build_prompt
-from umi_common.query.rewriting.rewrite import Rewrites, Rewriting, as_rewriter
+from umi_common.query.rewriting.rewrite import HISTORY_CHARS_MAX, Rewrites, Rewriting, as_rewriter, build_prompt
 from umi_common.sim import FAULTS, CassetteLLM, FaultyLLM, ScriptedLLM, SimLLM, VirtualClock
 
 QUERY = "Who do I know at Acme?"

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from umi_common.runtime.calls import Call, CallFailure
-from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.calls import Call, CallFailure, adrive, drive
 from umi_common.runtime.workers import Workers
 
 

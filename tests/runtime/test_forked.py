@@ -13,8 +13,7 @@ import pytest
 
 from umi_common.errors import StoreForked
 from umi_common.retriever import DualRetriever
-from umi_common.runtime.calls import Call
-from umi_common.runtime.drivers import adrive
+from umi_common.runtime.calls import Call, adrive
 from umi_common.runtime.workers import Workers
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore

@@ -8,8 +8,7 @@ import threading
 
 import pytest
 
-from umi_common.runtime.calls import Call, CallFailure
-from umi_common.runtime.drivers import adrive
+from umi_common.runtime.calls import Call, CallFailure, adrive
 from umi_common.runtime.limits import GROUP_MAX
 from umi_common.runtime.workers import Workers
 

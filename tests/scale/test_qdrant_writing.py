@@ -17,7 +17,7 @@ from umi_common.types import Chunk
 
 @pytest.fixture
 def small_slices(monkeypatch):
-    monkeypatch.setattr("umi_common.stores.qdrant.writing.WRITE_AT_ONCE", 10)
+    monkeypatch.setattr("umi_common.stores.qdrant.store.WRITE_AT_ONCE", 10)
 
 
 def test_a_write_that_fails_half_way_says_so_and_the_same_call_completes_it(small_slices):

@@ -17,8 +17,7 @@ from umi_common.embedders import default_embedder
 from umi_common.errors import EmptyQuery, InputError, InvalidVector, SearchUnavailable
 from umi_common.evaluation.beir import Keys, load_beir
 from umi_common.retriever import QUERIES_AT_ONCE, DualRetriever
-from umi_common.runtime.calls import Call, CallFailure, run_together
-from umi_common.runtime.drivers import drive
+from umi_common.runtime.calls import Call, CallFailure, drive, run_together
 from umi_common.runtime.workers import Workers
 from umi_common.sim import CountingEmbedder, FaultyLLM, HashEmbedder, ScriptedLLM
 from umi_common.stores.embedded.hybrid import HybridStore

@@ -144,7 +144,7 @@ def test_time_stands_still_until_it_is_told_to_pass():
     assert clock() == clock.now() == datetime(2024, 5, 1, tzinfo=timezone.utc)
     clock.advance(90)
     assert clock.now() - datetime(2024, 5, 1, tzinfo=timezone.utc) == timedelta(seconds=90)
-    with pytest.raises(ValueError, match="backwards"):
+    with pytest.raises(ValueError, match="at least 0"):
         clock.advance(-1)
     with pytest.raises(ValueError, match="time zone"):
         VirtualClock(datetime(2024, 5, 1))

@@ -15,7 +15,7 @@ from umi_common.pool import NO_POSITION, NO_SOURCE, Pool
 from umi_common.protocols import Probe, Store
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores import failpoints
-from umi_common.stores.embedded import indexes
+from umi_common.stores.embedded import core as core_module
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
@@ -188,7 +188,7 @@ def test_an_interrupted_write_is_there_or_not_and_the_next_call_knows(point, sto
 
 
 def test_rows_are_numbered_afresh_when_most_are_dead(monkeypatch):
-    monkeypatch.setattr(indexes, "DEAD_ROWS_MAX", 10)
+    monkeypatch.setattr(core_module, "DEAD_ROWS_MAX", 10)
     with HybridStore.open(embedder=HashEmbedder()) as store:
         store.add(chunks())
         for turn in range(30):

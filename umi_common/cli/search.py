@@ -31,7 +31,7 @@ from umi_common.types import Hit, SearchResult
 
 BOLD = ("\x1b[1m", "\x1b[22m")
 """Around the query's words in a terminal; left out where the output goes elsewhere."""
-PROMPT = """Answer the question from the evidence alone, and cite its numbers. Say so if it does not answer it.
+PROMPT = """Answer the question from the evidence alone, and cite its numbers. If the evidence has no answer, say so.
 
 {context}
 

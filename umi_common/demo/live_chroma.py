@@ -1,4 +1,4 @@
-"""The demo's section over Chroma: umi on a live collection, beside the two halves of an EnsembleRetriever."""
+"""The demo's section over Chroma: umi on a live collection, beside Chroma's own search and rank_bm25."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = 3
 
 
 def show_live_chroma(console: Console, store: HybridStore) -> None:
-    """Copy some modules of the demo's store to a Chroma collection in a temporary folder and ask all three there."""
+    """Copy some modules of the demo's store to a Chroma collection; ask Chroma, rank_bm25 and umi."""
     import chromadb
     from chromadb.config import Settings
     from rank_bm25 import BM25Okapi

@@ -39,7 +39,7 @@ class CallableEmbedder:
 
     Args:
         documents: From texts to vectors. None: `adocuments` is called, on an event loop in a thread of its own.
-        queries: From queries to vectors; None: `documents`.
+        queries: From queries to vectors; None: `aqueries`, else `documents`.
         name: Name of the model, which a store records.
         dim: Dimension; None: found by embedding one short text.
         one_by_one: Whether a call embeds one query, so that n queries are n calls.
@@ -147,9 +147,10 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
 
     None: `config.embedder.model`; if that is None too, the default.
 
-    The embedder's name, which a store records, is the one that the model states, else that of its class or function. A
-    model that wraps another (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the name of the wrapped one.
-    A model may have async functions only.
+    The embedder's name, which a store records, is the class and the name that the model states, as in
+    "OpenAIEmbeddings/text-embedding-3-small", else the name of its class or function alone. A model that wraps another
+    (`CacheBackedEmbeddings`, `HypotheticalDocumentEmbedder`) gets the name of the wrapped one. A model may have async
+    functions only.
 
     Raises:
         ConfigError: If it is none of these.
@@ -161,7 +162,7 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
         return _named(model)
     if isinstance(model, type):
         raise ConfigError(f"embedder is the class {model.__name__}; expected an instance of it: {model.__name__}(...)")
-    model = getattr(model, "umi_embedder", None) or model  # the adapters' views of an embedder of umi's
+    model = getattr(model, "umi_embedder", None) or model  # the adapters wrap umi's embedders for their framework
     if all(hasattr(type(model), part) for part in ("embed_documents", "embed_queries")) and hasattr(model, "name"):
         return model  # type: ignore[no-any-return]
     for documents, query in FRAMEWORK_METHODS:

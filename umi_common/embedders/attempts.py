@@ -2,7 +2,7 @@
 
     admission by the queue -> the call -> on failure a wait -> admission ...
 
-One generator for sync and async code; `runtime.drivers` runs it.
+One generator for sync and async code; `runtime.calls` runs it.
 """
 
 from __future__ import annotations

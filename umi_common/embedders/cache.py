@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import sqlite3
 import zlib
 from collections import OrderedDict
@@ -17,6 +18,7 @@ import numpy as np
 
 from umi_common.pool import Vectors
 from umi_common.runtime.forks import give_lock
+from umi_common.types import inode_of
 
 log = logging.getLogger("umi")
 
@@ -46,49 +48,52 @@ class VectorCache(Protocol):
         """Remove all vectors."""
 
 
-class MemoryCache:
-    """An LRU cache in memory.
+class MemoryCache(Generic[Value]):
+    """An LRU cache in memory, with the interface of `VectorCache`.
 
     Args:
-        size: Largest number of vectors; 0: nothing is cached.
+        size: Largest number of values; 0: nothing is cached.
+        copied: From a value to the one that is cached.
     """
 
     _lock: Lock
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, copied: Callable[[Value], Value]) -> None:
         self._size = size
-        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+        self._copied = copied
+        self._values: OrderedDict[str, Value] = OrderedDict()
         give_lock(self)
 
-    def get(self, texts: Sequence[str]) -> dict[str, Vectors]:
+    def get(self, texts: Sequence[str]) -> dict[str, Value]:
         """See `VectorCache.get`."""
         with self._lock:
-            found = {text: self._vectors[text] for text in texts if text in self._vectors}
+            found = {text: self._values[text] for text in texts if text in self._values}
             for text in found:
-                self._vectors.move_to_end(text)
+                self._values.move_to_end(text)
         return found
 
-    def put(self, texts: Sequence[str], vectors: Iterable[Vectors]) -> None:
+    def put(self, texts: Sequence[str], values: Iterable[Value]) -> None:
         """See `VectorCache.put`."""
         with self._lock:
-            for text, vector in zip(texts, vectors, strict=True):
-                self._vectors[text] = np.array(vector, dtype=np.float32)  # a copy: a view would keep the whole batch
-                self._vectors.move_to_end(text)
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
+            for text, value in zip(texts, values, strict=True):
+                self._values[text] = self._copied(value)
+                self._values.move_to_end(text)
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
 
     def clear(self) -> None:
         """See `VectorCache.clear`."""
         with self._lock:
-            self._vectors.clear()
+            self._values.clear()
 
 
 class FileCache(Generic[Value]):
     """A cache in an SQLite file, with the interface of `VectorCache`; the values written first are dropped first.
 
     The file holds hashes of the texts and not the texts. It is opened for each call, and each row has a checksum. A
-    damaged file is replaced by an empty one. If the disk refuses a write, the cache is switched off and a warning is
-    logged. Cached values survive a kill of the process; a power cut may lose them.
+    damaged file is replaced by an empty one. If the disk refuses a write, or the directory was deleted, renamed or
+    replaced, the cache is switched off and a warning is logged. Cached values survive a kill of the process; a power
+    cut may lose them.
 
     Args:
         path: The file, in an existing directory.
@@ -97,6 +102,7 @@ class FileCache(Generic[Value]):
         pack: From a value to the bytes that are stored.
         unpack: From these bytes to the value.
         writable: False: the file is only read.
+        private: Whether the file is created so that only its owner may read it.
     """
 
     def __init__(
@@ -108,8 +114,11 @@ class FileCache(Generic[Value]):
         unpack: Callable[[bytes], Value],
         *,
         writable: bool = True,
+        private: bool = False,
     ) -> None:
-        self._path = path
+        self._path = path.absolute()
+        self._directory = inode_of(self._path.parent)
+        self._mode = 0o600 if private else 0o666
         self._model = model
         self._size = size
         self._pack, self._unpack = pack, unpack
@@ -166,8 +175,12 @@ class FileCache(Generic[Value]):
 
     def _transact(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Run `work` in a transaction of a new connection. An error of SQLite is logged, or ignored if it is a lock."""
-        uri = f"{self._path.absolute().as_uri()}?mode={'rwc' if self._writable else 'ro'}"
+        uri = f"{self._path.as_uri()}?mode={'rw' if self._writable else 'ro'}"
         try:
+            if inode_of(self._path.parent) != self._directory:
+                raise sqlite3.OperationalError("its directory was deleted, renamed or replaced")
+            if self._writable:
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, self._mode))
             with closing(sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS)) as connection, connection:
                 if self._writable:
                     connection.execute("PRAGMA synchronous=OFF")
@@ -176,11 +189,11 @@ class FileCache(Generic[Value]):
                         " (number INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB, checksum INTEGER)"
                     )
                 work(connection)
-        except sqlite3.OperationalError as error:  # such as a full disk, or a directory that is gone
+        except (sqlite3.OperationalError, OSError) as error:  # such as a full disk, or a directory that is gone
             if "locked" in str(error):  # another thread writes for longer than WAIT_SECONDS
                 return
             self._size, name = 0, self._path.name
-            log.warning("%s cannot be used (%s); vectors are not cached until the store is opened again", name, error)
+            log.warning("%s cannot be used (%s); it caches nothing until the store is opened again", name, error)
         except (sqlite3.DatabaseError, TypeError, ValueError) as error:
             if self._writable:
                 log.warning("%s is damaged (%s); it is replaced by an empty file", self._path.name, error)
@@ -199,8 +212,13 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
         size: Largest number of vectors; in memory at most MEMORY_MAX.
     """
     if directory is None or model is None:
-        return MemoryCache(min(size, MEMORY_MAX))
+        return vectors_in_memory(min(size, MEMORY_MAX))
     return FileCache(directory / FILE, model, size, _vector_bytes, _vector)
+
+
+def vectors_in_memory(size: int) -> MemoryCache[Vectors]:
+    """An LRU cache of at most `size` vectors."""
+    return MemoryCache(size, lambda vector: np.array(vector, dtype=np.float32))  # a view would keep its whole batch
 
 
 def _vector_bytes(vector: Vectors) -> bytes:

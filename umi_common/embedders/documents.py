@@ -16,8 +16,7 @@ from umi_common.config import EmbedderConfig
 from umi_common.embedders.attempts import Attempts, attempts, kind_of
 from umi_common.protocols import Embedder
 from umi_common.runtime.call_queue import CallQueue
-from umi_common.runtime.calls import Call
-from umi_common.runtime.drivers import drive
+from umi_common.runtime.calls import Call, drive
 from umi_common.runtime.losses import warn_once
 from umi_common.runtime.workers import Workers
 

@@ -16,8 +16,8 @@ from umi_common.evaluation.metrics import default_metrics, latency, score_rankin
 from umi_common.evaluation.significance import Difference, Estimate, bootstrap_mean, holm, paired_randomisation
 from umi_common.explain import tables_to_html
 
-PER_RUN = ("diversity", "duplication")
-"""Metrics that `compare` computes itself and `Run` holds."""
+VECTOR_METRICS = ("diversity", "duplication")
+"""Metrics of the hits' vectors, which `compare` computes for each query; `Run` holds them under these names."""
 ABSENT = "-"
 """Written in a table where a number is not known."""
 
@@ -109,13 +109,11 @@ class SystemComparison:
 
     def values(self, system: str, metric: str, set: str | None = None) -> dict[str, float]:
         """One metric of every query, by "set/group/query id"; of all sets where `set` is None."""
-        found: dict[str, float] = {}
-        for run in self._runs(system, set):
-            for query, value in self._scores[id(run)][metric].items():
-                found[f"{run.set}/{run.group}/{query}"] = value
-        if not found:
-            raise ConfigError(f"no result of {system!r} on {set!r}; systems: {self.systems}, sets: {self.sets}")
-        return found
+        return {
+            f"{run.set}/{run.group}/{query}": value
+            for run in self._runs(system, set)
+            for query, value in self._scores_of(run, metric).items()
+        }
 
     def versus(self, baseline: str, metric: str, set: str | None = None) -> dict[str, Difference]:
         """The difference of every other system from a baseline, over the same queries; p values are Holm-corrected."""
@@ -135,7 +133,7 @@ class SystemComparison:
         values: dict[str, list[float]] = defaultdict(list)
         groups: dict[str, list[str]] = defaultdict(list)
         for run in self._runs(system, set):
-            scores = self._scores[id(run)][metric]
+            scores = self._scores_of(run, metric)
             for query in self.datasets[run.set, run.group].judged:
                 values[query.category or ""].append(scores[query.id])
                 groups[query.category or ""].append(run.group)
@@ -143,7 +141,8 @@ class SystemComparison:
 
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
         """The relevant documents that are not among a system's first k (None: the smallest of `ks`), in query order."""
-        cut, missed = min(self.ks) if k is None else k, list[Failure]()
+        cut = min(self.ks) if k is None else k
+        missed: list[Failure] = []
         for run in self._runs(system, set):
             dataset = self.datasets[run.set, run.group]
             texts = {chunk.id: chunk.text for chunk in dataset.chunks}
@@ -169,9 +168,9 @@ class SystemComparison:
         Raises:
             ConfigError: If the format is none of these or a metric was not measured.
         """
-        if format not in _DRAWERS:
-            raise ConfigError(f"format {format!r}; expected one of {', '.join(_DRAWERS)}")
-        return _DRAWERS[format](self._tables(metrics or self.metrics))
+        if format not in _RENDERERS:
+            raise ConfigError(f"format {format!r}; expected one of {', '.join(_RENDERERS)}")
+        return _RENDERERS[format](self._tables(metrics or self.metrics))
 
     def _tables(self, columns: Sequence[str]) -> list[Table]:
         header = ["system", *columns, "p50 ms", "LLM calls"]
@@ -208,7 +207,7 @@ class SystemComparison:
         return text
 
     def plot(self, path: str | Path | None = None, metric: str | None = None) -> Any:
-        """Bars with intervals of one metric (nDCG at the largest k) by set and system, as a matplotlib Figure."""
+        """Bars of one metric with intervals, by set and system, as a matplotlib Figure; None: nDCG at the largest k."""
         from umi_common.evaluation.plots import plot_metric
 
         return plot_metric(self, f"ndcg@{max(self.ks)}" if metric is None else metric, path)
@@ -222,17 +221,28 @@ class SystemComparison:
         return self.sets[0]
 
     def _runs(self, system: str, set: str | None) -> list[Run]:
-        return [run for run in self.runs if run.system == system and set in (None, run.set)]
+        """The runs of a system on one set; None: on all. Raises ConfigError if there are none."""
+        found = [run for run in self.runs if run.system == system and set in (None, run.set)]
+        if not found:
+            raise ConfigError(f"no result of {system!r} on {set!r}; systems: {self.systems}, sets: {self.sets}")
+        return found
+
+    def _scores_of(self, run: Run, metric: str) -> Mapping[str, float]:
+        """One metric of a run by query id. Raises ConfigError if it was not measured."""
+        scores = self._scores[id(run)]
+        if metric not in scores:
+            raise ConfigError(f"{metric!r} was not measured; there is {', '.join(scores)}")
+        return scores[metric]
 
     def _score(self, run: Run) -> dict[str, Mapping[str, float]]:
         dataset = self.datasets[run.set, run.group]
         asked = {query: dataset.qrels[query] for query in run.ids}
-        return {**score_rankings(asked, run.ids, self.metrics), **{name: getattr(run, name) for name in PER_RUN}}
+        return {**score_rankings(asked, run.ids, self.metrics), **{name: getattr(run, name) for name in VECTOR_METRICS}}
 
     def _row(self, system: str, name: str) -> Row:
         runs = self._runs(system, name)
         metrics: dict[str, Estimate] = {}
-        for metric in (*self.metrics, *PER_RUN):
+        for metric in (*self.metrics, *VECTOR_METRICS):
             pairs = [(value, run.group) for run in runs for value in self._scores[id(run)][metric].values()]
             if any(not math.isnan(value) for value, _ in pairs):
                 metrics[metric] = bootstrap_mean([v for v, _ in pairs], [g for _, g in pairs], seed=self.seed)
@@ -315,4 +325,4 @@ def _rich(tables: Sequence[Table]) -> Any:
     return Group(*drawn)
 
 
-_DRAWERS = {"text": _text, "markdown": _markdown, "rich": _rich}
+_RENDERERS = {"text": _text, "markdown": _markdown, "rich": _rich}

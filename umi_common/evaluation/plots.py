@@ -18,13 +18,13 @@ from umi_common.decay import decay_factors, rate_of
 from umi_common.errors import ConfigError, InputError, optional_module
 from umi_common.evaluation.answering import reliability
 from umi_common.evaluation.metrics import LATENCY_SHARES, score_rankings
+from umi_common.evaluation.tune import Between, Tuning
 from umi_common.explain.reasons import best_signals
 from umi_common.explain.texts import snippet
 from umi_common.types import Hit, SearchResult
 
 if TYPE_CHECKING:
     from umi_common.evaluation.comparison import SystemComparison
-    from umi_common.evaluation.tune import Tuning
 
 PathOption = str | Path | None
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#000000")
@@ -126,11 +126,11 @@ def plot_llm_calls(comparison: SystemComparison, metric: str | None = None, path
 
 
 def plot_tuning(tuning: Tuning, path: PathOption = None) -> Any:
-    """The scores of a tuning: a heat map where two settings varied, else the score over each setting."""
+    """The scores of a tuning: a heat map over two settings that are not a `Between`, else one plot per setting."""
     names = list(tuning.space)
     if not names:
         raise ConfigError("this tuning has no search space, which the plot needs; plot a tuning that `tune` returned")
-    if len(names) == 2 and not any(hasattr(choices, "low") for choices in tuning.space.values()):
+    if len(names) == 2 and not any(isinstance(choices, Between) for choices in tuning.space.values()):
         chart = new_chart(5.5, 4.2)
         _heat_map(chart, tuning, names)
         return chart.saved(path)

@@ -14,7 +14,7 @@ from umi_common.files.readers.reading import unreadable
 from umi_common.files.report import Problem, Report
 
 FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "venv"})
-"""Names of folders that are not read, besides all whose name begins with a dot."""
+"""Names of folders that are not read; nor is any file or folder whose name begins with a dot."""
 
 
 def checked_roots(paths: object) -> list[Path]:
@@ -41,7 +41,10 @@ def checked_roots(paths: object) -> list[Path]:
 def files_below(
     roots: Sequence[Path], store: Path | None, report: Report, *, follow_symlinks: bool = False
 ) -> Iterator[Path]:
-    """The files below `roots` that umi can read; skipped files and the reasons are added to `report`.
+    """The files below `roots` that umi can read.
+
+    Files of other kinds, links that are not followed and folders that cannot be listed are added to `report`; names
+    that begin with a dot, and FOLDERS_LEFT_OUT, are not.
 
     Args:
         roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending.
@@ -57,7 +60,7 @@ def files_below(
         folders: list[Path] = [root]
         linked: list[Path] = []
         while folders or linked:
-            folder = folders.pop() if folders else linked.pop()  # a folder keeps its path without a link
+            folder = folders.pop() if folders else linked.pop()  # last: a folder reached both ways keeps its own path
             identity = _identity(folder)
             if identity in seen:
                 continue
@@ -104,8 +107,9 @@ def is_gone(path: Path) -> bool:
 
 def source_of(path: Path, base: Path | None) -> str:
     """The source name of an absolute path: relative to `base` if it lies below it, else the whole path."""
-    below = base is not None and path.is_relative_to(base)
-    return (path.relative_to(base) if below and base is not None else path).as_posix()
+    if base is not None and path.is_relative_to(base):
+        path = path.relative_to(base)
+    return path.as_posix()
 
 
 def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:

@@ -16,19 +16,17 @@ What a filter means (docs/filters.md has the table in full):
     $ne $nin $not_contains $not     exact complements, so they hold on missing keys too
 
     tree       the typed tree of a filter
-    parse      any spelling to the tree
+    parse      any spelling to the tree; the chunks that a caller may see
     evaluate   the tree on one chunk's metadata, in Python
     sql        the tree as a SQLite condition
     chroma     the tree as a Chroma where-clause
-    scope      the chunks that a caller may see
 """
 
 from __future__ import annotations
 
 from umi_common.filters.chroma import ChromaWhere, chroma_metadata, to_chroma
 from umi_common.filters.evaluate import holds, matches
-from umi_common.filters.parse import NODES_MAX, asked_filter, parse_filter
-from umi_common.filters.scope import EVERYTHING, Scope, narrow, scope
+from umi_common.filters.parse import EVERYTHING, NODES_MAX, Scope, asked_filter, narrow, parse_filter, scope
 from umi_common.filters.sql import to_sql
 from umi_common.filters.tree import DEPTH_MAX, VALUES_MAX, And, Comparison, Filter, Not, Or, Where, identity
 

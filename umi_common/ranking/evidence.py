@@ -4,7 +4,7 @@ The raw scores of the two arms have different scales, and no fixed weight on nor
 Evidence is on one scale for both arms:
 
     lexical(d) = bm25(d) / sqrt(bound) / 4      BM25 is a sum of log-odds, one per term. bound is the largest BM25 that
-                                                the query could reach; BM25 from chance matches grows with its root.
+                                                the query could reach; BM25 by chance matches grows with sqrt(bound).
     dense(d)   = squareplus(z(d))^2 / 64        z: standard deviations of the cosine above the mean of this query's
                                                 cosines over the corpus. -log p of a normal tail is about z^2 / 2.
     squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
@@ -27,16 +27,16 @@ from umi_common.pool import Floats, Pool
 from umi_common.ranking.normalize import EPSILON, by_best
 
 LEXICAL_SCALE = 4.0
-"""Divisor of the lexical evidence: that of the best chunk is then 0.5 on average over the dev sets. Holds for Lucene's
-BM25, where a term adds at most its idf. The order of chunks depends on the ratio of the two divisors only."""
+"""Divisor of the lexical evidence, so that the best chunk's evidence is 0.5 on average over the dev sets. Chosen for
+Lucene's BM25, where a term adds at most its idf. The order of chunks depends on the ratio of the two divisors only."""
 DENSE_SCALE = 64.0
-"""Divisor of the dense evidence, chosen likewise."""
+"""Divisor of the dense evidence, chosen in the same way."""
 PRIOR_COUNT = 8.0
 """Weight of the prior of the background, in chunks. The background of a small store is estimated poorly without it."""
 PRIOR_MEAN = 0.2
 """Mean of the prior: a typical cosine of a query and a chunk."""
 PRIOR_DEVIATION = 0.12
-"""Standard deviation of the prior."""
+"""Standard deviation of the cosines in the prior."""
 
 ArmEvidence = tuple[Floats, Floats]
 """(V, n) evidence of the lexical and of the dense arm, for V query variations and n candidates."""
@@ -44,14 +44,14 @@ ArmEvidence = tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Background:
-    """Mean and standard deviation of each query's cosines over the corpus, or over a sample of at least 256 chunks."""
+    """Mean and standard deviation of each query's cosines over the corpus, or over some of its chunks."""
 
     mean: Floats
     """(V,)"""
     deviation: Floats
     """(V,) >= 0."""
     count: int
-    """Chunks in the sample; 0: the prior alone is used."""
+    """Number of these chunks; 0: the prior alone is used."""
 
 
 def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
@@ -143,7 +143,8 @@ def fuse_evidence(
 
     Returns:
         (n,) scores 0..1, the best 1; all 0 without any evidence.
-        (V,) for the trace: max w * lexical / (max w * lexical + max (1 - w) * dense); 0.5 without any evidence.
+        (V,) the lexical arm's share of the strongest evidence, for the trace:
+        max w * lexical / (max w * lexical + max (1 - w) * dense); 0.5 without any evidence.
 
     Raises:
         ConfigError: If shapes differ or a weight is out of range.

@@ -2,8 +2,8 @@
 
 In: generators that yield `Call`s. Out: their results, in threads or on an event loop.
 
-    calls       a call, its outcome, calls answered as one batch, several generators in step
-    drivers     run a generator to its end: blocking, or with asyncio
+    calls       a call, its outcome, calls answered as one batch, several generators in step, and the drivers that run a
+                generator to its end: blocking, or with asyncio
     call_queue  admit calls of a service at the rate that it accepts
     workers     the threads of a retriever, which run queued searches in groups
     limits      every limit on threads with unit and reason, and the compute slots

@@ -97,7 +97,7 @@ class ThreadLimiter(Executor):
     def _work(self, function: Callable[[], T], future: Future[T]) -> None:
         try:
             outcome = function()
-        except BaseException as error:  # noqa: BLE001 - this is the thread's last frame; the caller gets the error
+        except BaseException as error:  # noqa: BLE001 - the caller gets it as the outcome
             self._free.release()  # first, so that a caller who gets the outcome can start another call
             future.set_exception(as_exception(error))
         else:

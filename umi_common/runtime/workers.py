@@ -19,16 +19,9 @@ from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
 
-from umi_common.runtime.calls import Body, Call, CallOutcome, merged_calls, outcome_of
+from umi_common.runtime.calls import Body, Call, CallOutcome, Finished, blocks, merged_calls, outcome_of
 from umi_common.runtime.forks import renew_in_child
 from umi_common.runtime.limits import CALL_THREADS_MAX, COMPUTE_SLOTS, GROUP_MAX, SEARCH_THREADS_MAX
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The result of a body that ended in a worker; StopIteration cannot leave a thread."""
-
-    result: Any
 
 
 class Workers:
@@ -238,8 +231,3 @@ def _resolve(tasks: Sequence[_Task]) -> None:
     for task in tasks:
         if task.completion is not None and not task.future.done():  # a cancelled caller's future is done
             task.completion(task.future)
-
-
-def blocks(calls: tuple[Call, ...]) -> bool:
-    """Whether this is a single call that needs a thread and has no `prepare`."""
-    return len(calls) == 1 and calls[0].arun is None and calls[0].prepare is None

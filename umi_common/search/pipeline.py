@@ -192,7 +192,8 @@ def _result(
     trace: TraceBuilder,
 ) -> SearchResult:
     pool, degraded = recalled.pool, tuple(dict.fromkeys(trace.degraded))
-    log_once(degraded)
+    if degraded:
+        log_once(degraded)
     config = components.config.relevance
     found = to_hits(pool, ranked, chunks, request.limit)
     hits, below = _relevant(found, config.minimum if request.min_relevance is None else request.min_relevance)

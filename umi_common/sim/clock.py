@@ -48,7 +48,7 @@ class VirtualClock:
     def advance(self, seconds: float) -> None:
         """Move the time forward."""
         if seconds < 0:
-            raise ValueError(f"advance({seconds}): time does not run backwards")
+            raise ValueError(f"advance({seconds}); expected seconds of at least 0")
         with self._lock:
             self._seconds += seconds
 

@@ -1,22 +1,24 @@
-"""Base classes of the stores: the arguments of `recall`, the settings, and `add` of those over a collection."""
+"""Base classes of the stores: the arguments of `recall`, the settings, and `add` and `scan` over a collection."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import StoreClosed
-from umi_common.filters import Filter
+from umi_common.errors import PartlyWritten, StoreClosed, StoreUnavailable
+from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
+from umi_common.stores.batch_checks import checked_page
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
-from umi_common.stores.valid_batch import AddReport, OnInvalid, ValidBatch, valid_batch, write_in_parts
+from umi_common.stores.valid_batch import AddReport, OnInvalid, ValidBatch, valid_batch
 from umi_common.types import Chunk, TimeRange
 
 
@@ -95,6 +97,8 @@ class CollectionStore(BaseStore):
         self._embeddings = document_cache(None, None, config.embedder.cached_documents)
         self.search_counter = SearchCounter()
         self._closed = False
+        self._scan: tuple[Filter | None, str, list[str]] | None = None
+        """Filter of the last scan, last id of its last page, all its ids; None: it has ended."""
 
     @property
     def embedder(self) -> Embedder:
@@ -149,8 +153,45 @@ class CollectionStore(BaseStore):
             config=self._config.embedder,
             cache=self._embeddings,
         )
-        write_in_parts(len(new), self._write_at_once, lambda part: self._write(new[part], made[part]), self._server)
+        for start in range(0, len(new), self._write_at_once):
+            part = slice(start, start + self._write_at_once)
+            try:
+                self._write(new[part], made[part])
+            except StoreUnavailable as error:
+                raise PartlyWritten(
+                    f"{start} of {len(new)} chunks are stored for sure, then {self._server} failed; call add() again "
+                    "with the same batch: stored chunks are left alone"
+                ) from error
         return AddReport(len(new), len(same), batch.skipped)
+
+    def ids(self) -> list[str]:
+        """Ids of all chunks, rising."""
+        return self._ids_passing(None)
+
+    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
+        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
+
+        The first page of a scan lists all ids; the following pages use that list.
+        """
+        self._ready()
+        tree, start, last = parse_filter(where), checked_page(after, limit), self._scan
+        ids = last[2] if last is not None and last[:2] == (tree, start) else self._ids_passing(tree)
+        page: list[Chunk] = []
+        at = bisect_right(ids, start) if start else 0
+        while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
+            batch = ids[at : at + limit - len(page)]
+            at += len(batch)
+            page += [chunk for chunk in self.get(batch) if chunk is not None and matches(tree, chunk.metadata)]
+        self._scan = (tree, page[-1].id, ids) if len(page) == limit else None
+        return page
+
+    @abstractmethod
+    def get(self, ids: Sequence[str]) -> list[Chunk | None]:
+        """Chunks aligned with ids; None where the store has no such chunk."""
+
+    @abstractmethod
+    def _ids_passing(self, where: Filter | None) -> list[str]:
+        """Ids of all chunks that pass `where`, rising."""
 
     @abstractmethod
     def _ready(self) -> object:

@@ -18,14 +18,13 @@ import numpy as np
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.attempts import Attempts, attempts
-from umi_common.embedders.cache import MemoryCache
+from umi_common.embedders.cache import vectors_in_memory
 from umi_common.embedders.documents import batches_of
 from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.runtime.call_queue import CallQueue
-from umi_common.runtime.calls import Call
-from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.calls import Call, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, as_exception, awaited
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
@@ -65,10 +64,10 @@ class _Group:
 class QueryEmbedder:
     """Embeds queries with a store's embedder. Thread-safe if the embedder is.
 
-    An embedder that is `in_place` is called in the caller's thread; nothing below applies to it. A model that takes one
-    query per call gets up to `embedder.concurrency` calls at a time. A model that takes several gets half as many calls
-    at a time; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit
-    continues in a thread of its own, and its outcome is dropped.
+    An embedder that is `in_place` is called in the caller's thread, without cache, time limit and retries. Any other
+    that takes one query per call gets up to `embedder.concurrency` calls at a time. One that takes several gets half as
+    many; on an event loop, the queries of all tasks that are ready are one call. A call past its time limit continues
+    in a thread of its own, and its outcome is dropped.
 
     Args:
         config: Limits and size of the cache; None: the defaults.
@@ -90,7 +89,7 @@ class QueryEmbedder:
         self._queue = CallQueue(self._calls_max, clock)
         self._threads = ThreadLimiter(self._calls_max)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
-        self._cache = MemoryCache(config.cached_queries)
+        self._cache = vectors_in_memory(config.cached_queries)
         self._workers = Workers()
         self._groups: dict[tuple[asyncio.AbstractEventLoop, float, int], _Group] = {}
 
@@ -181,7 +180,7 @@ class QueryEmbedder:
                 call, deadline = self._call_of(job, seconds), self._clock() + seconds
                 try:
                     job.outcome = drive(attempts(call, self._queue, deadline, self._clock, job.state), self._workers)
-                except BaseException as error:  # noqa: BLE001 - this is the thread's last frame
+                except BaseException as error:  # noqa: BLE001 - no caller in this thread reports it
                     job.outcome = as_exception(error)
 
         until = time.monotonic() + seconds * self._rounds(jobs)

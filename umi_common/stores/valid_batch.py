@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.cache import VectorCache
-from umi_common.errors import DuplicateId, InputError, InvalidChunk, InvalidVector, PartlyWritten, StoreUnavailable
+from umi_common.errors import DuplicateId, InputError, InvalidChunk, InvalidVector
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embedded
@@ -115,25 +115,6 @@ def valid_batch(
     return ValidBatch(chunks, None if rows is None else rows[kept], tuple(skipped))
 
 
-def write_in_parts(count: int, size: int, write: Callable[[slice], None], server: str) -> None:
-    """Call `write` with slices of `size` of `count` chunks, one after the other.
-
-    Args:
-        server: Name of the server, for the message.
-
-    Raises:
-        PartlyWritten: If the server fails; says how many chunks are stored.
-    """
-    for start in range(0, count, size):
-        try:
-            write(slice(start, start + size))
-        except StoreUnavailable as error:
-            raise PartlyWritten(
-                f"{start} of {count} chunks are stored for sure, then {server} failed; call add() again with the same "
-                "batch: stored chunks are left alone"
-            ) from error
-
-
 def _as_chunk(index: int, item: object) -> Chunk:
     """The item if it is a chunk, else the chunk of a record.
 
@@ -169,7 +150,7 @@ def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vecto
     """
     try:
         finite = np.isfinite(np.asarray(vectors, dtype=np.float32))
-    except (TypeError, ValueError):
-        finite = np.ones(1, dtype=np.bool_)  # checked_vectors raises
+    except (TypeError, ValueError):  # values that are no numbers, or rows of different lengths: raises InvalidVector
+        return checked_vectors(vectors, batch, dim), []
     rows = checked_vectors(vectors if finite.all() else np.where(finite, vectors, 0.0), batch, dim)
     return rows, [bool(each) for each in np.all(finite, axis=1)]

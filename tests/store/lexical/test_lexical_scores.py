@@ -43,7 +43,7 @@ def thresholds(request: pytest.FixtureRequest):
             patch.setattr(topk, "TERM_PAYS", 0)
             patch.setattr(topk, "READ_AT_ONCE", 3)
             patch.setattr(bm25, "DIRECT", 2)
-            patch.setattr(corpus, "RARE", 0)
+            patch.setattr(corpus, "UNCACHED_MAX", 0)
             patch.setattr(bm25, "DENSE_SHARE", 1_000)
             patch.setattr(bm25, "DENSE_BYTES_KEPT", 20)
             patch.setattr(bm25, "LEVELS_KEPT", 2)

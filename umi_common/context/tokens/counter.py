@@ -18,7 +18,7 @@ from umi_common.context.tokens.encodings import (
     downloaded_encoding,
     encoding_name,
 )
-from umi_common.context.tokens.tokenizers import counter_name, tokens_by
+from umi_common.context.tokens.tokenizers import counter_name, counting_function
 from umi_common.embedders.default import embedded_tokenizer
 from umi_common.errors import ConfigError
 from umi_common.runtime.forks import give_lock
@@ -115,7 +115,7 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
     if isinstance(spec, Counter):
         return spec
     if spec is not None and not isinstance(spec, str):
-        return Counter(tokens_by(spec), counter_name(spec))
+        return Counter(counting_function(spec), counter_name(spec))
     name = DEFAULT_ENCODING if spec is None else encoding_name(spec)
     try:
         return _exact(cached_encoding(name))
@@ -133,7 +133,7 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
 
 @lru_cache(maxsize=16)
 def _exact(encoding: Any) -> Counter:
-    return Counter(tokens_by(encoding), f"tiktoken:{encoding.name}", exceeds=_has_more_words)
+    return Counter(counting_function(encoding), f"tiktoken:{encoding.name}", exceeds=_has_more_words)
 
 
 @lru_cache(maxsize=16)

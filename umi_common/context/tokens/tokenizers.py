@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 from umi_common.errors import ConfigError
 
 
-def tokens_by(spec: Any) -> Callable[[str], int]:
+def counting_function(spec: Any) -> Callable[[str], int]:
     """The counting function of an object.
 
     In this order: tiktoken's `encode_ordinary`; LangChain's `get_num_tokens`; a `TokenCounter`'s `count`; the

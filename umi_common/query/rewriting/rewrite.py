@@ -8,6 +8,7 @@ generator, which yields the call of the LLM.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.config import RewriteConfig
+from umi_common.embedders.cache import FileCache, MemoryCache
 from umi_common.errors import InputError
 from umi_common.protocols import Rewriter
-from umi_common.query.rewriting.cache import RewriteCache
 from umi_common.query.rewriting.models import as_rewriter
-from umi_common.query.rewriting.prompt import build_prompt
 from umi_common.query.rewriting.reply import read_reply
-from umi_common.runtime.calls import Body, Call, CallFailure
-from umi_common.runtime.drivers import adrive, drive
+from umi_common.runtime.calls import Body, Call, CallFailure, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
 from umi_common.runtime.losses import PAUSED
 from umi_common.runtime.workers import Workers
@@ -32,13 +31,20 @@ from umi_common.types import Degradation
 __all__ = ["Rewrites", "Rewriting", "as_rewriter"]
 
 CONSEQUENCE = "searched with the original query alone"
+FILE_NAME = "rewrites.db"
+"""The file of the LLM's replies in a store's directory."""
+HISTORY_CHARS_MAX = 8_000
+"""Largest number of characters of the history; older turns are left out."""
+_PLACEHOLDER = re.compile(r"\{(query|history)\}")
+
+Variations = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrites:
     """The LLM's variations of a query, or why there are none."""
 
-    variations: tuple[str, ...] = ()
+    variations: Variations = ()
     """At most `variations_max`, none equivalent to the query; () where anything failed."""
     degraded: Degradation | None = None
     """The failure; None where nothing failed."""
@@ -170,7 +176,7 @@ class Rewriting:
             "breaker": self.breaker.state,
         }
 
-    def _capped(self, variations: tuple[str, ...]) -> tuple[str, ...]:
+    def _capped(self, variations: Variations) -> Variations:
         """The cached variations that the present limits allow; they may have been cached under others."""
         fitting = (
             text for text in variations if len(text.encode("utf-8", "replace")) <= self.config.variation_bytes_max
@@ -193,3 +199,73 @@ def _failure(error: Exception) -> str:
     status = getattr(error, "status_code", None)
     suffix = f" (status {status})" if isinstance(status, int) else ""
     return re.sub(r"\W", "", type(error).__name__) + suffix
+
+
+def build_prompt(template: str, query: str, history: Sequence[str] = ()) -> str:
+    """The template with {query} and {history} filled in, in one pass.
+
+    Other braces in the template, and all in query and history, stay as they are. If the template has no {history}, a
+    history that is not empty is put before it as a paragraph of its own.
+    """
+    turns = _latest(history)
+    values = {"query": query, "history": turns}
+    prompt = _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+    if turns and "{history}" not in template:
+        return f"Conversation so far:\n{turns}\n\n{prompt}"
+    return prompt
+
+
+def _latest(history: Sequence[str]) -> str:
+    """The last turns that fit into HISTORY_CHARS_MAX, one per line; of a longer last turn its end."""
+    kept: list[str] = []
+    room = HISTORY_CHARS_MAX
+    for turn in reversed(history):
+        if len(turn) + 1 > room:
+            if not kept:
+                kept.append(turn[-room:])
+            break
+        kept.append(turn)
+        room -= len(turn) + 1
+    return "\n".join(reversed(kept))
+
+
+class RewriteCache:
+    """The LLM's variations of queries, by model and prompt. Thread-safe.
+
+    Args:
+        size: Largest number of entries, in memory and in the file; 0: nothing is cached.
+        directory: The existing directory where `rewrites.db` is kept; None: memory only.
+        writable: False: the file is read and never written.
+
+    The file holds hashes of the prompts and, in plain text, the variations. Only its owner may read it.
+    """
+
+    def __init__(self, size: int, directory: str | Path | None = None, *, writable: bool = True) -> None:
+        self._memory: MemoryCache[Variations] = MemoryCache(size, tuple)
+        self._file: FileCache[Variations] | None = None
+        if directory is not None:
+            path = Path(directory).absolute() / FILE_NAME
+            self._file = FileCache(path, "", size, _packed, _unpacked, writable=writable, private=True)
+
+    def get(self, model: str, prompt: str) -> Variations | None:
+        """The cached variations of this prompt, or None; counts as a use."""
+        key = f"{model}\0{prompt}"
+        found = self._memory.get([key])
+        if not found and self._file is not None:
+            found = self._file.get([key])
+            self._memory.put(list(found), found.values())
+        return found.get(key)
+
+    def put(self, model: str, prompt: str, variations: Variations) -> None:
+        """Cache variations, in memory and, where there is a directory, in the file."""
+        for cache in (self._memory, self._file):
+            if cache is not None:
+                cache.put([f"{model}\0{prompt}"], [variations])
+
+
+def _packed(variations: Variations) -> bytes:
+    return json.dumps(variations).encode()
+
+
+def _unpacked(stored: bytes) -> Variations:
+    return tuple(json.loads(stored))

@@ -57,9 +57,9 @@ def weekend(now: datetime, offset: int = 0) -> CalendarPeriod:
     return days(known(start) + timedelta(days=5), 2)
 
 
-def months(now: datetime, offset: int = 0, count: int = 1) -> CalendarPeriod:
-    """`count` calendar months, the first `offset` months from the current month."""
-    return CalendarPeriod(_month_start(now, offset), _month_start(now, offset + count))
+def months(now: datetime, count: int = 1) -> CalendarPeriod:
+    """`count` calendar months, the first of them the current one."""
+    return CalendarPeriod(_month_start(now, 0), _month_start(now, count))
 
 
 def month(now: datetime, year: int, number: int) -> CalendarPeriod:

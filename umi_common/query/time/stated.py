@@ -31,7 +31,7 @@ _STATED = re.compile(
 
 
 def states_date_in(text: str, period: TimeRange, now: datetime) -> bool:
-    """Whether the text states a date, month, quarter or year that lies in the period as a whole.
+    """Whether the text states a date, month, quarter or year that lies wholly in the period.
 
     Args:
         text: Its first CHARACTERS_READ characters are read, in at most 20 ms.

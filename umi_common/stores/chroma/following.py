@@ -128,7 +128,7 @@ class Follower:
 
     def list_ids(self) -> None:
         """Read the records that are new and drop those that are gone."""
-        rows, skipped = self._side.moment.rows, set(self._side.skipped)
+        rows, skipped = self._side.snapshot.rows, set(self._side.skipped)
         unseen, gone = rows.alive.copy(), set(skipped)
         new: list[str] = []
         for page in self._collection.pages_of_ids():

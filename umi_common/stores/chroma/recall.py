@@ -14,14 +14,14 @@ from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, to_chroma
 from umi_common.filters.tree import comparisons
 from umi_common.pool import Floats, Ints, Links, Pool, Vectors, unit_vectors, weighted
-from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
-from umi_common.stores.chroma.side_index import Moment, SideIndex
+from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.references import find_references, named_by
-from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, renumbered
+from umi_common.stores.rows.rows import UNKNOWN, Mask, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange, microseconds
 
@@ -52,13 +52,13 @@ class CollectionVectors:
         self._clear()
 
     def _clear(self) -> None:
-        self._cached = (Growing(np.float32, self.dim), np.full(len(self._side.moment.rows) + 1, UNKNOWN, np.int64))
+        self._cached = (Growing(np.float32, self.dim), np.full(len(self._side.snapshot.rows) + 1, UNKNOWN, np.int64))
         """Vectors, and for each row of the snapshot its slot, the row in these vectors."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, dim)."""
-        return len(self._side.moment.rows), self.dim
+        return len(self._side.snapshot.rows), self.dim
 
     def __getitem__(self, rows: Ints) -> Vectors:
         """(len(rows), dim); zeros for a record that is gone.
@@ -88,11 +88,11 @@ class CollectionVectors:
             more[: len(slots)] = slots
             slots = more
         missing = rows[slots[rows] == UNKNOWN]
-        alive = self._side.moment.rows.alive
+        alive = self._side.snapshot.rows.alive
         if len(alive) * self.dim * vectors.view.itemsize <= CACHE_BYTES:
             others = np.flatnonzero(alive[: len(slots)] & (slots[: len(alive)] == UNKNOWN))
             missing = distinct(np.concatenate([missing, others[:READ_AHEAD]]))
-        ids = [self._side.moment.rows.ids[row] for row in missing.tolist()]
+        ids = [self._side.snapshot.rows.ids[row] for row in missing.tolist()]
         read, there = self._collection.vectors(ids, self.dim)
         first, found = len(vectors.view), missing[there]
         vectors.extend(unit_vectors(read[there]))
@@ -117,31 +117,25 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
         SearchUnavailable: If no arm that is asked for can answer.
     """
     begun = time.perf_counter()
-    moment = store.side.moment
-    rows, now = moment.rows, microseconds(request.now)
-    allowed = allowed_rows(store, moment, request.where, request.window)
+    snapshot = store.side.snapshot
+    rows, now = snapshot.rows, microseconds(request.now)
+    allowed = allowed_rows(store, snapshot, request.where, request.window)
     weights = rows.decay(now, request.decay)
-    lexical = None if request.strategy == "vector" else _lexical(moment, request, allowed, weights)
-    named, links = _references(store, moment, request, lexical, allowed, trace)
+    lexical = None if request.strategy == "vector" else _lexical(snapshot, request, allowed, weights)
+    named, links = _references(store, snapshot, request, lexical, allowed, trace)
     targets = np.zeros(0, dtype=np.int64) if links is None else links.target
     others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named, np.int64), targets])
     found = [hits.rows for hits in lexical or ()]
-    pool_rows, vectors, queries = _candidates(store, moment, queries, request, found, others, allowed, weights, trace)
+    pool_rows, vectors, queries = _candidates(store, snapshot, queries, request, found, others, allowed, weights, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    fields: dict[str, Any] = {"length": moment.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
+    fields: dict[str, Any] = {"length": snapshot.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
     if lexical is not None:
         texts = [probe.text for probe in request.probes]
-        scored = moment.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
-        fields |= {
-            "lexical": scored.lexical,
-            "lexical_bound": scored.bound,
-            "coverage": scored.coverage,
-            "source_lexical": scored.source,
-            "source_bound": scored.source_bound,
-            "named": np.array([named.get(row, 0.0) for row in pool_rows.tolist()] if named else []),
-        }
+        scored = snapshot.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
+        fields = scored.pool_fields()
+        fields["named"] = np.array([named.get(row, 0.0) for row in pool_rows.tolist()] if named else [])
     if vectors is not None:
-        fields |= {"vectors": vectors} | statistics(store, moment, queries, trace)
+        fields |= {"vectors": vectors} | statistics(store, snapshot, queries, trace)
         if queries is not None:
             fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
     return Pool.of(
@@ -160,7 +154,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
 
 def _references(
     store: IndexedCollection,
-    moment: Moment,
+    snapshot: SideSnapshot,
     request: RecallRequest,
     lexical: Sequence[LexicalHits] | None,
     allowed: Mask,
@@ -172,10 +166,10 @@ def _references(
     """
     if not request.references or lexical is None or not store.side.names:
         return {}, None
-    named = named_by(moment.lexical, store.side.names, request.probes[0].text, allowed)
+    named = named_by(snapshot.lexical, store.side.names, request.probes[0].text, allowed)
 
     def terms_of(rows: Sequence[int]) -> list[Sequence[str]]:
-        ids = [moment.rows.ids[row] for row in rows]
+        ids = [snapshot.rows.ids[row] for row in rows]
         known = {id: record for id in ids if (record := store.side.last_read(id)) is not None}
         known |= store.collection.records([id for id in ids if id not in known])
         return [store.side.terms(known.get(id)) for id in ids]
@@ -184,7 +178,7 @@ def _references(
     try:
         query = lexical[0].query
         links = find_references(
-            moment.lexical, store.side.names, query, referring, terms_of, allowed, request.lexical, rare=False
+            snapshot.lexical, store.side.names, query, referring, terms_of, allowed, request.lexical, rare=False
         )
     except StoreUnavailable as error:
         trace.lost("references", error, "searched without references between chunks")
@@ -194,7 +188,7 @@ def _references(
 
 def _candidates(
     store: IndexedCollection,
-    moment: Moment,
+    snapshot: SideSnapshot,
     queries: Vectors | None,
     request: RecallRequest,
     found: Sequence[Ints],
@@ -215,40 +209,44 @@ def _candidates(
     if queries is not None:
         try:
             nearest = _nearest(store, queries, request, allowed, weights)
-            rows = _pool_rows(moment.rows, [*found, *nearest], others, request, allowed)
+            rows = snapshot.rows.with_neighbours([*found, *nearest], others, request, allowed)
             return rows, store.vectors[rows], queries
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
     if request.strategy == "vector":
         raise SearchUnavailable(trace.reasons())
-    rows = _pool_rows(moment.rows, found, others, request, allowed)
+    rows = snapshot.rows.with_neighbours(found, others, request, allowed)
     return rows, _vectors_for_ranking(store, rows, trace), None
 
 
-def allowed_rows(store: IndexedCollection, moment: Moment, where: Filter | None, window: TimeRange | None) -> Mask:
+def allowed_rows(
+    store: IndexedCollection, snapshot: SideSnapshot, where: Filter | None, window: TimeRange | None
+) -> Mask:
     """(n,) the rows that pass filter and time range."""
-    rows = moment.rows
+    rows = snapshot.rows
     allowed = rows.alive if window is None else rows.alive & rows.within(window)
     if where is not None:
         allowed = allowed & store.side.columns(store.collection.records).mask(where, len(rows))
     return allowed
 
 
-def _lexical(moment: Moment, request: RecallRequest, allowed: Mask, weights: Floats | None) -> list[LexicalHits]:
-    return moment.lexical.search(
+def _lexical(
+    snapshot: SideSnapshot, request: RecallRequest, allowed: Mask, weights: Floats | None
+) -> list[LexicalHits]:
+    return snapshot.lexical.search(
         [probe.text for probe in request.probes],
         k=request.depth,
         config=request.lexical,
         allowed=allowed,
         weights=weights,
-        id_of=moment.rows.ids.__getitem__,
+        id_of=snapshot.rows.ids.__getitem__,
     )
 
 
 def _nearest(
     store: IndexedCollection, queries: Vectors, request: RecallRequest, allowed: Mask, weights: Floats | None
 ) -> list[Ints]:
-    """For each query with a vector the rows that may be among its best by decayed cosine, exactly rescored.
+    """For each query with a vector its best rows by decayed cosine, which umi computes anew for the rows from Chroma.
 
     Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. Enough are `depth`,
     in a hybrid search half of it: see NEAREST_MIN.
@@ -272,6 +270,7 @@ def _nearest(
         best, least, lowest = _best(store, asked, rows, depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
+        # A row that Chroma did not list has a cosine of at most `lowest`, and decay only lowers it.
         ordered = weights is None or count >= DECAYED_MAX or bool((least >= lowest).all())
         if exhausted or (full and ordered):
             return best
@@ -290,7 +289,7 @@ def _best(
 ) -> tuple[list[Ints], Floats, Floats]:
     """For each of V queries its best rows with a vector by decayed cosine; (V,) the smallest decayed cosine of these;
     (V,) the smallest cosine of all its `rows`. Both are -2 for a query without such rows."""
-    together = store.side.moment.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
+    together = store.side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
     by_row = np.argsort(together)
     vectors = store.vectors[together]
     scores = cosines(vectors, queries).astype(np.float64)
@@ -307,20 +306,8 @@ def _best(
     return best, least, lowest
 
 
-def _pool_rows(rows: Rows, found: Sequence[Ints], others: Ints, request: RecallRequest, allowed: Mask) -> Ints:
-    """Rows of the pool by id: all found, the others, and the best found rows' neighbours that are allowed."""
-    joins = np.zeros(len(rows), dtype=np.bool_)
-    for each in (*found, others):
-        joins[each] = True
-    if request.around and found:
-        best = np.concatenate([each[: request.depth // NEIGHBOURS_OF] for each in found]).astype(np.int64)
-        beside = rows.beside(best, request.around)
-        joins[beside[allowed.take(beside)]] = True
-    return rows.by_id(np.flatnonzero(joins))
-
-
 def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrace) -> Vectors | None:
-    """The vectors of candidates that BM25 found, for the stages that compare chunks; None if it fails or has failed."""
+    """The vectors of candidates of BM25, for the stages that compare chunks; None if Chroma fails or has failed."""
     if any(loss.part == "chroma" for loss in trace.degraded):
         return None
     try:
@@ -330,13 +317,15 @@ def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrac
         return None
 
 
-def statistics(store: IndexedCollection, moment: Moment, queries: Vectors | None, trace: RecallTrace) -> dict[str, Any]:
+def statistics(
+    store: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None, trace: RecallTrace
+) -> dict[str, Any]:
     """The fields of a pool about the collection, without queries only its calibration; none if Chroma fails."""
-    rows, lexical, vectors = moment.rows, moment.lexical, store.vectors
+    rows, lexical, vectors = snapshot.rows, snapshot.lexical, store.vectors
     whole: Any = vectors  # in place of an array: the two calls below index some of its rows and read its shape
     calibration = store.side.calibration
     try:
-        numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), moment.sources)
+        numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), snapshot.sources)
         if queries is None:
             return {"calibration": numbers}
         background = calibration.background(rows, whole, queries)

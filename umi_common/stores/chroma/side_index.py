@@ -1,7 +1,7 @@
 """Everything that umi keeps beside a Chroma collection: terms, sources, positions, times, and the records as last read.
 
 Rows are numbered in the order in which records were first read. A changed record gets a new row. Readers take a
-`Moment`, which does not change; one writer at a time.
+`SideSnapshot`, which does not change; one writer at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNKS_CACHED = 2_048
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class SideSnapshot:
     """Snapshot of the side index after a write."""
 
     rows: Rows
@@ -69,11 +69,11 @@ class SideIndex:
         self._publish()
 
     def _publish(self) -> None:
-        self.moment = Moment(self.table.snapshot(), self._lexical.view(), self.table.sources)
+        self.snapshot = SideSnapshot(self.table.snapshot(), self._lexical.view(), self.table.sources)
 
     def __len__(self) -> int:
         """Records, the skipped ones included."""
-        return self.moment.rows.living + len(self.skipped)
+        return self.snapshot.rows.living + len(self.skipped)
 
     def knows(self, id: str) -> bool:
         """Whether the record was read, with or without a text."""
@@ -81,7 +81,7 @@ class SideIndex:
 
     def ids(self) -> list[str]:
         """Ids of all records with a text, in the order of their rows."""
-        rows = self.moment.rows
+        rows = self.snapshot.rows
         return [rows.ids[row] for row in np.flatnonzero(rows.alive).tolist()]
 
     def changed(self, records: Iterable[Record]) -> list[Record]:
@@ -143,7 +143,7 @@ class SideIndex:
     def _kept_position(self, chunk: Chunk) -> int | None:
         """The position that a record with a source but no position got when it was first read; None: not yet read."""
         row = self.table.row_of(chunk.id)
-        rows = self.moment.rows
+        rows = self.snapshot.rows
         if row is None or row >= len(rows) or rows.position[row] == MISSING or rows.source[row] == NO_SOURCE:
             return None
         return int(rows.position[row]) if self.table.sources[int(rows.source[row])] == chunk.source else None
@@ -190,7 +190,7 @@ class SideIndex:
             return self._columns
 
     def _made_columns(self, fetch: Callable[[Sequence[str]], dict[str, Record]]) -> MetadataColumns:
-        rows = self.moment.rows
+        rows = self.snapshot.rows
         alive = np.flatnonzero(rows.alive).tolist()
         missing = [rows.ids[row] for row in alive if self._records[row] is None]
         fetched = fetch(missing) if missing else {}
@@ -219,7 +219,7 @@ class SideIndex:
         Raises:
             OSError: If the disk refuses.
         """
-        rows = self.moment.rows
+        rows = self.snapshot.rows
         ids = [id if alive else "" for id, alive in zip(rows.ids[: len(rows)], rows.alive.tolist(), strict=True)]
         facts: dict[str, Any] = {"made_of": made_of, "ids": ids}
         facts |= {"skipped": sorted(self.skipped), "derived": sorted(self.derived)}
@@ -249,5 +249,5 @@ class SideIndex:
             self.names.put(row, tuple(name))
         self._digests, self._records = arrays["digests"].tolist(), [None] * len(ids)
         self._publish()
-        self.calibration = Calibration.restored(self.moment.rows, arrays)
+        self.calibration = Calibration.restored(self.snapshot.rows, arrays)
         return True

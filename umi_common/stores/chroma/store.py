@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,12 @@ from umi_common.errors import (
     SearchUnavailable,
     StoreUnavailable,
 )
-from umi_common.filters import Where, matches, parse_filter
+from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import checked_ids, checked_page, ids_to_delete
+from umi_common.stores.batch_checks import checked_ids, ids_to_delete
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
@@ -143,14 +142,14 @@ class ChromaStore(CollectionStore):
             "read": reader_name(self._read),
         }
         saved = self._directory is not None and side.load(self._directory, made_of)
-        checked = bool(saved and side.moment.rows.living) or self._check_model()
+        checked = bool(saved and side.snapshot.rows.living) or self._check_model()
         vectors = CollectionVectors(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
         follower.open()
         self._indexed = IndexedCollection(self._collection, side, vectors)
         self._made_of, self._follower, self._model_checked = made_of, follower, checked  # last: nothing has failed
         if not saved and self._directory is not None:
-            statistics(self._indexed, side.moment, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
+            statistics(self._indexed, side.snapshot, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
             self.save()
 
     def _check_model(self) -> bool:
@@ -244,9 +243,9 @@ class ChromaStore(CollectionStore):
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; see `HybridStore.listing`."""
         indexed = self._ready()
-        moment = indexed.side.moment
-        passing = allowed_rows(indexed, moment, parse_filter(where), window)
-        return Listing(moment.rows.ids, moment.rows.seq + self._openings * ROWS_MAX, passing)
+        snapshot = indexed.side.snapshot
+        passing = allowed_rows(indexed, snapshot, parse_filter(where), window)
+        return Listing(snapshot.rows.ids, snapshot.rows.seq + self._openings * ROWS_MAX, passing)
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each known id the chunks at most `reach` positions from it in its source, in order, itself included.
@@ -254,7 +253,7 @@ class ChromaStore(CollectionStore):
         Only those that pass `where`.
         """
         side = self._ready().side
-        tree, rows = parse_filter(where), side.moment.rows
+        tree, rows = parse_filter(where), side.snapshot.rows
         near: dict[str, list[str]] = {}
         for id in checked_ids(ids):
             row = side.table.row_of(id)
@@ -267,25 +266,16 @@ class ChromaStore(CollectionStore):
             for id, beside in near.items()
         }
 
-    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, by rising id, from beyond `after`; see `protocols.Store.scan`."""
-        start, tree = checked_page(after, limit), parse_filter(where)
-        ids = sorted(self._ready().side.ids())
-        at, page = bisect_right(ids, start) if start else 0, list[Chunk]()
-        while len(page) < limit and at < len(ids):
-            some = ids[at : at + max(limit - len(page), 100)]
-            at += len(some)
-            page += [chunk for chunk in self.get(some) if chunk is not None and matches(tree, chunk.metadata)]
-        return page[:limit]
-
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, scaled to length 1; zeros where there is none."""
         self._ready()
         return unit_vectors(self._collection.vectors(checked_ids(ids), self._embedder.dim)[0])
 
-    def ids(self) -> list[str]:
-        """Ids of all chunks, rising."""
-        return sorted(self._ready().side.ids())
+    def _ids_passing(self, where: Filter | None) -> list[str]:
+        indexed = self._ready()
+        rows = indexed.side.snapshot.rows
+        passing = allowed_rows(indexed, indexed.side.snapshot, where, None)
+        return sorted(rows.ids[row] for row in np.flatnonzero(passing).tolist())
 
     def _unchanged(self, batch: ValidBatch) -> set[int]:
         ids = [chunk.id for chunk in batch.chunks]
@@ -340,7 +330,7 @@ class ChromaStore(CollectionStore):
         side = self._indexed.side
         return ChromaStatus(
             collection=self._collection.name,
-            chunks=side.moment.rows.living,
+            chunks=side.snapshot.rows.living,
             skipped=tuple(sorted(side.skipped)),
             behind=abs(self._collection.count() - len(side)),
             compared_seconds=self._follower.seconds_behind,
@@ -362,7 +352,7 @@ class ChromaStore(CollectionStore):
                 log.warning("the index was not saved (%s); the next opening makes it from the collection", error)
 
     def __len__(self) -> int:
-        return self._ready().side.moment.rows.living
+        return self._ready().side.snapshot.rows.living
 
     @property
     def path(self) -> Path | None:

@@ -52,9 +52,9 @@ def append_rows(directory: Path, before: SavedVectors | None, vectors: Vectors, 
     folder = directory / FOLDER
     folder.mkdir(exist_ok=True)
     name, known = (secrets.token_hex(8), 0) if before is None else (before.name, before.rows)
-    sums, parts = [], (vectors, codes)
-    for index, suffix in enumerate(SUFFIXES):
-        rows: npt.NDArray[Any] = parts[index]
+    sums: list[Sums] = []
+    arrays: tuple[npt.NDArray[Any], ...] = (vectors, codes)
+    for index, (suffix, rows) in enumerate(zip(SUFFIXES, arrays, strict=True)):
         new, start = _bytes_of(rows[known:]), known * rows.strides[0]
         added = _sums(new, start)
         sums.append(added if before is None else before.sums[index] + added)
@@ -78,9 +78,9 @@ def map_rows(
         OSError, ValueError: If the files are missing or are not what was saved.
     """
     folder = directory / FOLDER
-    with (folder / saved.name).open("rb") as floats, (folder / f"{saved.name}{SUFFIXES[1]}").open("rb") as bytes_:
+    with (folder / saved.name).open("rb") as floats, (folder / f"{saved.name}{SUFFIXES[1]}").open("rb") as codes:
         vectors = _mapped(floats, np.float32, saved, saved.sums[0] if checked else None)
-        return vectors, _mapped(bytes_, np.int8, saved, saved.sums[1] if checked else None)
+        return vectors, _mapped(codes, np.int8, saved, saved.sums[1] if checked else None)
 
 
 def remove_others(directory: Path, name: str) -> None:

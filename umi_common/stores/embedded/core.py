@@ -1,17 +1,23 @@
-"""An open store: ledger, indexes, embedder and writer's lock, and how chunks are written and read."""
+"""An open store: ledger, indexes, embedder and writer's lock, and how chunks are written and read.
+
+The indexes follow the ledger. A writer passes each commit on to `Indexes.apply`. A reading process, or a writer whose
+`apply` was interrupted, reads the new rows from the ledger by sequence number. `Indexes.snapshot` is replaced as a
+whole, so a search sees one commit and never waits.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from umi_common.config import UmiConfig
+from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, identity_of
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked, StoreReadOnly
@@ -21,13 +27,14 @@ from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.batch_checks import ids_to_delete, refuse_other_dimension
 from umi_common.stores.embedded.directory import WriterLock
-from umi_common.stores.embedded.indexes import Indexes
-from umi_common.stores.embedded.row_data import Change, StoreSnapshot
+from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
 from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import fingerprint, refuse_other_embedder
+from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import QueryEmbedder
+from umi_common.stores.rows.rows import RowTable
 from umi_common.stores.search_counts import DirectoryCounter
 from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.stores.values import Listing
@@ -36,6 +43,144 @@ from umi_common.types import Chunk, TimeRange
 ANALYSE_DURING_COMMIT_FROM = 200
 """Fewest texts that a second thread analyses while SQLite commits; for fewer, starting it takes longer than it
 saves."""
+
+DEAD_ROWS_MAX = 50_000
+"""Largest number of dead rows; if more than this and more than half of the rows are dead, all rows are numbered
+again."""
+
+
+class Indexes:
+    """Rows, vectors, both search arms and metadata columns of one open store.
+
+    Args:
+        ledger: Source of all data.
+        directory: Where the arrays are saved for the next opening; None: nowhere.
+        analyzer: Settings of the analyzer.
+    """
+
+    def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
+        self.lock = threading.RLock()
+        """Held while the indexes change; the ledger may be read meanwhile. Searches do not acquire it."""
+        self.stale = False
+        """The ledger may hold more than the indexes, because a write was interrupted."""
+        self.building = False
+        """All indexes are being made again; meanwhile searches use the snapshot from before."""
+        self._ledger = ledger
+        self._directory = directory
+        self._analyzer = analyzer
+        self._inconsistent = False
+        """True during `apply`. If `apply` raises it stays True, and everything is read from the ledger again."""
+        self._version = ledger.version()
+        ledger.retry_read(self.load)
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """Text to terms."""
+        return self.snapshot.row_data.lexical.analyzer
+
+    def load(self, *, fresh: bool = False) -> None:
+        """Read everything from the ledger; the lexical index from its file, unless `fresh` or the file is unusable."""
+        with self.lock:
+            made = RowData(self._ledger, self._directory, self._analyzer, fresh=fresh)
+            before: StoreSnapshot | None = getattr(self, "snapshot", None)
+            if before is not None and before.row_data.has_columns:
+                made.columns()  # so that the next search with a filter does not wait for them
+            self.snapshot = made.snapshot
+            self._inconsistent = self.stale = False
+
+    @contextmanager
+    def rebuilding(self) -> Iterator[None]:
+        """Set `building` during the block."""
+        self.building = True
+        try:
+            yield
+        finally:
+            self.building = False
+
+    def apply(self, change: Change) -> None:
+        """Add a commit to the indexes, unless `follow` has already done so."""
+        with self.lock:
+            known = self.snapshot.mark
+            if change.mark.seq <= known.seq and change.mark.deletion <= known.deletion:
+                return
+            self._inconsistent = True
+            self.snapshot = self.snapshot.row_data.apply(change)
+            self._inconsistent = self.stale = False
+            living = self.snapshot.rows.living
+            if len(self.snapshot.rows) - living > max(DEAD_ROWS_MAX, living):
+                self.load(fresh=True)
+
+    def follow(self) -> None:
+        """Add the commits of another process (if read_only), or those that an interrupted write left out."""
+        if self._ledger.read_only:
+            version = self._ledger.version()
+            if version != self._version:
+                self._ledger.retry_read(self._catch_up)
+                self._version = version
+        elif self.stale:
+            with self.lock:
+                with self._ledger.reading() as connection:
+                    mark = self._ledger.mark(connection)
+                if self._inconsistent or mark != self.snapshot.mark:
+                    self.load()
+                self.stale = False
+
+    def _catch_up(self) -> None:
+        with self.lock:
+            found = None if self._inconsistent else self._read_change()
+            if found is None:
+                self.load()
+                return
+            change, count = found
+            if change.mark == self.snapshot.mark:
+                return
+            if len(change.vectors) == len(change.heads):
+                self.apply(change)
+            if self.snapshot.mark != change.mark or self.snapshot.rows.living != count:
+                self.load()  # rows are missing; load() raises the right error
+
+    def _read_change(self) -> tuple[Change, int] | None:
+        """The changes after `snapshot`, and the ledger's count of chunks; None: the indexes must be made again."""
+        ledger, known = self._ledger, self.snapshot.mark
+        with ledger.snapshot() as connection:
+            mark, count = ledger.mark(connection), ledger.count(connection)
+            if mark == known:
+                return Change(mark, [], [], [], [], self.snapshot.vectors[:0]), count
+            deleted = ledger.deleted(connection, after=known.deletion)
+            if mark.epoch != known.epoch or deleted is None or not ledger.descends_from(connection, known):
+                return None
+            texts = list(ledger.texts(connection, after=known.seq))
+            change = Change(
+                mark,
+                deleted,
+                ledger.heads(connection, after=known.seq),
+                [text for _, text, _ in texts],
+                [metadata for _, _, metadata in texts],
+                ledger.vectors(connection, after=known.seq),
+            )
+            return change, count
+
+    @property
+    def table(self) -> RowTable:
+        """The row and the ledger number of each chunk that there is now, by id."""
+        return self.snapshot.row_data.table
+
+    def alive(self, seqs: Sequence[int]) -> list[bool]:
+        """Whether there is a chunk with this ledger number, aligned with seqs."""
+        rows = self.snapshot.rows
+        return rows.among(seqs, rows.alive)
+
+    def removed(self, seqs: Sequence[int]) -> list[bool]:
+        """Whether the chunk with this ledger number was removed, aligned with seqs; False for numbers not known yet."""
+        rows = self.snapshot.rows
+        return rows.among(seqs, ~rows.alive)
+
+    def save(self, *, always: bool) -> None:
+        """Save the arrays if rows changed; unless `always`, only if a crash would cost a long rebuild."""
+        with self.lock:
+            if not self.stale and self._ledger.in_place():
+                self.snapshot.row_data.save(always=always)
+                self.snapshot = self.snapshot.row_data.snapshot
 
 
 class Core:
@@ -61,7 +206,7 @@ class Core:
         self._session: str | None = None
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
         self.writing = threading.RLock()
-        """Held by a writer from reading what is stored until its change is in the indexes."""
+        """Held by a writer while it checks what is stored and writes its change to ledger and indexes."""
         self._lock = lock
         self.search_counter = DirectoryCounter(directory, read_only=ledger.read_only)
         self._pid = os.getpid()
@@ -153,7 +298,8 @@ class Core:
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
                 if self.indexes.table.seqs_of(list(same)) == list(same.values()):
                     refuse_other_dimension(made, self.dim)
-                    self._replace([entries[at] for at in todo], made)
+                    new = [entries[at] for at in todo]
+                    self._commit([seq for seq in self._seqs_of(new) if seq is not None], new, made)
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
@@ -167,10 +313,6 @@ class Core:
             if digest == entries[at].digest and same_vector:
                 same[entries[at].id] = seq
         return same
-
-    def _replace(self, entries: Sequence[Entry], vectors: Vectors) -> None:
-        """Write the entries in place of the chunks with the same ids, and as new chunks where there is none."""
-        self._commit([seq for seq in self._seqs_of(entries) if seq is not None], entries, vectors)
 
     def _seqs_of(self, entries: Sequence[Entry]) -> list[int | None]:
         return self.indexes.table.seqs_of([entry.id for entry in entries])
@@ -209,7 +351,7 @@ class Core:
             mark = self.ledger.change(deleted, entries, vectors, settings, meanwhile)
             self.mark_file.write(mark, self._session)
             seqs = range(mark.seq - len(entries) + 1, mark.seq + 1)
-            heads = [Head(seq, *entry[:4]) for seq, entry in zip(seqs, entries, strict=True)]
+            heads = [Head(seq, e.id, e.source, e.position, e.event_time) for seq, e in zip(seqs, entries, strict=True)]
             indexes.apply(Change(mark, deleted, heads, texts, metadata, vectors))
         except BaseException:
             indexes.stale = True  # the commit may have succeeded: the next call reads the ledger
@@ -247,7 +389,7 @@ class Core:
                 return [found.get(seq) if seq else None for seq in wanted]
             self.ready()  # then look up the chunks that have these ids now
             for at, seq in zip(gone, self.indexes.table.seqs_of([ids[at] for at in gone]), strict=True):
-                wanted[at] = None if seq == wanted[at] else seq
+                wanted[at] = None if seq == wanted[at] else seq  # the same number again: the chunk cannot be read
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """See `HybridStore.vectors`."""
@@ -261,7 +403,7 @@ class Core:
     def neighbours(self, ids: Sequence[str], reach: int, where: Filter | None) -> dict[str, list[Chunk]]:
         """See `HybridStore.neighbours`."""
         before: dict[str, list[int]] | None = None
-        while True:  # again, if a chunk was replaced or removed after its ledger number was looked up
+        while True:  # again, if a chunk was replaced or removed meanwhile, until the ledger numbers stay the same
             around = self._seqs_around(ids, reach, where)
             chunks = self.chunks(sorted({seq for seqs in around.values() for seq in seqs}))
             found = {id: [chunks[seq] for seq in seqs if seq in chunks] for id, seqs in around.items()}
@@ -295,7 +437,8 @@ class Core:
         """Chunks by ledger number, without removed ones.
 
         Raises:
-            LedgerDamaged: If the ledger lacks a chunk that was not removed.
+            LedgerDamaged: If the ledger lacks a chunk that was not removed. Not in a read-only store: there another
+                process may have removed it just now.
         """
         cache = self.indexes.snapshot.row_data.chunks
         found, missing = cache.get(seqs)

@@ -17,7 +17,7 @@ import numpy as np
 from umi_common.errors import IndexUnavailable, InvalidLimit, SearchUnavailable
 from umi_common.filters import Filter
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool, Vectors
-from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
+from umi_common.protocols import RecallRequest
 from umi_common.runtime.limits import COMPUTE_SLOTS
 from umi_common.stores.arrays import distinct
 from umi_common.stores.dense import index as dense_index
@@ -259,7 +259,10 @@ def _pool(
     corpus_fields: Mapping[str, Any],
 ) -> Pool:
     """The pool of the found rows and their neighbours, each scored by both arms."""
-    rows = _pool_rows(snapshot, found, request, allowed)
+    rankings = [hits.rows for hits in found.lexical or ()] + [hits.rows for hits in found.dense or ()]
+    others = [found.by_id, np.fromiter(found.named, np.int64)]
+    others += [] if found.links is None else [found.links.target]
+    rows = snapshot.rows.with_neighbours(rankings, np.concatenate(others), request, allowed)
     shape = (len(request.probes), len(rows))
     lexical: dict[str, Any] = {}
     if found.lexical is not None:
@@ -271,15 +274,8 @@ def _pool(
                 raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
             trace.lost("lexical", error, "searched with the dense arm alone")
             return _pool(snapshot, replace(found, lexical=None), request, allowed, trace, corpus_fields)
-        lexical = {
-            "lexical": scored.lexical,
-            "lexical_rank": _ranks(_indices(found.lexical, rows, len(snapshot.rows)), shape),
-            "lexical_bound": scored.bound,
-            "coverage": scored.coverage,
-            "source_lexical": scored.source,
-            "source_bound": scored.source_bound,
-            "length": scored.length,
-        }
+        ranks = _ranks(_indices(found.lexical, rows, len(snapshot.rows)), shape)
+        lexical = {**scored.pool_fields(), "lexical_rank": ranks}
     elif request.strategy == "vector":  # the arm was not asked
         lexical = {"length": snapshot.lexical.lengths(len(snapshot.rows))[rows].astype(np.int64)}
     dense: dict[str, Any] = {}
@@ -305,21 +301,6 @@ def _pool(
         facts=trace.facts,
         **corpus_fields,
     )
-
-
-def _pool_rows(snapshot: StoreSnapshot, found: StoreHits, request: RecallRequest, allowed: Mask | None) -> Ints:
-    """The found rows, and the allowed neighbours of the best rows of each ranking; sorted by id."""
-    rankings = [hits.rows for hits in found.lexical or ()] + [hits.rows for hits in found.dense or ()]
-    chosen = np.zeros(len(snapshot.rows), dtype=np.bool_)  # faster than sorting the row numbers
-    for rows in (*rankings, found.by_id, np.fromiter(found.named, np.int64)):
-        chosen[rows] = True
-    if found.links is not None:
-        chosen[found.links.target] = True
-    if request.around and chosen.any():
-        best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
-        beside = snapshot.rows.beside(best, request.around)
-        chosen[beside if allowed is None else beside[allowed[beside]]] = True
-    return snapshot.rows.by_id(np.flatnonzero(chosen))
 
 
 def _indices(rankings: Sequence[LexicalHits] | Sequence[DenseHits], rows: Ints, count: int) -> list[Ints]:

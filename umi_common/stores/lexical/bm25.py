@@ -38,6 +38,7 @@ Numbers = npt.NDArray[np.integer] | Floats
 Impacts = tuple[Ints, Floats]
 """(rows rising, idf * gain of each); dead rows may be among them."""
 
+LUCENE = LexicalConfig(variant="lucene")
 QUERY_TERMS_MAX = 48
 """Distinct terms of a query that are scored: those with the largest weight * idf. A pasted text of 2,000 bytes has some
 150; with 48 its ranking is as good or better, and its search takes a tenth of the time."""
@@ -209,7 +210,7 @@ class RowScorer:
         if len(known) == len(weights):
             return 1.0 if known else 0.0
         # Lucene's idf for every variant: it is defined for df = 0 and never negative.
-        lucene = Weighting(LexicalConfig(variant="lucene"), self.corpus.documents, 1.0, float)
+        lucene = Weighting(LUCENE, self.corpus.documents, 1.0, float)
         unknown = math.fsum(min(weights[text], 1.0) for text in weights.keys() - {term.text for term in known})
         share = math.fsum(min(weights[term.text], 1.0) * lucene.idf(term.df) for term in known)
         return share / (share + unknown * lucene.idf(0))

@@ -27,17 +27,17 @@ SMALL_SEGMENT = 8_192
 """Largest size (postings plus documents) of a last segment that is merged with every addition: well under 1 ms each."""
 NO_CODE = np.iinfo(np.int32).max
 """Stands for a term that the index never held."""
-RARE = 64
+UNCACHED_MAX = 64
 """The frontier of a term with at most this many documents is not cached: computing it again is fast."""
 SAMPLED = 4
-"""Of a term in more rows than a limit, the first SAMPLED * limit postings are tested. While fewer than half of all rows
-are dead, more than the limit of them live, and the others need not be counted."""
+"""To learn whether more than `most` live rows hold a term, its first SAMPLED * most postings are tested. Unless half of
+the rows are dead, that usually is enough, and its other postings need not be counted."""
 MERGE_RATIO = 4
 """Larger segments are at least this many times the size of the next one, so their number grows logarithmically."""
 
 
 class RowArrays(NamedTuple):
-    """The arrays of a `Corpus` by these names, with spare room at the end: a write costs what it adds."""
+    """The arrays of a `Corpus` by these names, with spare room at the end, so that a write copies no old rows."""
 
     alive: Growing[np.bool_]
     lengths: Growing[np.int32]
@@ -50,7 +50,7 @@ class Levels(NamedTuple):
 
     config: LexicalConfig
     average_length: float
-    """They hold for this configuration while documents have at most this average length, in terms."""
+    """In terms. The bounds are valid for `config`, while the average length is at most this."""
     by_offset: npt.NDArray[np.uint8]
     """In steps of 1/255 of the largest gain that the formula allows."""
 
@@ -59,21 +59,21 @@ class Levels(NamedTuple):
 class LiveSegment:
     """A segment with the documents deleted since it was made, and caches for its terms.
 
-    `ordinal`, here and in `Corpus`, is the index of a term in the segment's `terms`.
+    An ordinal, here and in `Corpus`, is the index of a term in the segment's `terms`.
     """
 
     segment: Segment
     gone: Offsets = field(default_factory=lambda: np.zeros(0, np.uint16))
     """Documents deleted since the segment was made; rising."""
     frontiers: dict[int, tuple[Frontier, Codes]] = field(default_factory=dict)
-    """Index of a term -> its frontier, and for each point the row of one document at it; filled on demand."""
+    """Ordinal -> frontier of the term, and for each point the row of one document at it; filled on demand."""
     dense: dict[int, TermCounts] = field(default_factory=dict)
-    """Index of a common term -> its frequency by offset, dead documents included; filled on demand."""
+    """Ordinal of a common term -> its frequency by offset, dead documents included; filled on demand."""
     levels: dict[int, Levels] = field(default_factory=dict)
-    """Index of a common term -> its upper bounds; filled on demand."""
+    """Ordinal of a common term -> its upper bounds; filled on demand."""
     rare: dict[int, tuple[Offsets, Codes]] = field(default_factory=dict)
-    """Number of postings -> the postings of all terms that have at most so many: (P,) offsets, rising, and (P,)
-    ordinals. Filled on demand; one entry at a time."""
+    """A cache of one entry: a number -> the postings of all terms with at most this number of postings, as (P,)
+    offsets, rising, and (P,) ordinals. Filled on demand."""
 
     @property
     def dead(self) -> int:
@@ -99,7 +99,7 @@ class LiveSegment:
         return len(held) - int(np.count_nonzero(many[at] == few))
 
     def rare_ordinals(self, rows: Ints, most: int) -> tuple[Ints, Ints]:
-        """The terms of the rows in this segment that at most `most` living documents hold, and perhaps of more.
+        """The terms of the rows in this segment that at most `most` documents hold, and perhaps more common ones.
 
         Returns:
             (P,) index into `rows`, rising, and (P,) ordinal.
@@ -190,12 +190,12 @@ class Corpus:
     def frontier(self, part: LiveSegment, ordinal: int) -> Frontier:
         """The frontier of a term in one segment; cached."""
         known = part.frontiers.get(ordinal)
-        # Deletions only remove points, so the frontier stands while each point has a live document.
+        # A deletion changes the frontier only if it leaves one of its points without a live document.
         if known is not None and (not part.dead or self.alive[known[1]].all()):
             return known[0]
         rows, tf = self.live_postings(part, ordinal)
         frontier, examples = _frontier(tf, self.lengths[rows])
-        if len(rows) > RARE:
+        if len(rows) > UNCACHED_MAX:
             part.frontiers[ordinal] = frontier, rows[examples]
         return frontier
 
@@ -231,7 +231,7 @@ class Corpus:
         return counts
 
     def rare_terms(self, rows: Ints, most: int) -> tuple[Ints, Codes]:
-        """The terms of these rows that at most `most` live rows hold, and perhaps some that more hold.
+        """The terms of these rows that at most `most` live rows hold, and perhaps more common ones.
 
         Returns:
             (P,) index into `rows`, and (P,) term code.
@@ -252,6 +252,7 @@ class Corpus:
         """
         ordinals = [np.array(part.segment.ordinals(codes), np.int64) for part in self.parts]
         sizes = np.array([part.segment.sizes(at) for part, at in zip(self.parts, ordinals, strict=True)])
+        # Postings by term. The dead ones among them are subtracted where that may decide whether the term is rare.
         living = sizes.sum(axis=0) if self.parts else np.zeros(len(codes), np.int64)
         dead = sum(part.dead for part in self.parts)
         for part, ordinal, size in zip(self.parts, ordinals, sizes, strict=True):

@@ -41,7 +41,7 @@ TEXTS_A_SEGMENT = 5_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LexicalScores:
-    """BM25 of n given rows for V queries; the fields of a `Pool` by the same names."""
+    """BM25 of n given rows for V queries."""
 
     lexical: Floats
     """(V, n) of exactly these rows; 0 where no term matches or the row is not alive."""
@@ -55,6 +55,17 @@ class LexicalScores:
     """(V,) the sum over the query's terms of the largest impact that any source has for the term."""
     length: Ints
     """(n,) terms in the row."""
+
+    def pool_fields(self) -> dict[str, Any]:
+        """The scores as fields of a `Pool`."""
+        return {
+            "lexical": self.lexical,
+            "lexical_bound": self.bound,
+            "coverage": self.coverage,
+            "source_lexical": self.source,
+            "source_bound": self.source_bound,
+            "length": self.length,
+        }
 
 
 class Snapshot:

@@ -2,13 +2,12 @@
 
 In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
 
-    store        the façade: every public method
+    store        every public method: writing, reading, scan, status
     collection   open or create a collection; what it was made with
     connection   every call to the server
     points       a chunk as a point of Qdrant and back
     filters      a filter as a condition of Qdrant
-    writing      write and delete chunks
-    reading      chunks by id, neighbours, scan, status, verify
+    verification compare the collection's points with what umi writes
     recall       one search: requests, candidates, pool
     candidates   candidates scored and ranked by both arms
     bm25         BM25 of candidates, from stored term frequencies and Qdrant's idf

@@ -103,6 +103,13 @@ def open_collection(
     )
 
 
+def chunks_alone(condition: Any = None) -> Any:
+    """A filter for all chunks, or for those that pass a condition; it excludes the point of the settings."""
+    m = models()
+    settings = m.HasIdCondition(has_id=[SETTINGS])
+    return m.Filter(must=None if condition is None else [condition], must_not=[settings])
+
+
 def settings_request() -> Any:
     """The request for the stored settings."""
     m = models()

@@ -117,9 +117,10 @@ def compiled(where: Filter | None, window: TimeRange | None, tenants: tuple[str,
     parts = [] if where is None else [compiler.compile(where, wanted=True)]
     if window is not None:
         bounds = (("gte", window.start), ("lt", window.end))
-        parts += [_ranged("time", word, microseconds(at)) for word, at in bounds if at is not None]
+        parts += [_at_time(word, microseconds(at)) for word, at in bounds if at is not None]
         if window.start is None and window.end is None:
-            parts.append(Compiled(models().Filter(must_not=[_empty("time")]), True))
+            timeless = models().IsEmptyCondition(is_empty=models().PayloadField(key="time"))
+            parts.append(Compiled(models().Filter(must_not=[timeless]), True))
     return _all(parts)
 
 
@@ -191,11 +192,11 @@ def _widened(field: str, word: str, bound: int | float) -> Compiled:
     return Compiled(_range(field, word[:2] + "e", wider) if math.isfinite(wider) else None, False)
 
 
-def _ranged(field: str, word: str, bound: int) -> Compiled:
-    """A range over whole numbers; widened from EXACT_BELOW on, where float64 is not exact."""
+def _at_time(word: str, bound: int) -> Compiled:
+    """A bound in microseconds; widened from EXACT_BELOW on, where float64 is not exact."""
     if abs(bound) < EXACT_BELOW:
-        return Compiled(_range(field, word, float(bound)), True)
-    return _widened(field, word, bound)
+        return Compiled(_range("time", word, float(bound)), True)
+    return _widened("time", word, bound)
 
 
 def _outward(word: str, bound: int | float) -> float:
@@ -211,10 +212,6 @@ def _range(field: str, word: str, bound: float) -> Any:
 def _match(field: str, values: tuple[Any, ...]) -> Any:
     match = models().MatchValue(value=values[0]) if len(values) == 1 else models().MatchAny(any=list(values))
     return models().FieldCondition(key=field, match=match)
-
-
-def _empty(field: str) -> Any:
-    return models().IsEmptyCondition(is_empty=models().PayloadField(key=field))
 
 
 def _stated(condition: Any, wanted: bool) -> Compiled:

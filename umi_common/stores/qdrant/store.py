@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.filters import Where, parse_filter
+from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import checked_ids
-from umi_common.stores.qdrant import bm25, reading, writing
-from umi_common.stores.qdrant.collection import OpenCollection, open_collection
+from umi_common.stores.batch_checks import checked_ids, ids_to_delete
+from umi_common.stores.qdrant import bm25
+from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
+from umi_common.stores.qdrant.filters import compiled
+from umi_common.stores.qdrant.neighbours import beside
+from umi_common.stores.qdrant.points import (
+    DENSE,
+    HEAD,
+    SETTINGS,
+    chunk_of_payload,
+    digest,
+    metadata_of,
+    point_id,
+    to_point,
+)
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
+from umi_common.stores.qdrant.verification import verify
 from umi_common.stores.query_embedder import query_vectors, with_vectors
 from umi_common.stores.valid_batch import ValidBatch
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
+
+WRITE_AT_ONCE = 256
+"""Largest number of points in one call to the server; they have some megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class QdrantStatus:
+    """Size and state of a collection."""
+
+    chunks: int
+    dimension: int
+    embedder: str
+    analyzer: str
+    """Fingerprint of the analyzer."""
+    server: str
+    """Version of the server; in local mode, of the client."""
+    state: str
+    """"green": all is indexed; "yellow": the server is indexing; "grey": indexing is pending; "red": an error."""
+    segments: int
+    indexed_vectors: int
 
 
 class QdrantStore(CollectionStore):
@@ -75,16 +111,38 @@ class QdrantStore(CollectionStore):
             search_params=search_params,
         )
         super().__init__(model, self._collection.config)
-        self._server, self._write_at_once = "Qdrant", writing.WRITE_AT_ONCE
+        self._server, self._write_at_once = "Qdrant", WRITE_AT_ONCE
         self._statistics = CachedStatistics()
-        self._pages = reading.Pages()
 
     def _unchanged(self, batch: ValidBatch) -> set[int]:
-        return writing.unchanged(self._collection, batch.chunks, batch.vectors)
+        given = batch.vectors
+        ids = [point_id(chunk.id) for chunk in batch.chunks]
+        stored = self._collection.connection.retrieve(
+            [SETTINGS, *ids], payload=["digest", *MADE_WITH], vectors=False if given is None else [DENSE]
+        )
+        settings = stored.get(SETTINGS)
+        self._collection.check(None if settings is None else settings.payload)
+        same = set()
+        for at, (chunk, id) in enumerate(zip(batch.chunks, ids, strict=True)):
+            record = stored.get(id)
+            if record is None or (record.payload or {}).get("digest") != digest(chunk):
+                continue
+            if given is not None:
+                held = (record.vector or {}).get(DENSE)
+                vector = np.zeros_like(given[at]) if held is None else np.asarray(held, dtype=np.float32)
+                if not np.array_equal(vector, given[at]):
+                    continue
+            same.add(at)
+        return same
 
     def _write(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        terms, saturation = self._collection.analyzer.terms, self._collection.saturation
+        points = [
+            to_point(chunk, vector, terms(chunk.indexed_text), saturation)
+            for chunk, vector in zip(chunks, vectors, strict=True)
+        ]
         try:
-            writing.write_chunks(self._collection, chunks, vectors)
+            self._collection.connection.upsert(points)
         finally:
             self._statistics.changed(len(chunks))  # also after an error: the server may have stored them
 
@@ -95,7 +153,18 @@ class QdrantStore(CollectionStore):
             InputError: If neither is given.
             FilterError: If the filter has no meaning.
         """
-        return writing.delete(self._ready(), ids, parse_filter(where), self._statistics.changed)
+        connection, tree = self._ready().connection, parse_filter(where)
+        named = ids_to_delete(ids, tree, "to empty a store, delete its collection")
+        if named is None:
+            points = [str(record.id) for record in self._passing_records(tree)]
+        else:
+            records = connection.retrieve([point_id(id) for id in named], payload=HEAD).values()
+            points = [str(record.id) for record in records if matches(tree, metadata_of(record.payload))]
+        try:
+            connection.delete(points)
+        finally:
+            self._statistics.changed(len(points))  # also after an error: the server may have removed them
+        return len(points)
 
     def get(self, ids: Sequence[str]) -> list[Chunk | None]:
         """Chunks aligned with ids; None where the store has no such chunk.
@@ -103,29 +172,45 @@ class QdrantStore(CollectionStore):
         Raises:
             LedgerDamaged: If a point is not what was written.
         """
-        return reading.get(self._ready(), checked_ids(ids))
+        connection, points = self._ready().connection, [point_id(id) for id in checked_ids(ids)]
+        records = connection.retrieve(list(dict.fromkeys(points)))
+        chunks = {id: chunk_of_payload(record.payload) for id, record in records.items()}
+        return [chunks.get(point) for point in points]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, dim) aligned with ids, each of length 1; zeros where the store has no vector."""
-        return reading.vectors(self._ready(), checked_ids(ids))
+        collection, points = self._ready(), [point_id(id) for id in checked_ids(ids)]
+        records = collection.connection.retrieve(list(dict.fromkeys(points)), payload=False, vectors=[DENSE])
+        made = np.zeros((len(points), collection.dim), dtype=np.float32)
+        for row, point in enumerate(points):
+            stored = (records[point].vector or {}).get(DENSE) if point in records else None
+            if stored is not None:
+                made[row] = stored
+        return made
 
-    def ids(self) -> list[str]:
-        """Ids of all chunks, rising; reads the whole collection without texts and vectors."""
-        return reading.list_ids(self._ready(), None)
+    def _passing_records(self, where: Filter | None) -> Iterator[Any]:
+        """The records of all chunks that pass `where`, with id and metadata alone."""
+        collection = self._ready()
+        condition = compiled(where, None, collection.tenants).condition
+        for page in collection.connection.pages(chunks_alone(condition), payload=["id", "metadata"]):
+            yield from (record for record in page if matches(where, metadata_of(record.payload)))
 
-    def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
-        """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
-
-        The first page of a scan lists all ids; the following pages use that list.
-        """
-        return self._pages.page(self._ready(), parse_filter(where), after, limit)
+    def _ids_passing(self, where: Filter | None) -> list[str]:
+        return sorted(record.payload["id"] for record in self._passing_records(where))
 
     def neighbours(self, ids: Sequence[str], *, reach: int, where: Where = None) -> dict[str, list[Chunk]]:
         """For each stored id the chunks at most `reach` positions from it in its source, in order, itself included.
 
         Chunks that do not pass `where` are left out.
         """
-        return reading.neighbours(self._ready(), checked_ids(ids), reach, parse_filter(where))
+        known = [chunk for chunk in self.get(ids) if chunk is not None]
+        tree = parse_filter(where)
+        positions = [(c.source, c.position) for c in known if c.source is not None and c.position is not None]
+        seen = beside(self._collection.connection, positions, reach, payload=True, vectors=False)
+        chunks = {id: chunk_of_payload(point.payload) for id, point in seen.points.items()}
+        chunks |= {chunk.id: chunk for chunk in known}
+        around = {chunk.id: [chunks[id] for id in seen.around([chunk.id], reach)] or [chunk] for chunk in known}
+        return {id: [chunk for chunk in near if matches(tree, chunk.metadata)] for id, near in around.items()}
 
     def recall_many(self, requests: Sequence[RecallRequest]) -> list[Pool]:
         """`recall` for each of several searches; those that differ only in their probes share the round trips.
@@ -154,7 +239,8 @@ class QdrantStore(CollectionStore):
         return await with_vectors(requests, self._query_embedder, self._collection.dim)
 
     def __len__(self) -> int:
-        return reading.count(self._ready())
+        found = self._ready().connection.call("count", count_filter=chunks_alone(), exact=True)
+        return int(found.count)
 
     @property
     def path(self) -> None:
@@ -166,13 +252,24 @@ class QdrantStore(CollectionStore):
         """Function from a text to its terms in the lexical arm; can be pickled and used after close()."""
         return self._collection.analyzer.terms
 
-    def status(self) -> reading.QdrantStatus:
+    def status(self) -> QdrantStatus:
         """Size and state of the collection."""
-        return reading.status(self._ready(), self._embedder.name)
+        collection = self._ready()
+        info = collection.connection.call("get_collection")
+        return QdrantStatus(
+            chunks=len(self),
+            dimension=collection.dim,
+            embedder=self._embedder.name,
+            analyzer=collection.analyzer.fingerprint,
+            server=collection.connection.server,
+            state=str(info.status.value),
+            segments=int(info.segments_count),
+            indexed_vectors=int(info.indexed_vectors_count or 0),
+        )
 
     def verify(self) -> Verification:
         """Compare all chunks with their checksums, and their indexed terms with their texts; changes nothing."""
-        return reading.verify(self._ready())
+        return verify(self._ready())
 
     def close(self) -> None:
         """Refuse further calls. Acknowledged writes are on the server; the client is not closed."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from umi_common.config import DecayConfig
 from umi_common.decay import decay_factors, rate_of
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints
+from umi_common.protocols import NEIGHBOURS_OF, RecallRequest
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.ledger.codec import Head
 from umi_common.types import TimeRange, microseconds
@@ -136,6 +137,24 @@ class Rows:
         codes = self.source[found]
         near: Ints = found[inside & (codes == codes[:, reach, None])]
         return near
+
+    def with_neighbours(
+        self, rankings: Sequence[Ints], others: Ints, request: RecallRequest, allowed: Mask | None
+    ) -> Ints:
+        """The rows of a pool, sorted by id: those of the rankings, the others, and the neighbours of the best.
+
+        Args:
+            rankings: Rows best first; of the best of each, the allowed rows at most `request.around` away join.
+            allowed: (n,) rows that may be found; None: all.
+        """
+        chosen = np.zeros(len(self), dtype=np.bool_)  # faster than sorting the row numbers
+        for rows in (*rankings, others):
+            chosen[rows] = True
+        if request.around and rankings:
+            best = np.concatenate([rows[: request.depth // NEIGHBOURS_OF] for rows in rankings]).astype(np.int64)
+            beside = self.beside(best, request.around)
+            chosen[beside if allowed is None else beside[allowed[beside]]] = True
+        return self.by_id(np.flatnonzero(chosen))
 
     def around(self, row: int, reach: int) -> Ints:
         """The rows at most `reach` positions from a row in its source, in order; without a position, the row alone."""
