@@ -103,9 +103,11 @@ def test_the_words_of_a_period_are_no_codes(handbook):
         assert STAGE not in [stage.name for stage in umi.search("our chats of 11 June 2025", now=NOW).trace]
 
 
-def test_a_search_by_one_arm_does_not_use_it(handbook):
-    with DualRetriever(handbook) as umi:
-        assert STAGE not in [stage.name for stage in umi.search("E-1042", strategy="text").trace]
+def test_a_search_by_one_arm_or_by_ranks_does_not_use_it(handbook):
+    by_ranks = UmiConfig().replaced(fusion={"method": "rrf"})
+    with DualRetriever(handbook) as umi, DualRetriever(handbook, config=by_ranks) as ranked:
+        for found in (umi.search("E-1042", strategy="text"), ranked.search("E-1042")):
+            assert STAGE not in [stage.name for stage in found.trace]
 
 
 def test_the_trace_says_how_many_candidates_hold_a_code(handbook):

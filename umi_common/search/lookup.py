@@ -37,13 +37,13 @@ PART = re.compile(r"[^\W\d_]+|\d+")
 
 
 def codes_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> list[re.Pattern[str]]:
-    """What finds each code that the query looks up in a text; empty if it looks up none, the stage is off, or one arm
-    alone is asked.
+    """What finds each code that the query looks up in a text; empty if it looks up none, the stage is off, one arm
+    alone is asked, or fusion is by ranks, whose scores are so alike that the raise would decide alone.
 
     Args:
         when: The period that the query names: its words are no codes; None: it names none.
     """
-    if not config.lookup_weight or request.strategy != "hybrid":
+    if not config.lookup_weight or config.method == "rrf" or request.strategy != "hybrid":
         return []
     start, end = (0, 0) if when is None else when.span
     return codes_of(f"{request.query[:start]} {request.query[end:]}")
