@@ -219,7 +219,8 @@ def find_references(
     target = target.astype(np.int64)
     kept = allowed[target]
     source, target, by_rare = source[kept], target[kept], by_rare[kept]
-    new_part = ~np.isin(part[kept], index.codes([term.text for term in query.terms]))
+    asked = np.array(index.codes([term.text for term in query.terms]))
+    new_part = (part[kept][:, np.newaxis] != asked).all(axis=1)
     by_name = by_name[kept] + by_part[kept] * new_part
     rows = distinct(np.concatenate([source, target]))
     held = index.held(query.terms, rows, config)
