@@ -20,7 +20,7 @@ _FIRST_WORD = time_pattern(r"(?P<word>since|before|after|until|till|by|between|f
 _JOIN = time_pattern(r"\s{0,3}(?:and|to|until|till|through|-|\u2013) (?:the |in |on )?")
 """The words between the two periods that "between" or "from" begins."""
 _OFFSET = time_pattern(
-    rf"(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
+    rf"(?<![\w-])(?:(?:the|last) )?(?:{COUNT} {UNIT}|(?P<whole>day|week|month|year|weekend)|{WEEKDAY})"
     r" (?P<side>before|after)$"
 )
 """Words before A that name a period beside it: "two weeks before", "the day after", "the Sunday before"."""
@@ -96,7 +96,7 @@ def changed_period(query: str, found: FoundPeriod) -> FoundPeriod:
 
 
 def _operator(query: str, found: FoundPeriod) -> tuple[str, int] | None:
-    """The word that changes a period, its first word or the word in front of it, and the index where it starts."""
+    """The word that changes a period, and its index: the period's own first word, else the word in front of it."""
     first_word = _FIRST_WORD.match(query, found.start, found.end)
     if first_word is not None:
         return first_word["word"].lower(), found.start
@@ -119,13 +119,13 @@ def _next_to(period: CalendarPeriod, match: re.Match[str]) -> CalendarPeriod:
     if edge is None:
         return period
     sign = -1 if before else 1
+    day = edge if before else edge - timedelta(days=1)  # `spans.weekday` begins to look on the next day
     if match["weekday"]:
-        day = edge if before else edge - timedelta(days=1)  # `weekday` begins to look on the next day
         return spans.weekday(day, WEEKDAYS.index(match["weekday"].lower()), sign)
     if match["whole"]:
         unit = match["whole"].lower()
         if unit == "weekend":
-            return spans.days(spans.known(spans.weekday(edge, SATURDAY, sign).start), 2)
+            return spans.days(spans.known(spans.weekday(day, SATURDAY, sign).start), 2)
         other = spans.shifted(edge, unit, sign)
         return CalendarPeriod(other, edge) if before else CalendarPeriod(edge, other)
     _, nearest = counted(match["count"])
