@@ -79,3 +79,21 @@ def test_the_evidence_survives_the_budget(total):
             in_context.append(len(gold & set(context.ids)) / len(gold))
             in_top.append(len(gold & {h.chunk.id for h in found[: len(context.ids)]}) / len(gold))
     assert fmean(in_context) >= 0.97 * fmean(in_top)
+
+
+class Tens(Words):
+    """Ten tokens more for each full hundred words: a text has more tokens than its parts."""
+
+    def count(self, text):
+        return len(text.split()) + len(text.split()) // 100 * 10
+
+
+def test_a_hit_taken_back_from_the_finished_text_is_cut_to_the_room_left_with_its_citation():
+    lengths = {"a": 80, "b": 30, "c": 130}
+    found = [
+        hit(id, " ".join([id] * length), 1.0 - rank / 10, rank, source=f"source number {id == 'c'}", position=rank * 10)
+        for rank, (id, length) in enumerate(lengths.items(), start=1)
+    ]
+    context = assemble(found, budget=TokenBudget(max_total=270), counter=Tens())
+    assert [part.ids for part in context.parts] == [("a",), ("b",), ("c",)]
+    assert context.parts[-1].trimmed

@@ -2,7 +2,7 @@
 
 Greedy packing works with estimates. Then the finished text is counted, and pieces are taken back, the last ones first,
 until it is within every cap. One piece is cut to fit into the tokens that are left. If the best hit would not be shown,
-all is packed again after its beginning, unless the policy packs by density.
+its beginning is chosen first and all is packed again, unless the policy packs by density.
 """
 
 from __future__ import annotations
@@ -144,8 +144,9 @@ def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece], 
     for kind, share in renderer.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     if best is not None and not packing.fill([best]):
-        rooms = _shrinking(packing.room(best))  # an estimate, from which the pieces are cut shorter until one fits
-        any(packing.fill([_beginning(best, room, renderer.counter)]) for room in rooms)
+        for room in _shrinking(packing.room(best)):  # `room` is an estimate, so shorter cuts are tried until one fits
+            if packing.fill([_beginning(best, room, renderer.counter)]):
+                break
     packing.fill(candidates)
     rendered = _with_one_cut(packing, renderer, candidates) or renderer.longest_prefix(packing.chosen)
     cut = len(rendered.pieces) > len(packing.chosen)
@@ -180,14 +181,12 @@ def _beginning(piece: Piece, room: int, counter: Counter) -> Piece:
 
 
 def _adopt(packing: Packing, rendered: _Rendered) -> bool:
-    """Make the packing hold the pieces and the true tokens of a text. Returns whether the text shows all its pieces."""
+    """Make the packing hold the pieces and the true tokens of a text; returns whether that takes no piece back."""
     shown = {piece.chunk.id for piece in rendered.pieces}
     returned = [piece for piece in packing.chosen if piece.chunk.id not in shown]
     for piece in returned:
         reason = SAME_TEXT if piece.copy_of else "total"
         packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, reason, piece.copy_of)
-    for piece in rendered.pieces[len(packing.chosen) :]:
-        packing.take(piece)
     packing.replace_estimates(rendered.pieces, rendered.parts, rendered.tokens)
     return not returned
 
@@ -237,12 +236,9 @@ def _stats_of(
     """The statistics of an assembly; `offered` are the hits of every kind, best first."""
     shown = [piece for piece in rendered.pieces if piece.copy_of is None]
     ids = {piece.chunk.id for piece in shown}
-    same = {
-        it.chunk.id: Dropped(it.chunk.id, SAME_TEXT, it.copy_of) for it in rendered.pieces if it.copy_of is not None
-    }
-    dropped = tuple(
-        _dropped(piece, {**refused, **same}, renderer.policy, ids) for piece in offered if piece.chunk.id not in ids
-    )
+    copies = [piece for piece in rendered.pieces if piece.copy_of is not None]
+    reasons = {**refused, **{it.chunk.id: Dropped(it.chunk.id, SAME_TEXT, it.copy_of) for it in copies}}
+    dropped = tuple(_dropped(piece, reasons, renderer.policy, ids) for piece in offered if piece.chunk.id not in ids)
     repeated = {drop.id for drop in dropped if drop.reason == SAME_TEXT}
     overlaps = sum(len(piece.text) for piece in shown) - sum(map(_covered, rendered.parts))
     left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)

@@ -17,7 +17,8 @@ from umi_common.context.tokens.counter import Counter
 from umi_common.context.trim import cut_to_fit
 
 SAMPLE_TEXT = "x"
-"""A part's text while the tokens around it are counted; not "", because tokenizers join a blank to the next word."""
+"""A part's text while the tokens around it are counted. Without a text, a tokenizer would count the space before it as
+a token; with one, the space belongs to the word's token."""
 SAME_TEXT = "same text"
 """Reason why a piece is dropped: another part shows the same text."""
 SAMPLE_NUMBER = 99
@@ -73,7 +74,7 @@ class Packing:
         return len(self.chosen) - before
 
     def take(self, piece: Piece) -> None:
-        """Choose a piece without counting its tokens; `replace_estimates` counts them."""
+        """Choose a piece; its tokens are not counted."""
         self.chosen.append(piece)
         self.refused.pop(piece.chunk.id, None)
         if piece.copy_of is None:
@@ -81,11 +82,11 @@ class Packing:
         self._by_source.setdefault(piece.source, []).append(piece)
 
     def replace_estimates(self, chosen: Sequence[Piece], parts: Sequence[ContextPart], tokens: int) -> None:
-        """Replace the chosen pieces and the estimates by those of a finished text."""
-        self.chosen = list(chosen)
-        self._shown = {piece.key: piece.chunk.id for piece in chosen if piece.copy_of is None}
+        """Replace the chosen pieces, and the estimates of their tokens, by those of a finished text."""
+        self.chosen, self._shown, self._by_source, self._spent_source = [], {}, {}, {}
+        for piece in chosen:
+            self.take(piece)
         self._spent = tokens
-        self._spent_source = dict.fromkeys(self._spent_source, 0)
         for part in parts:
             self._spent_source[part.source_key] = self._spent_source.get(part.source_key, 0) + part.tokens
 

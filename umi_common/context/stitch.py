@@ -22,7 +22,7 @@ OVERLAP_MIN = 20
 OVERLAP_MAX = 4_000
 """Characters. Longer shared text is not searched for, which limits the time on texts that repeat themselves."""
 GAP_MAX = 2
-"""Characters. Chunks with a larger gap between them are not joined; a splitter strips at most this much white space."""
+"""Characters. Chunks with a larger gap between them are not joined; most splitters strip no more white space."""
 UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
 """Sort key of a stretch without event_time: later than every time."""
 
@@ -71,7 +71,8 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         if gap > GAP_MAX:
             return None
         if gap > 0:
-            # A joiner as long as the stripped white space, so that offsets in the source stay valid.
+            # A joiner as long as the stripped white space, so that offsets in the source stay valid. After a
+            # repeated table head the second piece begins with a row, which needs a line of its own.
             white = " " if gap == 1 and not second.head else "\n" * gap
             return None if first.trimmed else Seam(at - second.head, white)
         if at >= 0 and _agree(text[at:], second.text[second.head :]):
@@ -89,14 +90,11 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
         by_source.setdefault(piece.source, []).append(piece)
     stretches: list[Stretch] = []
     for group in by_source.values():
-        run: _Run | None = None
+        runs: list[_Run] = []
         for piece in in_source_order(group):
-            if run is None or not run.add(piece, joiner):
-                if run is not None:
-                    stretches.append(run.stretch())
-                run = _Run(piece)
-        if run is not None:
-            stretches.append(run.stretch())
+            if not (runs and runs[-1].add(piece, joiner)):
+                runs.append(_Run(piece))
+        stretches += [run.stretch() for run in runs]
     return stretches
 
 
@@ -246,7 +244,7 @@ def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """Stretches in the order that `AssemblyPolicy.order` names.
 
     Args:
-        stretches: As `stitched` returns them; `sorted` keeps that order inside a source.
+        stretches: As `stitched` returns them; "source" keeps their order inside a source.
         order: "source", "chronological", "score" or "edges-first".
     """
     if order == "chronological":

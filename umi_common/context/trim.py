@@ -10,14 +10,16 @@ SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？।؟۔][\
 LEAST_KEPT = 0.5
 """A cut after a sentence or a word must keep at least this share of the characters that fit."""
 CHARACTERS_PER_TOKEN = 4
-"""First guess of the length of a text of `limit` tokens."""
+"""First guess of the length of a token."""
 ZERO_WIDTH_JOINER = "\u200d"
 PROBES_MAX = 24
 """Largest number of texts that are measured after the first guess."""
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """Where to cut a text: about the largest n with `size(text[:n]) <= limit`; 0 if not even one character fits.
+    """Where to cut a text so that about as much as possible has `size` <= `limit`; 0 if not even one character fits.
+
+    The cut is after a sentence or else a word, if that keeps the share LEAST_KEPT of it, else after a character.
 
     Args:
         text: Of any length; only its beginning is measured, up to a few times `limit` tokens.
