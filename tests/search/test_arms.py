@@ -252,8 +252,9 @@ def test_a_context_holds_carried_chunks(store):
 def test_wrong_arms_are_refused(store):
     with pytest.raises(ConfigError, match="other than lexical, dense"):
         Arm("dense", failing)
-    with pytest.raises(ConfigError, match="weight"):
-        Arm("web", failing, weight=float("nan"))
+    for weight in (float("nan"), "high"):
+        with pytest.raises(ConfigError, match="expected a number >= 0"):
+            Arm("web", failing, weight=weight)
     with pytest.raises(ConfigError, match="name of its own"):
         DualRetriever(store, arms=[arm(), arm()])
     with pytest.raises(ConfigError, match="expected Arm"):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 from umi_common.config import ExtraArmsConfig
@@ -55,7 +56,8 @@ class Arm:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name in OWN_ARMS:
             raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(OWN_ARMS)}")
-        if not (math.isfinite(self.weight) and self.weight >= 0):
+        weight: object = self.weight
+        if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
             raise ConfigError(f"arm {self.name!r}: weight {self.weight!r}: expected a number >= 0")
 
 
@@ -70,18 +72,20 @@ class SparseArm(Arm):
     Args:
         store: A `HybridStore`, a `ChromaStore`, or a store that offers `listing` (`protocols.Store`).
         encoder: sentence-transformers' `SparseEncoder`, fastembed's `SparseTextEmbedding`, an object with
-            `encode_document` and `encode_query`, or a function; all give one {term: weight} a text. It is called from
-            several threads at once.
-        model: Name and version of the encoder. None: the name that it states; if it states none, as functions and
-            sentence-transformers, the weights are in memory alone.
+            `encode_document` and `encode_query`, or a function; each returns one {term: weight} for each text. It
+            is called from several threads at once.
+        model: Name and version of the encoder. None: the name that it states; if it states none, like a function or a
+            model of sentence-transformers, the weights are kept in memory only.
         directory: An existing directory for `sparse.db`. None: the store's, which is only read if the store is
-            read-only; if it has none, the weights are in memory alone.
+            read-only; if it has none, the weights are kept in memory only.
         show_progress: A progress bar while the texts that the store holds now are encoded.
 
     Raises:
         ConfigError: If an argument is none of these.
         EmbedderError: If the encoder fails, here or in `update`. In a search the arm is then left out.
     """
+
+    _index: SparseIndex
 
     def __init__(
         self,
@@ -96,22 +100,23 @@ class SparseArm(Arm):
     ) -> None:
         index = SparseIndex(store, SparseEncoder(encoder, model), directory)
         super().__init__(name, index.search, weight)
-        object.__setattr__(self, "_update", index.update)
+        object.__setattr__(self, "_index", index)  # an Arm is frozen
         self.update(show_progress=show_progress)
 
     def update(self, *, show_progress: bool = False) -> None:
-        """Index what the store holds now. For large writes, since a search waits `extra_arms.timeout_seconds` for it.
+        """Index what the store holds now; to be called after a large write.
 
-        If it is interrupted, the next call goes on where it ended.
+        A search indexes new chunks, too, but leaves the arm out if that takes longer than `extra_arms.timeout_seconds`.
+        After an interrupt, the next call continues where this one ended.
         """
-        self.__dict__["_update"](show_progress=show_progress)
+        self._index.update(show_progress=show_progress)
 
 
 def listed_arms(arms: Any) -> tuple[Any, ...]:
-    """The arms of a caller; none for None.
+    """The arms that a caller gave, as a tuple; None: there are none.
 
     Raises:
-        ConfigError: If it is no list.
+        ConfigError: If it is no collection.
     """
     if arms is None:
         return ()
