@@ -269,8 +269,9 @@ def test_verify_names_a_chunk_that_was_changed_behind_our_back(path):
         assert "t3" in found.problems[0]
         with pytest.raises(LedgerDamaged, match="t3"):
             store.get(["t3"])
-        with pytest.raises(LedgerDamaged, match="restore"):
+        with pytest.raises(LedgerDamaged, match="restore") as failure:
             store.repair()
+        assert str(failure.value).count("restore") == 1
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -55,10 +55,10 @@ class StoreStatus:
     """Rows of removed chunks that still take memory; compact() frees them."""
     bytes_on_disk: int
     searches: SearchMetrics | None
-    """Counts of the searches of all processes that had the store open for writing; those of another process as it last
-    saved them. None: the file `searches.json` cannot be read."""
+    """Counts of the searches by all processes that opened the store for writing. Those of other processes are as of
+    their last save. None: the file `searches.json` cannot be read."""
     problems: tuple[str, ...] = ()
-    """Problems of the lexical index, as `verify()` lists them; `repair()` makes a new index."""
+    """Problems of the lexical index that are known without comparing postings with texts; `repair()` mends them."""
 
 
 def status(core: Core) -> StoreStatus:
@@ -153,7 +153,7 @@ def _first_named(problems: list[str], what: str) -> list[str]:
 
 
 def _entries(core: Core, rows: Rows, wanted: Sequence[int]) -> dict[int, Entry | LedgerDamaged]:
-    """The entry of each of the wanted rows, or the error of a damaged one; rows that are not there are left out."""
+    """The entry of each of the wanted rows, or the error of a damaged one; rows that the ledger lacks are left out."""
     seqs = [int(rows.seq[row]) for row in wanted]
     try:
         entries = core.ledger.entries(seqs)
@@ -243,7 +243,7 @@ def repair(core: Core) -> Verification:
         before = verify(core, full=True)
     left = _ledger_problems(before)
     if left:
-        raise LedgerDamaged(f"{left[0]} ({len(left)} problems); restore umi.db from a copy")
+        raise LedgerDamaged(f"{left[0]} (problems: {len(left)}); restore umi.db from a copy")
     if before.problems:
         rebuild(core)
     return verify(core)

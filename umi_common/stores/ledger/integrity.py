@@ -35,7 +35,7 @@ def remake_indexes(ledger: Ledger) -> None:
             ledger.check_id_index(connection)
         ledger.compact()  # returns the pages that only the damaged index used
     except LedgerDamaged as error:
-        reason = str(error.__cause__ or error).removesuffix("; restore it from a copy")  # stated again below
+        reason = str(error.__cause__ or error).partition("; restore ")[0]  # stated again below
         raise LedgerDamaged(f"repair() cannot mend {ledger.path} ({reason}); restore it from a copy") from error
 
 
