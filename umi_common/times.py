@@ -15,7 +15,7 @@ from umi_common.types import as_utc
 EPOCH_SECONDS = range(10**8, 10**10)
 """Numbers read as seconds since 1970: from 1973 to 2286. Smaller ones may be offsets into a recording."""
 EPOCH_UNITS = (1, 10**3, 10**6, 10**9)
-"""Units of a second in which a number may count: seconds, milli-, micro- and nanoseconds."""
+"""Units per second in which a number may count time: seconds, milli-, micro- and nanoseconds."""
 CHARACTERS_MAX = 100
 """A longer text is no time."""
 ZONES = {
@@ -103,7 +103,7 @@ def _text_time(text: str) -> datetime | None:
 
 
 def _day(written: dict[str, str | None]) -> date:
-    """The date of a match; of a month or a week the first. Raises ValueError if it is none, or may be two."""
+    """The date of a match; of a month or a week the first. Raises ValueError for none, or if two are possible."""
     given = {name: int(value) for name, value in written.items() if value and value.isdigit()}
     if "week" in given:
         return date.fromisocalendar(given["year"], given["week"], given.get("weekday", 1))

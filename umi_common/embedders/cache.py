@@ -1,4 +1,4 @@
-"""Caches of the vectors of embedded texts, in memory or in a file of a store; the file may hold other values, too."""
+"""Caches of the vectors of embedded texts, or of other values by text, in memory or in a file of a store."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class FileCache(Generic[Value]):
 
 
 def document_cache(directory: Path | None, model: str | None, size: int) -> VectorCache:
-    """The cache for the vectors of a store's documents: a `FileCache`, or a `MemoryCache` if an argument is None.
+    """The cache of the vectors of a store's documents: in a file, or in memory if `directory` or `model` is None.
 
     Args:
         directory: The store's; None: the store is in memory.

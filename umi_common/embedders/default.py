@@ -1,7 +1,7 @@
 """The default embedder: wordllama's static model of 256 dimensions, here called the embedded model.
 
-The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. They are loaded once per process, for the
-first text. `PackagedModel` is the base class of all models whose files are in an installed package.
+The wheel of wordllama holds weights and tokenizer, so nothing is downloaded. An embedder loads them for its first text.
+`PackagedModel` is the base class of all models whose files are in an installed package.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BATCH = 1_024
 
 
 class PackagedModel(ABC):
-    """A model that is loaded once, for its first text. Thread-safe. A copy, or a pickled one, loads the files again."""
+    """A model that is loaded once, for its first text. Thread-safe. A copy or an unpickled one loads its files anew."""
 
     name: str
     dim: int
@@ -155,7 +155,7 @@ def _unreadable(error: Exception) -> EmbedderError:
 
 
 def unit_rows(vectors: Any) -> Vectors:
-    """(n, dim) float32 with every row of length 1; rows of zeros or of NaN become zeros."""
+    """(n, dim) float32 with every row of length 1; NaN and infinite numbers count as 0, and a row of zeros stays so."""
     rows = np.nan_to_num(np.asarray(vectors, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.ascontiguousarray(rows / np.where(norms > 0, norms, 1.0), dtype=np.float32)

@@ -29,7 +29,7 @@ calls."""
 REPORT_AFTER_SECONDS = 1.0
 """Seconds of retrying after which `embed_batches` reports a failure; most batches succeed before that."""
 SLOW_SECONDS = 5.0
-"""Duration of one call after which the log says that it still runs: a service replies within one second."""
+"""Duration of a call, in seconds, after which the log says that it still runs. Most services reply within one."""
 log = logging.getLogger("umi")
 
 OnBatch = Callable[[Sequence[int], Any], None]
@@ -82,8 +82,8 @@ def embed_batches(
         on_trouble(f"retrying after {kind_of(error)}")
         if next(warning_left, False):
             log.warning(
-                "embedder %r fails (%s); each batch of texts is retried for up to %g s (embedder.retry_seconds), and "
-                "nothing is stored if it does not recover",
+                "embedder %r fails (%s); each batch of texts is retried for up to %g s (embedder.retry_seconds), "
+                "then EmbedderError is raised",
                 embedder.name,
                 kind_of(error),
                 config.retry_seconds,

@@ -10,7 +10,9 @@ import numpy as np
 from umi_common.errors import ConfigError
 
 RESAMPLES = 2_000
+"""Default number of resamples of a bootstrap."""
 FLIPS = 10_000
+"""Default number of random sign vectors of a randomisation test."""
 FLIP_BATCH = 1_000
 """Sign vectors drawn at once. It limits memory and does not change the result."""
 

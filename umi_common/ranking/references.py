@@ -23,14 +23,17 @@ POWER = 5
 
 
 def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[str, object]) -> Floats:
-    """(n,) scores with the gain of `with_references`; the numbers of names and references go into `facts`."""
+    """(n,) scores with the gain of `with_references`; `facts` gets the number of named candidates and of references."""
     facts["named"] = int(np.count_nonzero(pool.named))
     facts["references"] = 0 if pool.links is None else len(pool.links.source)
     return with_references(scores, pool.named, pool.links, settings.share)
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
-    """Target of a reference -> the candidate whose reference raised it most, by the (n,) scores after this stage."""
+    """Target of a reference -> the candidate that refers to it most strongly.
+
+    That is the one with the largest score ** POWER * weight, with the (n,) scores after this stage.
+    """
     if pool.links is None:
         return {}
     gains = scores[pool.links.source] ** POWER * pool.links.weight
@@ -45,7 +48,7 @@ def with_references(scores: Floats, named: Floats, links: Links | None, share: f
         scores: (n,) of the stages before; below 0 counts as 0.
         named: (n,) 0..1, `Pool.named`; (0,): the query names none.
         links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
-        share: Upper bound of a chunk's gain, as a share of the best score, >= 0.
+        share: Upper bound of a chunk's gain by its name, and of that by references, as a share of the best score, >= 0.
     """
     own = np.maximum(scores, 0.0)
     best = float(own.max(initial=0.0))

@@ -1,12 +1,13 @@
 """Lookup: in a query of few words that names a number or code, raise the scores of candidates that hold it.
 
-For "error 502" or "UMB-2231" only a text with that number answers, but vectors place 502 near 501, and neighbours raise
-the whole page. In a longer query a number is one detail of several, and the raise would cost more than it gains.
+For "error 502" or "UMB-2231" only a text with that number answers, but vectors place 502 near 501, and the stage
+`neighbours` raises chunks beside that text. In a longer query a number is one detail of several, and the raise would
+cost more than it gains.
 
     w(c) = the share of candidates that do not hold code c of the query; 0 if no candidate holds it
     final(i) = score(i) * (1 + weight * sum_c w(c) * [i holds c] / max(1, sum_c w(c)))
 
-Then all scores are divided so that the largest is as large as before. Measured in docs/decisions.md.
+Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ PART = re.compile(r"[^\W\d_]+|\d+")
 
 
 def codes_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> list[re.Pattern[str]]:
-    """What finds each code that the query looks up in a text; empty if it looks up none, the stage is off, one arm
-    alone is asked, or fusion is by ranks, whose scores are so alike that the raise would decide alone.
+    """Patterns of the codes that the query looks up; empty if there are none, if the stage is off, if only one arm is
+    searched, or in fusion by ranks: its scores differ so little that this stage alone would decide the order.
 
     Args:
         when: The period that the query names: its words are no codes; None: it names none.
@@ -90,7 +91,7 @@ def reorder_by_lookup(
 
 
 def _pattern(code: str) -> re.Pattern[str]:
-    """What finds a code, also with other signs or none between its parts, or as a part of a longer code.
+    """A pattern of a code, also with other signs or none between its parts, or as a part of a longer code.
 
     "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
     """

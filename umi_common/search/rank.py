@@ -28,7 +28,8 @@ class RankedPool:
     """The order of a pool's rows, and the scores by which they are sorted."""
 
     order: Ints
-    """(m,) rows, best first: all rows of the pool; after `fetch`, those that have a chunk and are not suppressed."""
+    """(m,) rows, best first: all rows of the pool; after `fetch`, those that have a chunk and are not suppressed; after
+    `diversify`, the chosen ones."""
     scores: Floats
     """(n,) final score by row."""
     stages: dict[str, Floats]
@@ -71,6 +72,7 @@ def rank(
         arm_weights: Weight of each extra arm by name; None: there are no extra arms.
     """
     with trace.stage("fuse") as facts:
+        # Of one term, per unit of its idf.
         largest_gain = 1.0 if config.lexical.variant == "lucene" else config.lexical.k1 + 1.0
         evidence = arm_evidence(pool, largest_gain)
         scores, fusion_facts = fuse_pool(pool, config.fusion, evidence, arm_weights=arm_weights)
@@ -108,8 +110,9 @@ def diversify(ranked: RankedPool, pool: Pool, config: UmiConfig, limit: int, tra
     best = ranked.order[:limit].tolist()
     with trace.stage("mmr") as facts:
         chosen = rows[mmr(scaled, pool.vectors[rows], limit=limit, trade_off=settings.trade_off, pool=settings.pool)]
-        replaced = [row for row in best if row not in set(chosen.tolist())]
+        kept = chosen.tolist()
+        replaced = [row for row in best if row not in kept]
         facts.update(trade_off=settings.trade_off, candidates=min(len(rows), settings.pool), replaced=len(replaced))
-    replacing = [row for row in chosen.tolist() if row not in set(best)]
+    replacing = [row for row in kept if row not in best]
     suppressed = tuple((row, "mmr", by) for row, by in zip(replaced, replacing, strict=True))
     return replace(ranked, order=chosen, suppressed=ranked.suppressed + suppressed)

@@ -32,7 +32,7 @@ CHUNKS_AT_ONCE = 2_000
 WAIT_SECONDS = 1.0
 """Seconds that a search waits while another call encodes new chunks."""
 SPARE_ROWS = 1_000
-"""Texts without a chunk are dropped when there are more rows than this plus two a chunk."""
+"""Texts without a chunk are dropped when there are more rows than this plus two for each chunk."""
 UNKNOWN = -1
 """Code of a term that no text has, and row of a text that is dropped."""
 
@@ -49,7 +49,7 @@ class _Segment(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The index after an update; n chunks, rows for their texts and for some that no chunk has any more."""
+    """The index after an update: n chunks, and one row for each text. Some texts may be of removed chunks."""
 
     ids: npt.NDArray[np.object_] = np.zeros(0, np.object_)
     """(n,) ids of the chunks."""
@@ -156,7 +156,7 @@ class SparseIndex:
         self._row_of.update(row_of)  # last: after an interrupt every row in it exists
 
     def _encoded(self, chunks: Sequence[Chunk], advance: progress) -> list[SparseVector]:
-        """The vectors of the chunks' texts, which differ, from the file or from the encoder."""
+        """The vector of each chunk's text, from the file or from the encoder; no two texts are equal."""
         texts, cache = [chunk.indexed_text for chunk in chunks], self._cache
         encoder: Any = self._encoder
         known: dict[str, SparseVector] = {} if cache is None else cache.get(texts)
@@ -186,14 +186,14 @@ class SparseIndex:
         return _merged([_Segment(np.array(codes, np.int32), rows.astype(np.int32), weights)])
 
     def _drop_unused(self) -> None:
-        """Renumber the rows without those of texts that no chunk has."""
+        """Drop the rows of texts that no chunk has, and renumber the others."""
         state, used = self._state, np.zeros(self._state.rows, np.bool_)
         used[state.texts] = True
         new_row = np.where(used, used.cumsum() - 1, UNKNOWN)
         whole = _merged(state.segments)
         kept = used[whole.rows]
         segment = _Segment(whole.codes[kept], new_row[whole.rows[kept]].astype(np.int32), whole.weights[kept])
-        row_of, self._row_of = self._row_of, {}  # after an interrupt here, new texts are encoded again
+        row_of, self._row_of = self._row_of, {}  # after an interrupt here, known texts are looked up or encoded again
         self._state = state._replace(texts=new_row[state.texts], rows=int(used.sum()), segments=(segment,))
         self._row_of = {key: int(new_row[row]) for key, row in row_of.items() if used[row]}
 

@@ -243,7 +243,8 @@ def _cached_references(
     rare: bool,
 ) -> list[Floats]:
     """For each source (5, E): target rows, name(source, target), rare(source, target), part(source, target), and the
-    code of the term that part is about, or 0. None depends on the query."""
+    code of the rarest term that part is about, or 0. They do not depend on the query: part is without its condition on
+    the query's terms."""
     cache = index.references
     # Each row is looked up once: another search may empty the cache at any time.
     found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
@@ -282,7 +283,8 @@ def _by_name(
 
 
 def _by_part(index: LexicalIndex, names: Names, terms: Collection[str]) -> list[tuple[int, float, int]]:
-    """Each row of whose name a text holds the rarest term, with part(text, row) and the code of that term.
+    """Each row of whose name a text holds the rarest term, with the code of that term and part(text, row), for a query
+    without it.
 
     Args:
         terms: Of the text.

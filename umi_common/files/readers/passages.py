@@ -1,7 +1,7 @@
 """Cut a text into passages of limited length: at headings, then at blank lines, sentences, lines, words.
 
-Every passage is a slice of its text, and passages do not overlap, so adjacent passages can be joined exactly. A table
-that is too long is cut between its rows, and the passages of its later rows repeat its head before their slice.
+Every passage is a slice of its text, without white space at its ends, and passages do not overlap. A table that is too
+long is cut between its rows, and the passages of its later rows repeat its head before their slice.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from umi_common.types import MetadataValue
 PASSAGE_CHARACTERS = 1_000
 """Characters of the longest passage: some 200 words of English."""
 SMALL_SHARE = 0.25
-"""A section shorter than this share of the longest passage is joined with the next, so that no passage is only a
-heading."""
+"""A section shorter than this share of the longest passage, such as a heading alone, is joined with the next if both
+fit into one passage."""
 BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])"),
@@ -53,7 +53,7 @@ class Table(NamedTuple):
     start: int
     """Index of its first character in the text."""
     rows: int
-    """Index after its head: the names of its columns."""
+    """Index of its first row, after the head, which holds the names of the columns."""
     end: int
     head: str
     """The head as the passages of later rows repeat it, with a newline at its end; "": they do not."""
@@ -71,7 +71,7 @@ class Passage:
 
     text: str
     start: int
-    """Index of its first character in the file's text; of the character after a repeated table head."""
+    """Index in the file's text of its first character, or of the first one after a repeated table head."""
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     event_time: datetime | None = None
 
@@ -85,7 +85,7 @@ def passages(
     characters of its text before the slice of the file.
 
     Args:
-        headings: In the order of the text; a passage holds text after one only, except after a very short section.
+        headings: In the order of the text. A passage holds text of one section, or of very short ones and the next.
         tables: In the order of the text, without overlap.
         size: Characters of the longest passage, > 0.
     """
@@ -105,8 +105,8 @@ def passages(
 def spans(
     text: str, section_starts: Sequence[int] = (), tables: Sequence[Table] = (), *, size: int = PASSAGE_CHARACTERS
 ) -> Iterator[Span]:
-    """(start, end) of each passage, without white space around it; none is empty or longer than `size`, with the head
-    that it repeats."""
+    """(start, end) of each passage, without white space at its ends; none is empty, and none has more than `size`
+    characters, a repeated table head included."""
     borders = sorted({0, *section_starts, len(text)})
     passage: Span | None = None
 

@@ -75,7 +75,7 @@ class Indexes:
 
     @property
     def analyzer(self) -> Analyzer:
-        """Text to terms."""
+        """The analyzer of the lexical index, which makes terms of texts."""
         return self.snapshot.row_data.lexical.analyzer
 
     def load(self, *, fresh: bool = False) -> None:
@@ -137,7 +137,7 @@ class Indexes:
             if len(change.vectors) == len(change.heads):
                 self.apply(change)
             if self.snapshot.mark != change.mark or self.snapshot.rows.living != count:
-                self.load()  # rows are missing; load() raises the right error
+                self.load()  # rows are missing; load() finds the reason and raises it
 
     def _read_change(self) -> tuple[Change, int] | None:
         """The changes after `snapshot`, and the ledger's count of chunks; None: the indexes must be made again."""
@@ -424,7 +424,7 @@ class Core:
         return around
 
     def _rows_of(self, ids: Sequence[str]) -> tuple[StoreSnapshot, list[int]]:
-        """A snapshot, and the row of each id; one outside the snapshot: there is no such chunk."""
+        """A snapshot, and the row of each id; a row that the snapshot does not have: there is no such chunk."""
         snapshot = self.indexes.snapshot
         rows: list[int] = snapshot.row_data.table.rows_of(ids).tolist()
         if max(rows, default=0) >= len(snapshot.rows):  # a write is replacing a chunk: wait for its snapshot

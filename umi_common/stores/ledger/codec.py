@@ -20,12 +20,13 @@ DIGEST_BYTES = 16
 NO_METADATA: Metadata = ReadOnlyDict()
 """Shared by all chunks without metadata."""
 FIELDS = tuple(each.name for each in fields(Chunk))
+"""In the order in which `decode` lists their values."""
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _of_json = json.JSONDecoder().raw_decode
 
 
 class Head(NamedTuple):
-    """The fields of a chunk that ranking needs: all but text and metadata."""
+    """The fields of a chunk that ranking needs, without its texts and metadata, and its ledger number."""
 
     seq: int
     id: str
@@ -116,7 +117,7 @@ def head_check(id: str, source: str | None, position: int | None, event_time: in
 
 
 def _digest(head: str, text: str, metadata: str, search_text: str | None) -> bytes:
-    """BLAKE2b of all fields of a chunk; equal for equal chunks."""
+    """BLAKE2b of all fields of a chunk; metadata with the same keys in another order has another digest."""
     whole = f"{len(head.encode())}\0{head}{len(text)}\0{text}{metadata}"
     if search_text is not None:  # JSON holds no NUL, so this cannot be taken for metadata
         whole += f"\0{search_text}"
@@ -149,8 +150,7 @@ def decode_vectors(blobs: list[tuple[bytes, int]]) -> Vectors:
         return np.zeros((0, 0), dtype=np.float32)
     stored, checks = zip(*blobs, strict=True)
     size = len(stored[0]) if isinstance(stored[0], bytes) else 0
-    if not (set(map(type, stored)) == {bytes} and size and set(map(len, stored)) == {size}) or any(
-        map(ne, map(zlib.crc32, stored), checks)
-    ):
+    of_one_size = size > 0 and set(map(type, stored)) == {bytes} and set(map(len, stored)) == {size}
+    if not of_one_size or any(map(ne, map(zlib.crc32, stored), checks)):
         raise LedgerDamaged("a stored vector is not what was written; restore umi.db from a copy")
     return np.frombuffer(b"".join(stored), dtype="<f4").reshape(len(stored), size // 4).astype(np.float32, copy=False)

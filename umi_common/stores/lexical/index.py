@@ -216,7 +216,7 @@ class LexicalIndex:
             queries: V texts.
             k: Largest number of rows in a result, >= 1.
             config: Variant and parameters.
-            allowed: By row, at least as long as the rows so far; False excludes a row. None: all.
+            allowed: By row, at least one entry for each row; False excludes the row. None: all are allowed.
             weights: By row, >= 0 and finite; each score is multiplied by its row's weight before ranking. None: 1.
             id_of: The id of a row; ties fall to the smaller id.
 
@@ -270,8 +270,9 @@ class LexicalIndex:
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
-        The first is that of the query, or the most frequent one if that is not found or no row has it. A word's terms
-        in all languages count as one term: each weighs so that its idf becomes that of the sum of their df.
+        The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
+        terms of one word in all languages count as one term: the weight of each replaces its idf by that of the sum of
+        their df.
         """
         weight = config.function_word_weight
         languages = [self.analyzer.languages[at] for at in self._snapshot.languages]
@@ -293,7 +294,7 @@ class LexicalIndex:
         return {term: each for term, each in combined.items() if each}
 
     def terms_in_order(self, query: str) -> list[list[str]]:
-        """The terms of a query in order, once in every language of the living rows."""
+        """For each language of the living rows, the terms of a query in order."""
         split = pieces(query)
         own = [self.analyzer.of_language(self.analyzer.languages[at]) for at in self._snapshot.languages]
         return [[term for terms in each.terms_of_pieces(split) for term in terms] for each in own]
@@ -324,7 +325,7 @@ class LexicalIndex:
         return held
 
     def sources(self, rows: Ints) -> Ints:
-        """(n,) source code of each row; NO_SOURCE."""
+        """(n,) source code of each row; -1: it has no source."""
         return self._snapshot.corpus.sources[rows]
 
     def living(self, rows: Sequence[int]) -> list[int]:
@@ -350,8 +351,8 @@ class LexicalIndex:
         """The living rows that hold a rare term of one of n living rows; a term is rare if at most `most` rows hold it.
 
         Returns:
-            For each rare term of each row: (P,) index into `rows`, (P,) a row that holds the term, the first one
-            included, and (P,) number of rows that hold it.
+            One entry for each row, each rare term of it and each row that holds the term, itself included: (P,) index
+            into `rows`, (P,) the holding row, and (P,) number of rows that hold the term.
         """
         corpus = self._snapshot.corpus
         of_row, codes = corpus.rare_terms(rows, most)

@@ -35,7 +35,7 @@ def _problems(record: Any, collection: OpenCollection) -> list[str]:
         return [str(error)]
     found = []
     if str(record.id) != point_id(chunk.id):
-        found.append("it is stored under another chunk's point")
+        found.append(f"it is stored as point {record.id}; expected {point_id(chunk.id)}")
     if record.payload.get("facts") != facts_of(chunk.metadata):
         found.append("its facts for filters are not those of its metadata")
     vectors = record.vector or {}
@@ -45,6 +45,6 @@ def _problems(record: Any, collection: OpenCollection) -> list[str]:
     indices, values = sparse(collection.analyzer.terms(chunk.indexed_text), collection.saturation)
     lexical = vectors.get(LEXICAL)
     stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
-    if stored[0] != indices or not np.allclose(stored[1], values, atol=VALUE_TOLERANCE):
+    if stored[0] != indices or not np.allclose(stored[1], values, rtol=0.0, atol=VALUE_TOLERANCE):
         found.append("its stored terms are not its text's")
     return [f"chunk {chunk.id!r}: {problem}" for problem in found]
