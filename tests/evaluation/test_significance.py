@@ -79,6 +79,16 @@ def test_other_queries_are_refused():
         paired_randomisation({}, {})
 
 
+def test_a_query_without_a_value_of_both_systems_is_left_out_of_the_paired_test():
+    ours, theirs = {"q1": 1.0, "q2": 0.5, "q3": 0.5}, {"q1": 0.0, "q2": 0.5, "q3": 1.0}
+    nan = float("nan")
+    assert paired_randomisation({**ours, "q4": nan, "q5": 1.0}, {**theirs, "q4": 1.0, "q5": nan}) == (
+        paired_randomisation(ours, theirs)
+    )
+    with pytest.raises(ConfigError, match="no query has a value of both"):
+        paired_randomisation({"q1": nan}, {"q1": 1.0})
+
+
 def test_holm_multiplies_the_smallest_by_all_and_never_falls():
     # sorted .01, .02, .04 -> 3 * .01, 2 * .02, max(1 * .04, .04)
     assert holm({"a": 0.04, "b": 0.01, "c": 0.02}) == pytest.approx({"a": 0.04, "b": 0.03, "c": 0.04})

@@ -99,18 +99,21 @@ def paired_randomisation(
 
     Args:
         ours: Value by query.
-        theirs: Value by query, over the same queries.
+        theirs: Value by query, over the same queries. A query with NaN in one of them is left out.
         flips: Random sign vectors.
         seed: Same seed and values, same p.
 
     Raises:
-        ConfigError: If the queries differ or there are none.
+        ConfigError: If the queries differ or none is left.
 
     Source: Smucker, Allan, Carterette, CIKM 2007.
     """
     if not ours or ours.keys() != theirs.keys():
         raise ConfigError(f"{len(ours)} and {len(theirs)} queries; a paired test needs the same ones, at least one")
     differences = np.array([ours[query] - theirs[query] for query in sorted(ours)])
+    differences = differences[~np.isnan(differences)]
+    if not len(differences):
+        raise ConfigError("no query has a value of both systems; was the metric measured for both?")
     observed = abs(differences.sum())
     changed = differences[differences != 0.0]
     rng, as_large = np.random.default_rng(seed), 0
