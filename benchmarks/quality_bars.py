@@ -110,7 +110,7 @@ def _general(results: Results) -> Iterator[Bar]:
                 yield bar
     if gains:
         note = "" if len(gains) == len(GENERAL) else f" ({len(gains)} of {len(GENERAL)} sets)"
-        yield Bar("mean gain in nDCG@10 over the best other", sum(gains) / len(gains), 0.02, note)
+        yield Bar("mean gain in nDCG@10 over the best other", sum(gains) / len(gains), 0.04, note)
 
 
 def _steps(results: Results) -> Iterator[Bar]:

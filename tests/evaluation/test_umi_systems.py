@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from evaluation_toys import by_words, toy
 
-from umi_common import DualRetriever, HybridStore, UmiConfig
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders import CallableEmbedder
 from umi_common.evaluation import Between, UmiSystem, arm, compare, tune
 from umi_common.evaluation.compare import run_key
@@ -168,3 +168,14 @@ def test_the_arm_by_itself_is_a_system(letters):
         answer = open_system("lexical", arm("lexical"), toy(), stores)(toy().queries[0], 5)
     assert set(answer.ids) == {"a", "b"}
     assert answer.llm_calls == 0
+
+
+def test_an_arm_by_itself_is_scored_by_no_further_stage(letters):
+    """A heading that the query names, and what it refers to, are a stage of ranking and not BM25."""
+    play = Chunk("play", "Brand (play). A verse tragedy in five acts.", source="plays", position=0)
+    note = Chunk("note", "The author of Brand is a citizen of this country.", source="plays", position=1)
+    with HybridStore.open(embedder=letters) as store:
+        store.add([play, note])
+        for system, stages in ((UmiSystem(), {"fused", "neighbours", "references"}), (arm("lexical"), {"fused"})):
+            hit = DualRetriever(store, config=system.config).search("author of Brand", strategy="text").hits[0]
+            assert set(hit.stages) == stages

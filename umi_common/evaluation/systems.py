@@ -60,12 +60,9 @@ class UmiSystem:
 
 
 def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
-    """One arm of umi alone: without fusion, neighbours, time and removal of duplicates.
-
-    The lexical arm keeps references between chunks (`references`), which are found by terms.
-    """
+    """One arm of umi alone: without fusion, neighbours, references, time and removal of duplicates."""
     off = {"enabled": False}
-    config = UmiConfig().replaced(neighbours=off, duplicates=off, when=off, fusion={"adaptive": False})
+    config = UmiConfig().replaced(neighbours=off, references=off, duplicates=off, when=off, fusion={"adaptive": False})
     return UmiSystem(config, strategy={"lexical": "text", "dense": "vector"}[name])
 
 
