@@ -161,9 +161,32 @@ def test_a_dated_chat_log_is_one_chunk_a_message_with_its_time(file, name):
     assert last.metadata["speaker"] == "Jonas"
     assert last.text.startswith("Jonas: ")
     assert last.event_time == datetime(2024, 6, 11, 19, 16, tzinfo=timezone.utc)
-    assert not any("joined" in chunk.text for chunk in chunks)
     for chunk in chunks:
         assert LOGS[name][chunk.metadata["start_index"] :].startswith(chunk.text)
+
+
+@pytest.mark.parametrize(
+    ("log", "texts"),
+    [
+        ("2024-06-11 19:15:01 INFO started\n2024-06-11 19:15:02 INFO listening\n", ["INFO started", "INFO listening"]),
+        ("2024-06-11 08:00 Rain.\nBaked bread.\n2024-06-12 09:30 Sun.\n", ["Rain.\nBaked bread.", "Sun."]),
+        (LOGS["dots"], ["Mira: Nine", "Bo joined", "Jonas: Fair"]),
+    ],
+)
+def test_an_entry_without_a_speaker_is_a_chunk_with_its_time(file, log, texts):
+    chunks = chunks_of(file("app.log", log))
+    assert [chunk.text for chunk in chunks] == texts
+    assert all(chunk.event_time is not None and chunk.event_time.year == 2024 for chunk in chunks)
+    assert [chunk.metadata.get("speaker") for chunk in chunks] == [
+        text.split(":")[0] if ":" in text else None for text in texts
+    ]
+
+
+def test_what_stands_before_the_first_message_is_indexed_too(file):
+    turns = "".join(f"Ann: The pump leaks at {bar} bar.\nBen: Since when?\n" for bar in range(20))
+    chunks = chunks_of(file("meeting.txt", f"Minutes of 6 February\n\n{turns}"))
+    assert [chunk.text for chunk in chunks][:2] == ["Minutes of 6 February", "Ann: The pump leaks at 0 bar."]
+    assert [chunk.metadata["start_index"] for chunk in chunks][:2] == [0, 23]
 
 
 def test_a_message_goes_on_until_the_next_begins(file):

@@ -1,5 +1,7 @@
 """Read chat logs: `[2024-06-11 19:15] Mira: ...`, exports of messengers. Each message is a passage with its time.
 
+A diary and a program's log, whose entries begin with a time and name no speaker, are read in the same way.
+
 The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day. If no date
 is decisive, the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
 """
@@ -43,22 +45,21 @@ def message_pattern(text: str) -> re.Pattern[str] | None:
 
 
 def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
-    """Yield one passage for each message ("Mira: ..."), several for a long one.
+    """Yield one passage for each message ("Mira: ..."), several for a long one; before them, the text above the first.
 
-    Lines without a speaker, such as "Mira joined the group", are left out.
+    A dated line without a speaker, such as "Mira joined the group", is a message whose passage has no "speaker".
     """
     beginnings = list(pattern.finditer(text))
     day_first = _day_first([match["date"] for match in beginnings]) if pattern is DATED else None
-    ends = [match.start() for match in beginnings[1:]] + [len(text)]
-    for match, end in zip(beginnings, ends, strict=False):  # without a message there is one end more
+    first, *ends = [*(match.start() for match in beginnings), len(text)]
+    yield from (Passage(text[start:stop], start) for start, stop in spans(text[:first]))
+    for match, end in zip(beginnings, ends, strict=True):
         speaker = match["who"]
-        if speaker is None:
-            continue
-        message_start = match.start("who")
+        message_start = match.end() if speaker is None else match.start("who")
         message = text[message_start:end]
         when = _time_of(match, day_first) if pattern is DATED else None
         for start, stop in spans(message):
-            yield Passage(message[start:stop], message_start + start, {"speaker": speaker}, when)
+            yield Passage(message[start:stop], message_start + start, {"speaker": speaker} if speaker else {}, when)
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:

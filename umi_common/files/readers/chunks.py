@@ -20,7 +20,7 @@ from umi_common.files.readers.reading import ReadLimits, check_name, content_of,
 from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 5
+RULES_VERSION = 6
 """Part of a file's version: raise it when the chunks of any file change."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
