@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 from umi_common.query.time.vocabulary import (
+    BEFORE_DATE,
     DAY,
     IN,
     LONG_MONTH,
@@ -37,9 +38,10 @@ def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     return spans.month(now, int(match["year"]), int(match["month"]))
 
 
-@rule(rf"(?:the )?{DAY}\s{{0,3}}(?:of )?{MONTH}{OF_YEAR}?")
+@rule(rf"{BEFORE_DATE}(?:the )?{DAY}\s{{0,3}}(?:of )?{MONTH}{OF_YEAR}?")
 @rule(rf"{DAY}\. {MONTH}{OF_YEAR}")
-@rule(rf"{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
+@rule(rf"{DAY}-{MONTH}-{YEAR}")
+@rule(rf"{BEFORE_DATE}{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
 def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     month, number = month_number(match["month"]), int(match["day"])
     if match["year"] is not None:

@@ -68,7 +68,7 @@ _NUMERIC = re.compile(
 
 _PREPOSITION = r"(?:in|on|at|of|from|during|since|before|after|until|till|between|by|over|for)"
 _RECORD = (
-    r"(?:messages?|chats?|conversations?|discussions?|notes?|e-?mails?|sessions?|entry|entries|logs?|documents?|files?"
+    r"(?:messages?|chats?|conversations?|discussions?|notes?|(?:e-?)?mails?|sessions?|entry|entries|logs?|documents?|files?"
     r"|posts?|transcripts?|threads?|records?|memories|articles?|reports?|letters?|tweets?|commits?|comments?)"
 )
 _TOLD = (
@@ -96,7 +96,7 @@ def find_time(query: str, now: datetime) -> When | None:
     """The first period that the query names, or None.
 
     Args:
-        query: English. Takes microseconds without time words, else less than a millisecond.
+        query: English, or a date with a German month. Takes microseconds without time words, else less than a millisecond.
         now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
 
     Raises:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from umi_common import times
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
 
@@ -37,9 +38,10 @@ VAGUE_COUNTS = {"couple": (3, 1), "few": (5, 2), "several": (8, 3)}
 """"a few weeks ago": from five units ago to two."""
 
 MONTH = (
-    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+    r"(?P<month>jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[yi]|jun[ei]?|jul[yi]?|aug(?:ust)?"
+    r"|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\b\.?"
 )
+"""A month's name or abbreviation, in English or German."""
 LONG_MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
 YEAR = r"(?P<year>(?:19|20)\d\d)\b(?![-/:.]\d)"
 OF_YEAR = rf"(?:\s{{0,3}},?\s{{0,3}}(?:of |in |')?{YEAR})"
@@ -50,6 +52,8 @@ COUNT = (
 )
 UNIT = r"(?P<unit>minute|hour|day|week|month|quarter|year|decade)s?"
 WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
+BEFORE_DATE = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? )?"
+"""The weekday of a date: "Tue, " in "Tue, 7 March 2023"."""
 SEASON = r"(?P<season>spring|summer|autumn|fall|winter)"
 WHICH = r"(?P<which>last|past|previous|this|current|next|coming|upcoming)"
 PART = r"(?P<part>early|beginning|start|mid|middle|late|end|first half|second half)"
@@ -106,8 +110,8 @@ def named_part(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
 
 
 def month_number(name: str) -> int:
-    """1..12 for a month's name or an abbreviation of at least three letters."""
-    return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name.lower()[:3]))
+    """1..12 for what MONTH matches."""
+    return times.MONTHS[name.lower()[:3]]
 
 
 def counted(text: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
 from umi_common.stores.lexical import languages
 
-ANALYZER_VERSION = 4
+ANALYZER_VERSION = 5
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -54,6 +54,10 @@ _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Z
 """The parts of such a word: get Value, HTTP Server 2."""
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
 """A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
+_THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+")
+"""A number that may have groups of three digits between periods: 250.000 is also indexed as 250000."""
+_BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2150-\u215e])")
+"""A digit before a fraction or a raised digit, which are set apart from it: 1½ is not 11/2, nor 18¹ 181."""
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
 """The letter before a version: v2.10 is also indexed as 2.10."""
 _DIGITS = re.compile(r"\d+|\D+")
@@ -212,7 +216,9 @@ class Analyzer:
             return [*terms, self._lower(token)]
         if len(segments) < 2:
             return terms
-        return terms + [self._joined(code) for code in _codes(token)]
+        codes = _codes(token)
+        whole = [code.replace(".", "") for code in codes if _THOUSANDS.fullmatch(code)]
+        return terms + [self._joined(code) for code in codes] + whole
 
     def _joined(self, code: str) -> str:
         """The code without separators, so that AC12b finds AC-12/b; 3.14 and other codes of digits alone keep them."""
@@ -285,7 +291,7 @@ def pieces(text: str) -> list[str]:
 
 
 def _normalised(text: str) -> str:
-    text = unicodedata.normalize("NFKC", text)
+    text = unicodedata.normalize("NFKC", _BEFORE_RAISED.sub(r"\g<0> ", text))
     return text.replace("\u2019", "'").replace("\u00ad", "").replace("\u200b", "").replace("\u200d", "")
 
 
