@@ -96,7 +96,7 @@ def find_time(query: str, now: datetime) -> When | None:
     """The first period that the query names, or None.
 
     Args:
-        query: English, or a date with a German month. Takes microseconds without time words, else less than a millisecond.
+        query: English, or a date with a German month. Takes microseconds without time words, else less than a ms.
         now: The time that "yesterday" refers to. Days, weeks (from Monday) and months are those of its time zone.
 
     Raises:
