@@ -252,17 +252,19 @@ class UmiVectorStore(Closing, VectorStore):
 
         For a blank query, the first `k` documents by id that pass the filter, with score 0.
         """
+        query = end_of(query)
         if not query.strip() and "query_vector" not in options:
             return self._listed(k, filter, **options)
-        return self._scored(self.umi.search(end_of(query), **_asked(k, filter, options)))
+        return self._scored(self.umi.search(query, **_asked(k, filter, options)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` for an event loop."""
+        query = end_of(query)
         if not query.strip() and "query_vector" not in options:
             return await asyncio.to_thread(self._listed, k, filter, **options)
-        return self._scored(await self.umi.asearch(end_of(query), **_asked(k, filter, options)))
+        return self._scored(await self.umi.asearch(query, **_asked(k, filter, options)))
 
     def _listed(self, k: int, filter: Where, **options: Any) -> list[tuple[Document, float]]:
         """The first `k` documents by id that pass filter and time range, each with score 0."""

@@ -83,6 +83,13 @@ def test_an_empty_filter_is_no_filter(retriever, store):
     assert len(UmiRetriever.from_store(store.store, filter={}).invoke("who met Carl?")) == 3
 
 
+async def test_a_query_of_the_store_that_is_no_text_is_refused(store):
+    with pytest.raises(InputError, match="query is NoneType; expected str"):
+        store.similarity_search(None)
+    with pytest.raises(InputError, match="query is NoneType; expected str"):
+        await store.asimilarity_search(None)
+
+
 async def test_a_blank_query_lists_by_filter_as_self_query_retrievers_ask(store):
     for blank in (" ", ""):
         assert ids(store.similarity_search(blank, filter={"user": "a"})) == {"0", "2"}
