@@ -240,6 +240,33 @@ def test_every_passage_of_a_note_has_the_date_of_its_front_matter(file, front):
     assert {chunk.event_time for chunk in chunks} == {datetime(2026, 11, 18, tzinfo=timezone.utc)}
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("2026-11-18.md", "# Minutes\n\nThe board met."),
+        ("minutes 2026.11.18.txt", "The board met."),
+        ("members 2026-11-18.csv", "name,since\nAnn,2019\n"),
+        ("board-2026-11-18.html", "<p>The board met.</p>"),
+        ("2026-11-18 board.txt", "Ann: We meet.\nBen: Where?\nAnn: Here.\nBen: Fine.\n"),
+    ],
+)
+def test_the_date_in_a_files_name_is_the_time_of_its_passages(file, name, text):
+    chunks = chunks_of(file(name, text))
+    assert {chunk.event_time for chunk in chunks} == {datetime(2026, 11, 18, tzinfo=timezone.utc)}
+
+
+@pytest.mark.parametrize("name", ["2026-11-01 to 2026-11-30.md", "2026-13-45.md", "order 12026-11-18.md", "2026.md"])
+def test_a_files_name_with_several_dates_or_none_dates_nothing(file, name):
+    assert [chunk.event_time for chunk in chunks_of(file(name, "The board met."))] == [None]
+
+
+def test_what_a_file_says_of_its_times_counts_before_the_date_in_its_name(file):
+    (note,) = chunks_of(file("2026-11-20.md", "---\ndate: 2026-11-18\n---\nThe board met."))
+    assert note.event_time == datetime(2026, 11, 18, tzinfo=timezone.utc)
+    log = "03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas: Hi\n"  # exported on that day, written before
+    assert [chunk.event_time for chunk in chunks_of(file("chat 2026-11-20.txt", log))] == [None, None]
+
+
 def test_a_date_further_down_or_that_does_not_read_as_one_dates_nothing(file, caplog, monkeypatch):
     monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
     lower, open_end = "# Log\n\n---\ndate: 2026-11-18\n---\n", "---\ndate: 2026-11-18\n"

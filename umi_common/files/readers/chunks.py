@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from umi_common.errors import FileUnreadable
-from umi_common.files.readers.chat import message_pattern, messages
+from umi_common.files.readers.chat import DATED, message_pattern, messages
 from umi_common.files.readers.markup import HtmlText, front_matter_date, markdown_headings, markdown_tables
 from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
 from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_chunk
+from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 6
@@ -31,6 +34,7 @@ FILE_KEY = "file"
 """Metadata key of the file's source name."""
 OFFSET_KEY = "start_index"
 """Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
+_NAME_DATE = re.compile(r"(?<!\d)\d{4}([-.])\d\d\1\d\d(?!\d)")
 SHEET_ENDINGS = (".csv", ".tsv")
 """Endings of tables whose first line is the head. They are read only if they are named, not in a folder."""
 
@@ -127,17 +131,31 @@ def _id(name: str, position: int) -> str:
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     if path.suffix.lower() in SHEET_ENDINGS:
-        return passages(text, tables=[Table.of(text, 0, text.find("\n") + 1, len(text))])
-    pattern = message_pattern(text)
-    return passages(text, tables=markdown_tables(text)) if pattern is None else messages(text, pattern)
+        found = passages(text, tables=[Table.of(text, 0, text.find("\n") + 1, len(text))])
+    elif (pattern := message_pattern(text)) is None:
+        found = passages(text, tables=markdown_tables(text))
+    else:
+        found = messages(text, pattern)
+        if pattern is DATED:
+            return found
+    return _dated(found, _date_in_name(path))
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     stated = front_matter_date(text)
     when = None if stated is None else time_in(*stated)
-    for passage in passages(text, markdown_headings(text), markdown_tables(text)):
-        yield passage if when is None else replace(passage, event_time=when)
+    return _dated(passages(text, markdown_headings(text), markdown_tables(text)), when or _date_in_name(path))
+
+
+def _dated(found: Iterable[Passage], when: datetime | None) -> Iterator[Passage]:
+    return (replace(passage, event_time=when) for passage in found)
+
+
+def _date_in_name(path: Path) -> datetime | None:
+    """The date in a file's name, as "2026-11-18 minutes.md"; None: there is none, or more than one."""
+    dates = {found[0] for found in _NAME_DATE.finditer(path.stem)}
+    return read_time(dates.pop()) if len(dates) == 1 else None
 
 
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
@@ -147,8 +165,8 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}
-    for passage in passages(page.text, page.headings, page.tables):
-        yield Passage(passage.text, passage.start, {**named, **passage.metadata})
+    for passage in _dated(passages(page.text, page.headings, page.tables), _date_in_name(path)):
+        yield replace(passage, metadata={**named, **passage.metadata})
 
 
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
@@ -161,7 +179,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
     found, ends = FileChunks(), list(accumulate(map(len, pages)))
     for page, reason in read.bad:
         found.skip(f"{path} page {page} cannot be read ({reason}); the other pages are indexed")
-    for position, passage in enumerate(passages(text)):
+    for position, passage in enumerate(_dated(passages(text), _date_in_name(path))):
         page = bisect_right(ends, passage.start) + 1
         found.chunks.append(_chunk(name, position, replace(passage, metadata={"page": page})))
     return found
