@@ -67,6 +67,7 @@ ONLY_A_PERIOD = [
     "our chats of 11 June",
     "what was said yesterday?",
     "what happened yesterday",
+    "minutes of the meeting of Tuesday, 11 June 2024",
 ]
 
 

@@ -84,7 +84,7 @@ _SCOPE_BEFORE = re.compile(
 _SCOPE_AFTER = re.compile(rf"(?:['\u2019]s)?\s{{1,3}}{_RECORD}\b", re.I)
 _ASKING = re.compile(
     rf"(?:\b(?:{_RECORD}|{_TOLD}|{_PREPOSITION}|i|we|you|me|us|my|our|your|to|with|the|what|which|did|do|does|done|was|were"
-    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please)\b|\W)*",
+    r"|have|had|happen(?:ed)?|all|any|anything|show|list|give|please|meetings?|minutes)\b|\W)*",
     re.I,
 )
 """Words around a period that name no matter of their own."""
