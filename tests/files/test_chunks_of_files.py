@@ -204,6 +204,13 @@ def test_turns_without_times_are_a_chat_and_a_list_of_settings_is_not(file):
     assert len(chunks_of(file("settings.txt", "name: a\nsize: b\ncolour: c\nweight: d\n"))) == 1
 
 
+def test_a_context_of_a_whole_talk_is_the_file_itself_with_a_line_for_each_turn(file):
+    talk = "Ann: I adopted a cat.\nBen: Its name?\nAnn: Luna.\nBen: Nice."
+    hits = [Hit(chunk, 1.0 / rank, rank) for rank, chunk in enumerate(chunks_of(file("talk.txt", talk), "t"), 1)]
+    (part,) = assemble(hits, budget=TokenBudget(max_total=1_000)).parts
+    assert part.text == talk
+
+
 def test_a_sheet_that_is_named_has_its_first_line_in_every_chunk(file):
     rows = [f"{number};Boiler {number}. Cellar;2026-11-{number % 28 + 1:02}" for number in range(90)]
     chunks = chunks_of(file("sheet.csv", "\n".join(["number;place;checked", *rows])), "sheet.csv")

@@ -16,6 +16,8 @@ NEIGHBOUR_SHARE = 0.5
 HEAD_KEY = "table_head"
 """Metadata key of a chunk from amid a table: the number of characters at the start of its text that repeat the table's
 head. The chunk's offset is that of the character after them."""
+SPEAKER_KEY = "speaker"
+"""Metadata key of a chunk that is a message of a talk: who speaks. Messages stand on lines of their own."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
 
@@ -59,6 +61,11 @@ class Piece:
         """Characters at the start of the text that repeat a table's head."""
         head = self.chunk.metadata.get(HEAD_KEY)
         return min(head, len(self.text)) if type(head) is int and head > 0 else 0
+
+    @property
+    def begins_line(self) -> bool:
+        """Whether the text begins a line of its source: it is of a table's rows, or a message."""
+        return self.head > 0 or SPEAKER_KEY in self.chunk.metadata
 
     @property
     def trimmed(self) -> bool:

@@ -71,9 +71,8 @@ def seam(first: Piece, second: Piece, joiner: str) -> Seam | None:
         if gap > GAP_MAX:
             return None
         if gap > 0:
-            # A joiner as long as the stripped white space, so that offsets in the source stay valid. After a
-            # repeated table head the second piece begins with a row, which needs a line of its own.
-            white = " " if gap == 1 and not second.head else "\n" * gap
+            # A joiner as long as the stripped white space, so that offsets in the source stay valid.
+            white = " " if gap == 1 and not second.begins_line else "\n" * gap
             return None if first.trimmed else Seam(at - second.head, white)
         if at >= 0 and _agree(text[at:], second.text[second.head :]):
             return Seam(at - second.head)

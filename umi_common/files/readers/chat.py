@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
+from umi_common.context.pieces import SPEAKER_KEY
 from umi_common.files.readers.passages import Passage, spans
 from umi_common.times import read_time
 
@@ -59,7 +60,7 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
         message = text[message_start:end]
         when = _time_of(match, day_first) if pattern is DATED else None
         for start, stop in spans(message):
-            yield Passage(message[start:stop], message_start + start, {"speaker": speaker} if speaker else {}, when)
+            yield Passage(message[start:stop], message_start + start, {SPEAKER_KEY: speaker} if speaker else {}, when)
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:
