@@ -54,8 +54,8 @@ _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Z
 """The parts of such a word: get Value, HTTP Server 2."""
 _DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
 """A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
-_THOUSANDS = re.compile(r"\d{1,3}(?:\.\d{3})+")
-"""A number that may have groups of three digits between periods: 250.000 is also indexed as 250000."""
+_GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+|(?=(?:-?\d){9})\d+(?:-\d+)+")
+"""Digits in groups: 250.000 is also indexed as 250000, and 978-3-16-148410-0 as one number. A date has fewer digits."""
 _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2150-\u215e])")
 """A digit before a fraction or a raised digit, which are set apart from it: 1½ is not 11/2, nor 18¹ 181."""
 _VERSION = re.compile(r"[vV](?=\d+\.\d)")
@@ -217,7 +217,7 @@ class Analyzer:
         if len(segments) < 2:
             return terms
         codes = _codes(token)
-        whole = [code.replace(".", "") for code in codes if _THOUSANDS.fullmatch(code)]
+        whole = ["".join(_segments(code)) for code in codes if _GROUPED.fullmatch(code)]
         return terms + [self._joined(code) for code in codes] + whole
 
     def _joined(self, code: str) -> str:
