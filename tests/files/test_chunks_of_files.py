@@ -218,6 +218,25 @@ def test_a_sheet_that_is_named_has_its_first_line_in_every_chunk(file):
     assert [line for chunk in chunks for line in chunk.text.split("\n")[1:]] == rows
 
 
+def test_a_row_of_a_sheet_with_line_breaks_in_its_quotes_stays_in_one_chunk(file):
+    rows = [f'K-{number:02},"Kettle {number}\nof steel\n\nboils fast",{number}.99' for number in range(60)]
+    chunks = chunks_of(file("sheet.csv", "\n".join(['sku,"name\nand text",price', *rows])), "sheet.csv")
+    assert len(chunks) > 2 and all(chunk.text.startswith('sku,"name\nand text",price\nK-') for chunk in chunks)
+    assert all(any(row in chunk.text for chunk in chunks) for row in rows)
+
+
+@pytest.mark.parametrize("text", ["name,since", "\n\nname,since", '\nsize in ",count\n1,2'])
+def test_a_sheet_of_one_chunk_is_that_text_alone(file, text):
+    (chunk,) = chunks_of(file("sheet.csv", text))
+    assert (chunk.text, chunk.metadata.get("table_head")) == (text.strip(), None)
+
+
+def test_a_sheet_whose_quotes_do_not_pair_has_a_row_in_each_line(file):
+    rows = [f'{number}" pipe,{number}' for number in range(201)]
+    chunks = chunks_of(file("sheet.csv", "\n".join(['size in ",count', *rows, '" end,0'])))
+    assert [line for chunk in chunks for line in chunk.text.split("\n")[1:]] == [*rows, '" end,0']
+
+
 def test_a_context_of_a_whole_table_is_the_file_itself_with_its_head_once(file):
     rows = "\n".join(f"| Boiler {number} | leaks. Badly | 2026-11-{number % 28 + 1:02} |" for number in range(50))
     text = f"# Boilers\n\n| Name | State | Checked |\n|---|---|---|\n{rows}"

@@ -131,7 +131,7 @@ def _id(name: str, position: int) -> str:
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     if path.suffix.lower() in SHEET_ENDINGS:
-        found = passages(text, tables=[Table.of(text, 0, text.find("\n") + 1, len(text))])
+        found = passages(text, tables=[Table.of_sheet(text)])
     elif (pattern := message_pattern(text)) is None:
         found = passages(text, tables=markdown_tables(text))
     else:

@@ -57,12 +57,27 @@ class Table(NamedTuple):
     end: int
     head: str
     """The head as the passages of later rows repeat it, with a newline at its end; "": they do not."""
+    row_ends: Sequence[int] = ()
+    """Index after each row, rising, where a row may have several lines; (): each row is a line."""
+
+    @classmethod
+    def of_sheet(cls, text: str) -> Table:
+        """A whole CSV or TSV file; line breaks in double quotes end no row, unless the quotes do not pair."""
+        start = len(text) - len(text.lstrip())
+        marks = re.compile("\n" if text.count('"') % 2 else '["\n]')
+        quoted, ends = False, list[int]()
+        for mark in marks.finditer(text, start):
+            if mark[0] == '"':
+                quoted = not quoted
+            elif not quoted:
+                ends.append(mark.end())
+        return cls.of(text, start, ends[0] if ends else start, len(text))._replace(row_ends=ends)
 
     @classmethod
     def of(cls, text: str, start: int, rows: int, end: int) -> Table:
         """A table whose head is text[start:rows]; repeated spaces and dashes in it are shortened."""
-        head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows])).strip() + "\n"
-        return cls(start, rows, end, head)
+        head = re.sub(r"-{4,}", "---", re.sub(r"[ \t]+", " ", text[start:rows])).strip()
+        return cls(start, rows, end, head and head + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +153,14 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)
         yield from _pieces(text, (at, table.start), size, 0)
-        first_row = text.find("\n", table.rows, stop) + 1 or stop
+        ends = table.row_ends[bisect_right(table.row_ends, table.rows) : bisect_left(table.row_ends, stop)]
+        first_row = ends[0] if ends else text.find("\n", table.rows, stop) + 1 or stop
         if stop - table.start <= size:
             yield table.start, stop
         else:
             yield from _pieces(text, (table.start, first_row), size, LINES)
-            yield from _pieces(text, (first_row, stop), size - len(table.head), LINES)
+            for row in pairwise([first_row, *ends[1:], stop]):
+                yield from _pieces(text, row, size - len(table.head), LINES)
         at = stop
     yield from _pieces(text, (at, end), size, 0)
 
