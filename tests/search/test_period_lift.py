@@ -77,6 +77,17 @@ def test_a_question_for_nothing_but_a_period_is_answered_from_that_period_first(
     assert set(hits[:3]) == {"turn-2", "turn-3", "turn-4"} and len(hits) == 10
 
 
+def test_a_text_that_says_the_month_does_not_pass_the_notes_of_the_day_that_is_asked_for():
+    notes = [Chunk(text, text, event_time=day("2024-02-20")) for text in ("Rain all day.", "Ole was ill.")]
+    undated = Chunk("undated", "In February 2024 the notes were lost.")
+    others = [Chunk(f"x{at}", f"The bike is in shed {at}.") for at in range(20)]
+    assert found("notes of 20 February 2024", *notes, undated, *others)[:3] == [
+        "Ole was ill.",
+        "Rain all day.",
+        "undated",
+    ]
+
+
 def test_notes_that_have_a_date_only_are_those_of_that_day_west_of_greenwich_too():
     now = datetime(2024, 6, 12, 12, tzinfo=ZoneInfo("America/New_York"))
     notes = [

@@ -76,8 +76,9 @@ def _rank_and_fetch(
     boost = None if lifted is None else (yield from _period_boost(components, request, recalled, lifted, trace))
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
-    pairs, codes = pairs_in_query(components, request), codes_in_query(config.fusion, request, lifted)
-    share = _late_interaction_share(config, request, pool)
+    pairs, codes, share = None, codes_in_query(config.fusion, request, lifted), 0.0
+    if lifted is None or not lifted.nothing_else:  # else the query has no words but those of the period
+        pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
     by_number = pairs is not None or bool(codes)
     wanted = _candidates_wanted(components, request, by_number=by_number, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
