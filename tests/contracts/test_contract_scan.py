@@ -43,6 +43,13 @@ def test_only_what_passes_is_counted_into_a_page(store, limit):
     assert all(len(page) == limit for page in found[:-1])
 
 
+def test_a_chunk_that_is_added_between_two_pages_is_in_the_second(store):
+    store.add([Chunk(id, "boat") for id in "abde"])
+    assert [chunk.id for chunk in store.scan(limit=2)] == ["a", "b"]
+    store.add([Chunk("c", "boat")])
+    assert [chunk.id for chunk in store.scan(after="b", limit=2)] == ["c", "d"]
+
+
 def test_ids_are_ordered_by_code_point_and_after_need_not_exist(store):
     ids = ["", "a", "Z", "é", "e\u0301", "\uffff", "😀", "日本", "a\0b", "a\1", "ab"][1:]
     store.add([Chunk(id, "boat") for id in ids])

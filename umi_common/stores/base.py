@@ -97,8 +97,9 @@ class CollectionStore(BaseStore):
         self._embeddings = document_cache(None, None, config.embedder.cached_documents)
         self.search_counter = SearchCounter()
         self._closed = False
-        self._scan: tuple[Filter | None, str, list[str]] | None = None
-        """Filter of the last scan, last id of its last page, all its ids; None: it has ended."""
+        self._scan: tuple[object, Filter | None, str, list[str]] | None = None
+        """Of the last scan: `_content` at its first page, its filter, last id of its last page, all its ids; None: it
+        has ended, or a write came since."""
 
     @property
     def embedder(self) -> Embedder:
@@ -153,6 +154,7 @@ class CollectionStore(BaseStore):
             config=self._config.embedder,
             cache=self._embeddings,
         )
+        self._scan = None  # its list of ids lacks the new ones
         for start in range(0, len(new), self._write_at_once):
             part = slice(start, start + self._write_at_once)
             try:
@@ -171,18 +173,19 @@ class CollectionStore(BaseStore):
     def scan(self, *, where: Where = None, after: str | None = None, limit: int = 1_000) -> list[Chunk]:
         """A page of the chunks that pass `where`, with ids above `after`, by rising id; see `protocols.Store.scan`.
 
-        The first page of a scan lists all ids; the following pages use that list.
+        The first page of a scan lists all ids; the following pages use that list while `_content` is the same.
         """
         self._ready()
-        tree, start, last = parse_filter(where), checked_page(after, limit), self._scan
-        ids = last[2] if last is not None and last[:2] == (tree, start) else self._ids_passing(tree)
+        content, tree, start, last = self._content(), parse_filter(where), checked_page(after, limit), self._scan
+        follows = last is not None and last[0] is content and last[1:3] == (tree, start)
+        ids = last[3] if follows and last is not None else self._ids_passing(tree)
         page: list[Chunk] = []
         at = bisect_right(ids, start) if start else 0
         while len(page) < limit and at < len(ids):  # chunks removed since the listing leave gaps
             batch = ids[at : at + limit - len(page)]
             at += len(batch)
             page += [chunk for chunk in self.get(batch) if chunk is not None and matches(tree, chunk.metadata)]
-        self._scan = (tree, page[-1].id, ids) if len(page) == limit else None
+        self._scan = (content, tree, page[-1].id, ids) if len(page) == limit else None
         return page
 
     @abstractmethod
@@ -192,6 +195,10 @@ class CollectionStore(BaseStore):
     @abstractmethod
     def _ids_passing(self, where: Filter | None) -> list[str]:
         """Ids of all chunks that pass `where`, rising."""
+
+    def _content(self) -> object:
+        """Another object after each change that the store knows of; None: it cannot tell."""
+        return None
 
     @abstractmethod
     def _ready(self) -> object:

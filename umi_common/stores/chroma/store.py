@@ -277,6 +277,9 @@ class ChromaStore(CollectionStore):
         passing = allowed_rows(indexed, indexed.side.snapshot, where, None)
         return sorted(rows.ids[row] for row in np.flatnonzero(passing).tolist())
 
+    def _content(self) -> object:
+        return self._ready().side.snapshot
+
     def _unchanged(self, batch: ValidBatch) -> set[int]:
         ids = [chunk.id for chunk in batch.chunks]
         stored = zip(self.get(ids), batch.chunks, strict=True)
