@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
@@ -122,6 +122,13 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
         return spans.days(start, 7)
 
     return span(int(match["year"])) if match["year"] else spans.latest(now, span)
+
+
+@rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)? ?{YEAR}")
+@rule(r"(?P<year>\d{4})-?w(?P<week>\d\d)")
+def _iso_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
+    monday = date.fromisocalendar(int(match["year"]), int(match["week"]), 1)
+    return spans.days(spans.midnight(now).replace(year=monday.year, month=monday.month, day=monday.day), 7)
 
 
 @rule(
