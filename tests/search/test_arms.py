@@ -252,6 +252,8 @@ def test_a_context_holds_carried_chunks(store):
 def test_wrong_arms_are_refused(store):
     with pytest.raises(ConfigError, match="other than lexical, dense"):
         Arm("dense", failing)
+    with pytest.raises(ConfigError, match="arm 'web': search is NoneType; expected a function"):
+        Arm("web", None)
     for weight in (float("nan"), "high"):
         with pytest.raises(ConfigError, match="expected a number >= 0"):
             Arm("web", failing, weight=weight)

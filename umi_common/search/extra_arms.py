@@ -45,7 +45,7 @@ class Arm:
         asearch: `search` for event loops; None: `search` runs in a thread.
 
     Raises:
-        ConfigError: If name or weight are wrong.
+        ConfigError: If name, search or weight are wrong.
     """
 
     name: str
@@ -56,6 +56,8 @@ class Arm:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name in OWN_ARMS:
             raise ConfigError(f"arm name {self.name!r}: expected a string other than {', '.join(OWN_ARMS)}")
+        if not callable(self.search):
+            raise ConfigError(f"arm {self.name!r}: search is {type(self.search).__name__}; expected a function")
         weight: object = self.weight
         if not (isinstance(weight, Real) and 0 <= float(weight) < math.inf):
             raise ConfigError(f"arm {self.name!r}: weight {self.weight!r}: expected a number >= 0")
