@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,24 @@ def test_a_heading_alone_joins_what_follows():
     text = "# Title\n\n## First\n\n" + "word " * 30
     first = next(passages(text, markdown_headings(text), size=200))
     assert first.text.startswith("# Title\n\n## First\n\nword")
+
+
+@pytest.mark.parametrize("titles", ["# Title\n\n", "# Title\n\n## Part\n"])
+@pytest.mark.parametrize(
+    "body", ["A sentence of eight words stands here, friend. " * 40, "word " * 40 + "\n\n" + "more " * 60]
+)
+def test_a_title_above_a_long_section_is_no_passage_of_its_own(titles, body):
+    text = f"{titles}## Section\n\n{body}"
+    first, *others = passages(text, markdown_headings(text), size=200)
+    assert first.text.startswith(f"{titles}## Section\n\n{body[:20]}")
+    assert all(len(passage.text) <= 200 for passage in (first, *others))
+    assert {passage.metadata["section"] for passage in (first, *others)} == {"Title > Section"}
+
+
+def test_a_short_section_with_a_text_stays_apart_from_a_long_one():
+    text = "## License\n\nMIT.\n\n## Use\n\n" + "word " * 100
+    first = next(passages(text, markdown_headings(text), size=200))
+    assert first.text == "## License\n\nMIT."
 
 
 def test_a_comment_in_a_code_fence_is_no_heading():

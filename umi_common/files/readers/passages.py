@@ -20,8 +20,8 @@ from umi_common.types import MetadataValue
 PASSAGE_CHARACTERS = 1_000
 """Characters of the longest passage: some 200 words of English."""
 SMALL_SHARE = 0.25
-"""A section shorter than this share of the longest passage, such as a heading alone, is joined with the next if both
-fit into one passage."""
+"""A section shorter than this share of the longest passage is joined with the next if both fit into one passage; one of
+headings alone is joined with the beginning of the next."""
 BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])"),
@@ -94,7 +94,7 @@ class Passage:
 def passages(
     text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = (), *, size: int = PASSAGE_CHARACTERS
 ) -> Iterator[Passage]:
-    """The passages of a text in order. Metadata "section" is the path of headings above each: "Setup > Linux".
+    """The passages of a text in order. Metadata "section" is the path of headings above the text: "Setup > Linux".
 
     A passage that begins amid the rows of a table repeats the table's head; metadata "table_head" is the number of
     characters of its text before the slice of the file.
@@ -108,8 +108,11 @@ def passages(
     following = iter([*headings, Heading(len(text), 1, "")])
     next_heading = next(following)
     tables = [table._replace(head="") if len(table.head) > HEAD_SHARE * size else table for table in tables]
-    for start, end in spans(text, [heading.start for heading in headings], tables, size=size):
-        while next_heading.start <= start:
+    starts = [heading.start for heading in headings]
+    for start, end in spans(text, starts, tables, size=size):
+        while next_heading.start <= start or (
+            next_heading.start < end and _only_headings(text, (start, next_heading.start), starts)
+        ):
             path = [above for above in path if above.level < next_heading.level] + [next_heading]
             next_heading = next(following)
         section, head = " > ".join(heading.title for heading in path), _head(tables, start)
@@ -129,16 +132,27 @@ def spans(
         return passage is not None and len(_head(tables, passage[0])) + end - passage[0] > size
 
     for section in pairwise(borders):
-        if passage is not None and (passage[1] - passage[0] >= SMALL_SHARE * size or too_long(section[1])):
-            yield from _stripped(text, passage)
-            passage = None
-        for piece in _pieces_with_tables(text, section, tables, size):
+        room = size
+        if passage is not None:
+            length = section[0] - passage[0]
+            if length < SMALL_SHARE * size and too_long(section[1]) and _only_headings(text, passage, section_starts):
+                room -= length  # the section's first piece stands with the headings above it
+            elif length >= SMALL_SHARE * size or too_long(section[1]):
+                yield from _stripped(text, passage)
+                passage = None
+        for piece in _pieces_with_tables(text, section, tables, room):
             if passage is not None and too_long(piece[1]):
                 yield from _stripped(text, passage)
                 passage = None
             passage = piece if passage is None else (passage[0], piece[1])
     if passage is not None:
         yield from _stripped(text, passage)
+
+
+def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
+    """Whether each line of a span of whole sections is a heading, or white space."""
+    lines = sum(not line.isspace() for line in text[slice(*span)].splitlines() if line)
+    return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
 
 
 def _head(tables: Sequence[Table], at: int) -> str:
