@@ -21,7 +21,7 @@ import numpy as np
 from umi_common.config import FusionConfig
 from umi_common.pool import Pool
 from umi_common.query.time.find import When
-from umi_common.search.number_pairs import CANDIDATES
+from umi_common.search.number_pairs import CANDIDATES, raised
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
@@ -82,12 +82,9 @@ def reorder_by_lookup(
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(STAGE) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        held = np.array([[code.search(text) is not None for code in codes] for text in texts])
+        held = np.array([[float(code.search(text) is not None) for code in codes] for text in texts])
         facts.update(candidates=len(rows), codes=len(codes), held=int(held.any(axis=1).sum()))
-        weights = np.where(held.any(axis=0), 1.0 - held.mean(axis=0), 0.0)
-        share = held @ weights / max(1.0, weights.sum())
-        scores = ranked.scores[rows]
-        return reorder(ranked, rows, scores + np.maximum(scores, 0.0) * weight * share, STAGE)
+        return reorder(ranked, rows, raised(ranked.scores[rows], held, weight), STAGE)
 
 
 def _pattern(code: str) -> re.Pattern[str]:

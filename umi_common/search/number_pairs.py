@@ -160,8 +160,18 @@ def with_number_pairs(
     """
     in_order = sorted(pairs)
     g = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
-    some_hold = g.any(axis=0)
-    h = g / np.where(some_hold, g.max(axis=0), 1.0)
-    w = np.where(some_hold, (g == 0).mean(axis=0), 0.0)
-    share = h @ w / max(1.0, w.sum())
+    return raised(scores, g / np.where(g.any(axis=0), g.max(axis=0), 1.0), weight)
+
+
+def raised(scores: Floats, held: Floats, weight: float) -> Floats:
+    """(n,) score(i) * (1 + weight * sum_p w(p) * held(i, p) / max(1, sum_p w(p))), w(p) as at the top of this file;
+    scores below 0 stay.
+
+    Args:
+        scores: (n,) scores of the candidates.
+        held: (n, P) 0..1, how much candidate i holds what p stands for; 0: it does not.
+        weight: >= 0.
+    """
+    w = np.where(held.any(axis=0), (held == 0).mean(axis=0), 0.0)
+    share = held @ w / max(1.0, w.sum())
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)

@@ -294,31 +294,33 @@ def _by_part(index: LexicalIndex, names: Names, terms: Collection[str]) -> list[
     for term, df, code in zip(in_names, index.frequencies(in_names), index.codes(in_names), strict=True):
         if df > MENTION_DOCUMENTS_MAX:
             continue
-        named = [row for row in index.living(names.rows_with(term)) if _rarest(index, names, row) == term]
+        named = [row for row in index.living(names.rows_with(term)) if _own_term(index, names, row) == term]
         weight = PART * min(1.0, NAME_DOCUMENTS / df) / max(len(named), 1)
         found += [(row, weight, code) for row in named]
     return found
 
 
-def _rarest(index: LexicalIndex, names: Names, row: int) -> str | None:
+def _own_term(index: LexicalIndex, names: Names, row: int) -> str | None:
     """The rarest term of a row's name; None if another row has the same name."""
     name = names.name(row)
-    if name is None or len(index.living(names.rows(name))) > 1:
-        return None
-    return min(zip(index.frequencies(name), name, strict=True))[1]
+    return None if name is None or len(index.living(names.rows(name))) > 1 else _rarest(index, name)[1]
+
+
+def _rarest(index: LexicalIndex, name: Name) -> tuple[int, str]:
+    """The df of a name's rarest term, and the term; of equally rare ones the first in the order of code points."""
+    return min(zip(index.frequencies(name), name, strict=True))
 
 
 def _name_weight(index: LexicalIndex, name: Name, chunks: int) -> float:
     """min(1, 10 / df of the name's rarest term) / chunks; 0 for a name of no chunk, or of more than NAME_CHUNKS_MAX."""
     if not 0 < chunks <= NAME_CHUNKS_MAX:
         return 0.0
-    return min(1.0, NAME_DOCUMENTS / max(min(index.frequencies(name)), 1)) / chunks
+    return min(1.0, NAME_DOCUMENTS / max(_rarest(index, name)[0], 1)) / chunks
 
 
 def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list[int]:
     """The rows that hold all terms of a name; none if more than MENTION_DOCUMENTS_MAX hold the rarest."""
-    _, rarest = min(zip(index.frequencies(name), name, strict=True))
-    rows = index.rows_of_rare(rarest, MENTION_DOCUMENTS_MAX)
+    rows = index.rows_of_rare(_rarest(index, name)[1], MENTION_DOCUMENTS_MAX)
     terms = index.query_terms(dict.fromkeys(name, 1.0), config).terms
     holding: list[int] = rows[index.held(terms, rows, config).all(axis=0)].tolist()
     return holding
