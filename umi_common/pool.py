@@ -77,6 +77,8 @@ class Pool:
     """(V, n) BM25 of the row's whole source as one document; 0 without a source."""
     source_bound: Floats
     """(V,) the largest BM25 that a whole source could reach."""
+    other_language: Bools
+    """(V, n) whether the row is known to be in another language than the query, so that a low BM25 says little."""
     source: Ints
     """(n,) a number for each source; NO_SOURCE for a chunk without one."""
     position: Ints
@@ -276,6 +278,7 @@ NEUTRAL: Mapping[str, tuple[str, Any]] = {
     "dense_rank": ("Vn", NOT_RANKED),
     "source_lexical": ("Vn", 0.0),
     "source_bound": ("V", 0.0),
+    "other_language": ("Vn", False),
     "source": ("n", NO_SOURCE),
     "position": ("n", NO_POSITION),
     "length": ("n", 0),
@@ -293,7 +296,7 @@ PER_VARIATION = (
     "dense_mean",
     "dense_deviation",
 )
-PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical")
+PER_VARIATION_AND_ROW = ("lexical", "dense", "lexical_rank", "dense_rank", "source_lexical", "other_language")
 
 
 def source_codes(sources: Iterable[str | None]) -> Ints:

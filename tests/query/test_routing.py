@@ -132,6 +132,7 @@ def pool(
         coverage=np.array([coverage]),
         source_lexical=zeros,
         source_bound=np.zeros(1),
+        other_language=np.zeros((1, n), dtype=np.bool_),
         source=np.full(n, -1),
         position=np.full(n, -1),
         length=np.full(n, 10),

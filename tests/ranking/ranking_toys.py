@@ -22,6 +22,7 @@ def pool_of(*, lexical, dense, bound, mode="hybrid") -> Pool:
         coverage=np.ones(variations),
         source_lexical=empty,
         source_bound=np.zeros(variations),
+        other_language=np.zeros((variations, n), dtype=np.bool_),
         source=np.full(n, -1),
         position=np.full(n, -1),
         length=np.full(n, 10),

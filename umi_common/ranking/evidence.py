@@ -10,6 +10,10 @@ Evidence is on one scale for both arms:
     squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
     fused(d)   = w * lexical(d) + (1 - w) * dense(d)
 
+A chunk in another language than the query shares few words with it even if it answers. Its lexical evidence is
+max(lexical(d), dense(d)), so that a multilingual embedder finds it beside chunks in the query's language. With other
+embedders its dense evidence is near 0, and nothing changes.
+
 Because z is squared, the dense arm weighs more for a query whose best chunk is far above the rest: at 6 standard
 deviations its evidence is about 3.5 times that at 3. An arm whose scores are nearly equal for all chunks hardly changes
 the order. Measured in docs/decisions.md.
@@ -115,6 +119,8 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
         lexical = lexical_evidence(pool.lexical / unit, pool.lexical_bound / unit)
     if pool.mode != "text":
         dense = dense_evidence(pool.dense, pool_background(pool))
+    if pool.mode == "hybrid":
+        lexical = np.where(pool.other_language, np.maximum(lexical, dense), lexical)
     return lexical, dense
 
 

@@ -15,7 +15,7 @@ Public, for your own tests too. All are deterministic and need no network.
 from __future__ import annotations
 
 from umi_common.sim.clock import VirtualClock
-from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder
+from umi_common.sim.embedders import CountingEmbedder, FaultyEmbedder, HashEmbedder, TranslatingEmbedder
 from umi_common.sim.faults import FAULTS, FaultyLLM, SimulatedFault
 from umi_common.sim.llms import CassetteLLM, CassetteMiss, ScriptedLLM, SimLLM
 from umi_common.sim.remote import RateLimited, RemoteModel, ServiceDown
@@ -38,5 +38,6 @@ __all__ = [
     "SimSparseFunction",
     "SimSparseTextEmbedding",
     "SimulatedFault",
+    "TranslatingEmbedder",
     "VirtualClock",
 ]

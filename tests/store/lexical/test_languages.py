@@ -14,7 +14,7 @@ from umi_common.errors import ReindexRequired
 from umi_common.sim import HashEmbedder
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.index import LexicalIndex
-from umi_common.stores.lexical.languages import language_of
+from umi_common.stores.lexical.languages import NOT_FOUND, differ, language_of
 
 AUTO = Analyzer(AnalyzerConfig())
 CONFIG = LexicalConfig()
@@ -25,7 +25,14 @@ TEXTS = {
     "turkish": "Bu evler için çok para ödendi ve bir yıl sonra yine satıldı.",
     "romanian": "Casele vechi din oraș au fost vândute pentru o sumă foarte mare.",
     "english": "The old houses were sold, and the buyer is happy with the price.",
-    "none": "Rechnungen bezahlen",
+    "not found": "Rechnungen bezahlen",
+}
+OTHER_LETTERS = {
+    "Cyrillic": "Старые дома были проданы, и покупатель доволен ценой.",
+    "Han": "旧房子已经卖掉了，买家对价格很满意。",
+    "Hangul": "오래된 집들이 팔렸고 구매자는 가격에 만족한다.",
+    "Thai": "บ้านเก่าถูกขายไปแล้วและผู้ซื้อพอใจกับราคา",
+    "Greek": "Τα παλιά σπίτια πουλήθηκαν και ο αγοραστής είναι ευχαριστημένος.",
 }
 
 
@@ -40,7 +47,7 @@ def found(index: LexicalIndex, query: str) -> list[tuple[int, float]]:
     return list(zip(hits.rows.tolist(), hits.scores.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(("language", "text"), [(name, text) for name, text in TEXTS.items() if name != "none"])
+@pytest.mark.parametrize(("language", "text"), [*TEXTS.items(), *OTHER_LETTERS.items()])
 def test_the_language_of_a_sentence_is_found(language, text):
     assert language_of(text) == language
 
@@ -59,7 +66,27 @@ def test_the_language_of_a_sentence_is_found(language, text):
     ],
 )
 def test_names_code_and_short_turns_are_no_other_language(text):
-    assert language_of(text) in (None, "english")
+    assert language_of(text) in (NOT_FOUND, "english")
+
+
+@pytest.mark.parametrize(
+    ("language", "other", "expected"),
+    [
+        ("german", "german", False),
+        ("german", "english", True),
+        ("german", NOT_FOUND, False),
+        ("Han", "english", True),
+        ("Han", NOT_FOUND, True),
+        (NOT_FOUND, NOT_FOUND, False),
+    ],
+)
+def test_two_languages_differ_if_both_are_known_or_their_letters_are_others(language, other, expected):
+    assert differ(language, other) is differ(other, language) is expected
+
+
+def test_a_chinese_text_with_english_names_is_chinese_and_an_english_one_with_a_chinese_name_is_english():
+    assert language_of("请先安装 Docker Desktop，然后运行 Kubernetes 集群") == "Han"
+    assert language_of("The founder of the company is 王小明, and she lives in Berlin.") == "english"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +164,7 @@ def test_near_equal_texts_are_told_apart_although_the_language_of_some_is_not_fo
     texts = [
         f"Lieferung {4711 + at} an {name}, {100 + 7 * at} Stück, geliefert {at}. Mai" for at, name in enumerate(names)
     ]
-    assert {language_of(text) for text in texts}.issuperset(["german", None])
+    assert {language_of(text) for text in texts}.issuperset(["german", NOT_FOUND])
     index = index_of(texts)
     for row, name in enumerate(names):
         for query in (f"Wie viele Stück wurden an {name} geliefert?", f"Lieferung {name}", f"Lieferung {4711 + row}"):

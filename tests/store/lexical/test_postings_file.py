@@ -99,7 +99,7 @@ def test_another_version_is_named_and_not_used(saved: Path, tmp_path: Path, capl
     struct.pack_into("<I", whole, 60, zlib.crc32(whole[:60]))
     saved.write_bytes(whole)
     assert load(tmp_path) is None
-    assert "format version 99; this umi reads 4" in caplog.text
+    assert "format version 99; this umi reads 5" in caplog.text
 
 
 def test_an_index_of_another_analyzer_or_another_ledger_is_not_used(saved: Path, tmp_path: Path):

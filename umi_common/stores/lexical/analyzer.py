@@ -85,8 +85,8 @@ class Analyzer:
         self.config = config
         self._finds_language = config.language == "auto"
         self.languages = languages.detected_languages() if self._finds_language else (config.language,)
-        """The languages that a text may have; the first is that of a text whose language is not found."""
-        self._language = self.languages[0]
+        """What `language_of` returns; with the setting "auto" as in `languages.language_of`."""
+        self._language = languages.ENGLISH if self._finds_language else config.language
         self._by_language = {} if self._finds_language else {self._language: self}
         self._stems = _Stemmers(self._language)
         self._stop_words = config.stop_words
@@ -102,17 +102,18 @@ class Analyzer:
         parts = (ANALYZER_VERSION, self.config.language, sorted(self.config.stop_words), self._stems.release)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def language_of(self, text: str, default: str | None = None) -> str:
-        """The language by whose rules a text is stemmed, one of `languages`.
-
-        Args:
-            default: The language of a text whose language is not found; None: the first of `languages`.
-        """
-        found = languages.language_of(text) if self._finds_language else self._language
-        return found or (self._language if default is None else default)
+    def language_of(self, text: str) -> str:
+        """The language of a text, one of `languages`; the configured one unless that is "auto"."""
+        return languages.language_of(text) if self._finds_language else self._language
 
     def of_language(self, language: str) -> Analyzer:
-        """The analyzer of one of `languages`, whatever language a text has."""
+        """The analyzer of one of `languages`, whatever language a text has.
+
+        That of a language that was not found, or of a script, is that of English, which stems the words of other
+        scripts by their most written language.
+        """
+        if language == languages.NOT_FOUND or language in languages.SCRIPTS:
+            language = self._language
         known = self._by_language.get(language)
         if known is None:
             fixed = Analyzer(self.config.model_copy(update={"language": language}))

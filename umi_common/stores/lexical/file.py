@@ -49,7 +49,7 @@ UNFINISHED = "new"
 DEAD_ROWS_SHARE_MAX = 0.5
 """Largest share of dead rows in a saved index that is used; with more, the index is rebuilt and rows numbered again."""
 MAGIC = b"UMIBM25\n"
-VERSION = 4
+VERSION = 5
 _PREFIX = struct.Struct("<8sIIQI32xI")
 _ALIGNED = 64
 OF_STORE = "store "

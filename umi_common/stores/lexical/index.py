@@ -27,6 +27,7 @@ from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import NO_CODE, Corpus
+from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
@@ -55,6 +56,8 @@ class LexicalScores:
     """(V,) the sum over the query's terms of the largest impact that any source has for the term."""
     length: Ints
     """(n,) terms in the row."""
+    other_language: Mask
+    """(V, n) whether the row is known to be in another language than the query."""
 
     def pool_fields(self) -> dict[str, Any]:
         """The scores as fields of a `Pool`."""
@@ -65,6 +68,7 @@ class LexicalScores:
             "source_lexical": self.source,
             "source_bound": self.source_bound,
             "length": self.length,
+            "other_language": self.other_language,
         }
 
 
@@ -87,12 +91,10 @@ class Snapshot:
         return known
 
     @cached_property
-    def languages(self) -> list[int]:
-        """The languages of the living rows, as indices in `Analyzer.languages`; the most frequent first."""
-        corpus = self.corpus
-        counts = np.bincount(corpus.languages[corpus.alive]) if corpus.languages.any() else np.zeros(0, np.int64)
-        held: list[int] = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].tolist()
-        return held or [0]
+    def languages(self) -> dict[int, int]:
+        """Index in `Analyzer.languages` -> number of living rows in that language, where there are any."""
+        counts = np.bincount(self.corpus.languages[self.corpus.alive])
+        return {int(at): int(counts[at]) for at in np.flatnonzero(counts)}
 
     def live(self, rows: Ints) -> Ints:
         """Indices into `rows` of the living ones, by rising row."""
@@ -253,9 +255,9 @@ class LexicalIndex:
         wanted = np.asarray(rows, np.int64)
         order = snapshot.live(wanted)
         live = wanted[order]
-        owners = snapshot.corpus.sources.take(live)
+        owners, languages = snapshot.corpus.sources.take(live), snapshot.corpus.languages.take(live)
         shape = (len(queries), len(wanted))
-        lexical, source = np.zeros(shape), np.zeros(shape)
+        lexical, source, other_language = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
         bound, coverage, source_bound = np.zeros(len(queries)), np.zeros(len(queries)), np.zeros(len(queries))
         for v, text in enumerate(queries):
             query = scorer.query(self.weighted_terms(text, config)) if searched is None else searched[v].query
@@ -263,9 +265,12 @@ class LexicalIndex:
             lexical[v, order] = scorer.score(query, live) if known is None else known.take(live)
             source[v, order], source_bound[v] = sources.score(query, owners)
             bound[v], coverage[v] = scorer.bound(query), query.coverage
+            own = self.analyzer.language_of(text)
+            others = np.array([differ(own, language) for language in self.analyzer.languages])
+            other_language[v, order] = others[languages]
         length = np.zeros(len(wanted), np.int64)
         length[order] = snapshot.corpus.lengths[live]
-        return LexicalScores(lexical, bound, coverage, source, source_bound, length)
+        return LexicalScores(lexical, bound, coverage, source, source_bound, length, other_language)
 
     def weighted_terms(self, query: str, config: LexicalConfig) -> Mapping[str, float]:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
@@ -275,15 +280,16 @@ class LexicalIndex:
         their df.
         """
         weight = config.function_word_weight
-        languages = [self.analyzer.languages[at] for at in self._snapshot.languages]
-        if len(languages) == 1:
-            return self.analyzer.of_language(languages[0]).weighted_terms(query, weight)
-        own = self.analyzer.language_of(query, default=languages[0])
-        first = own if own in languages else languages[0]
-        weights = self.analyzer.of_language(first).weighted_terms(query, weight)
+        analyzers = self._analyzers()
+        if len(analyzers) == 1:
+            return analyzers[0].weighted_terms(query, weight)
+        language = self.analyzer.language_of(query)
+        own = self.analyzer.of_language(language)
+        first = own if own in analyzers and language != NOT_FOUND else analyzers[0]
+        weights = first.weighted_terms(query, weight)
         idf = self._snapshot.scorer(config).scorer.weighting.idf
         combined: dict[str, float] = {}
-        for term, others in self._in_other_languages(query, first, languages).items():
+        for term, others in _in_other_languages(query, first, analyzers).items():
             df = {each: count for each, count in zip(others, self.frequencies(others), strict=True) if count}
             whole = idf(min(sum(df.values()), len(self))) if df else 0.0
             for each, count in df.items():
@@ -296,19 +302,14 @@ class LexicalIndex:
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""
         split = pieces(query)
-        own = [self.analyzer.of_language(self.analyzer.languages[at]) for at in self._snapshot.languages]
-        return [[term for terms in each.terms_of_pieces(split) for term in terms] for each in own]
+        return [[term for terms in each.terms_of_pieces(split) for term in terms] for each in self._analyzers()]
 
-    def _in_other_languages(self, query: str, first: str, languages: Sequence[str]) -> dict[str, list[str]]:
-        """Term of the query in the first language -> the distinct terms of the same word in all languages."""
-        found: dict[str, dict[str, None]] = {}
-        split = pieces(query)
-        in_each = [self.analyzer.of_language(language).terms_of_pieces(split) for language in (first, *languages)]
-        for terms, *others in zip(*in_each, strict=True):
-            aligned = [other for other in others if len(other) == len(terms)]
-            for term, *same in zip(terms, *aligned, strict=True):
-                found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
-        return {term: list(same) for term, same in found.items()}
+    def _analyzers(self) -> list[Analyzer]:
+        """The distinct analyzers of the living rows, that of most rows first; that of an empty index is English."""
+        rows: Counter[Analyzer] = Counter()
+        for at, count in self._snapshot.languages.items() or [(0, 0)]:
+            rows[self.analyzer.of_language(self.analyzer.languages[at])] += count
+        return [analyzer for analyzer, _ in rows.most_common()]
 
     @property
     def references(self) -> dict[int, Floats]:
@@ -384,6 +385,18 @@ class LexicalIndex:
             if not alive or indexed[row] != expected or corpus.lengths[row] != terms.total():
                 wrong.append(at)
         return wrong
+
+
+def _in_other_languages(query: str, first: Analyzer, analyzers: Sequence[Analyzer]) -> dict[str, list[str]]:
+    """Term of the query under the first analyzer -> the distinct terms of the same word under all of them."""
+    found: dict[str, dict[str, None]] = {}
+    split = pieces(query)
+    in_each = [each.terms_of_pieces(split) for each in (first, *analyzers)]
+    for terms, *others in zip(*in_each, strict=True):
+        aligned = [other for other in others if len(other) == len(terms)]
+        for term, *same in zip(terms, *aligned, strict=True):
+            found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
+    return {term: list(same) for term, same in found.items()}
 
 
 def _limits(

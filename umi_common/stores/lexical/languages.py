@@ -1,4 +1,4 @@
-"""Languages: the language of a text in Latin letters by its function words, and each script's letters and stemmer.
+"""Languages: the language of a text by its function words or its letters, and each script's letters and stemmer.
 
 Scripts are ranges of Unicode blocks, not Unicode's full script tables: ranges do not change between versions and need
 no data file. They decide how a text is cut into terms, and which stemmer a word gets.
@@ -13,16 +13,20 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 
-_BIGRAM_BLOCKS = (
-    "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
-    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # kana, the iteration marks, the length mark
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
-)
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
+_KANA = "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # with the iteration and length marks
+_HAN_BLOCKS = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_BIGRAM_BLOCKS = _HANGUL + _KANA + _HAN_BLOCKS
 """Chinese, Japanese and Korean letters, which are cut into bigrams: Chinese and Japanese are written without spaces
 between words, and Korean words carry endings that no stemmer of Snowball removes."""
-_SYLLABLE_BLOCKS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
-"""Thai, Lao, Burmese, Khmer: written without spaces between words; a syllable has several code points."""
-_HAN_BLOCKS = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_SYLLABLE_SCRIPTS = {
+    "Thai": "\u0e00-\u0e7f",
+    "Lao": "\u0e80-\u0eff",
+    "Burmese": "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f",
+    "Khmer": "\u1780-\u17ff",
+}
+"""Script -> its blocks, for scripts written without spaces between words whose syllables have several code points."""
+_SYLLABLE_BLOCKS = "".join(_SYLLABLE_SCRIPTS.values())
 
 UNSEGMENTED = re.compile(f"[{_BIGRAM_BLOCKS}{_SYLLABLE_BLOCKS}]")
 """One letter of these scripts."""
@@ -34,6 +38,8 @@ HAN = re.compile(f"[{_HAN_BLOCKS}]")
 """One Chinese character, as in Chinese, Japanese and old Korean texts."""
 
 ENGLISH = "english"
+NOT_FOUND = "not found"
+"""The language of a text in Latin letters with too few function words, and of a text without letters."""
 READ_CHARACTERS = 240
 """Characters at the beginning of a text by which its language is found, some 40 words."""
 ENGLISH_SHARE = 0.1
@@ -58,6 +64,16 @@ _STEMMED_SCRIPTS = {
     "Tamil": ("\u0b80-\u0bff", "tamil"),
 }
 """Script -> (its blocks, the Snowball stemmer of its most written language; "none": Snowball has none)."""
+_BLOCKS = {
+    **{script: blocks for script, (blocks, _) in _STEMMED_SCRIPTS.items()},
+    **_SYLLABLE_SCRIPTS,
+    "Hangul": _HANGUL,
+    "Han": _HAN_BLOCKS + _KANA,  # Chinese and Japanese are not told apart
+}
+SCRIPTS = tuple(_BLOCKS)
+"""The scripts other than Latin that are told apart."""
+SCRIPT_SHARE = 0.25
+"""A text is in the language of another script than Latin if at least this share of its letters is of that script."""
 _LANGUAGE_SCRIPTS = {
     "greek": ("Greek",),
     "russian": ("Cyrillic",),
@@ -71,14 +87,11 @@ _LANGUAGE_SCRIPTS = {
     "tamil": ("Tamil",),
 }
 """Snowball language -> its scripts, for the languages that are not written in Latin letters only."""
-_SCRIPT_OF = re.compile("|".join(f"(?P<{name}>[{blocks}])" for name, (blocks, _) in _STEMMED_SCRIPTS.items()))
+_SCRIPT_OF = re.compile("|".join(f"(?P<{name}>[{blocks}])" for name, blocks in _BLOCKS.items()))
 
 
 def script_of(word: str) -> str:
-    """The script of the word's first letter that is Greek, Cyrillic, Armenian, Hebrew, Arabic, Devanagari or Tamil.
-
-    "Latin" if no letter is.
-    """
+    """The script of the word's first letter that is of one of SCRIPTS; "Latin" if none is."""
     found = _SCRIPT_OF.search(word)
     return LATIN if found is None or found.lastgroup is None else found.lastgroup
 
@@ -113,19 +126,22 @@ def combining_marks() -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
-def language_of(text: str) -> str | None:
-    """The language that a text in Latin letters begins in, of those with a list of function words; None: not found.
+def language_of(text: str) -> str:
+    """The language that a text begins in, one of `detected_languages`.
 
-    English is tried first. Of the others it is the one with the largest sum over its function words of
-    1 / languages with that word.
+    Latin letters: English is tried first. Of the others it is the language with the largest sum over its function words
+    of 1 / languages with that word. Other letters: the script that SCRIPT_SHARE of the letters belong to, whatever the
+    language.
     """
     beginning = text[:READ_CHARACTERS].lower()
+    if not beginning.isascii() and (script := _most_frequent_script(beginning)):
+        return script
     words = set(beginning.split())
     only_english, long = len(words & _only_english_words()), len(words & _long_words())
     if only_english > long and only_english >= ENGLISH_SHARE * len(words):
         return ENGLISH
     if beginning.isascii() and long < LEAD:
-        return None
+        return NOT_FOUND
     languages_of = _languages_of_words()
     known = words & languages_of.keys()
     sums: Counter[str] = Counter()
@@ -134,13 +150,29 @@ def language_of(text: str) -> str | None:
     best = max(sorted(sums), key=sums.__getitem__, default=ENGLISH)
     found = [word for word in known if best in languages_of[word]]
     english = sum(ENGLISH in languages_of[word] for word in known)
-    return best if len(found) >= max(english + LEAD, SHARE_MIN * len(words)) else None
+    return best if len(found) >= max(english + LEAD, SHARE_MIN * len(words)) else NOT_FOUND
+
+
+def _most_frequent_script(text: str) -> str | None:
+    """The most frequent of SCRIPTS; None: too few letters are of it."""
+    counts = Counter(letter.lastgroup for letter in _SCRIPT_OF.finditer(text))
+    script, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
+    return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
+
+
+def differ(language: str, other: str) -> bool:
+    """Whether a word of one language is not expected in a text of the other: both are known, or their letters differ.
+
+    Args:
+        language, other: Of `detected_languages`.
+    """
+    return language != other and (NOT_FOUND not in (language, other) or language in SCRIPTS or other in SCRIPTS)
 
 
 @lru_cache(maxsize=1)
 def detected_languages() -> tuple[str, ...]:
-    """The languages that `language_of` returns, English first."""
-    return (ENGLISH, *sorted(set(_words_of_latin_languages()) - {ENGLISH}))
+    """What `language_of` returns: NOT_FOUND, the languages with a list of function words, and SCRIPTS."""
+    return (NOT_FOUND, *sorted(_words_of_latin_languages()), *SCRIPTS)
 
 
 @lru_cache(maxsize=1)

@@ -62,7 +62,7 @@ class Vocabulary:
     def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
         self.codes = TermCodes() if codes is None else codes
         self._analyzer = analyzer
-        self._by_language: dict[str, _PieceCodes] = {}
+        self._by_analyzer: dict[Analyzer, _PieceCodes] = {}
         self._ahead: tuple[Sequence[str], Coded] | None = None
         """The texts of the last `begin`, and their codes."""
 
@@ -77,14 +77,15 @@ class Vocabulary:
 
     def _code(self, texts: Sequence[str]) -> Coded:
         languages = list(map(self._analyzer.language_of, texts))
-        starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or languages[at] != languages[at - 1]]
+        analyzers = list(map(self._analyzer.of_language, languages))
+        starts = [at for at in range(len(texts)) if not at % TEXTS_A_STEP or analyzers[at] is not analyzers[at - 1]]
         try:
             some = [
-                self._pieces_of(languages[start]).code(texts[start:stop])
+                self._pieces_of(analyzers[start]).code(texts[start:stop])
                 for start, stop in pairwise([*starts, len(texts)])
             ]
         except BaseException:
-            self._by_language.clear()  # some pieces may have a number and no codes
+            self._by_analyzer.clear()  # some pieces may have a number and no codes
             raise
         code_of = {language: code for code, language in enumerate(self._analyzer.languages)}
         return Coded(
@@ -93,15 +94,15 @@ class Vocabulary:
             np.array([code_of[language] for language in languages], np.int8),
         )
 
-    def _pieces_of(self, language: str) -> _PieceCodes:
-        known = self._by_language.get(language)
+    def _pieces_of(self, analyzer: Analyzer) -> _PieceCodes:
+        known = self._by_analyzer.get(analyzer)
         if known is None or known.letters > LETTERS_KEPT:
-            known = self._by_language[language] = _PieceCodes(self._analyzer.of_language(language), self.codes)
+            known = self._by_analyzer[analyzer] = _PieceCodes(analyzer, self.codes)
         return known
 
 
 class _PieceCodes:
-    """A cache of the codes of pieces of text in one language."""
+    """A cache of the codes of pieces of text under one analyzer."""
 
     def __init__(self, analyzer: Analyzer, codes: TermCodes) -> None:
         self._analyzer = analyzer
