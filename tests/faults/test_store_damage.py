@@ -296,6 +296,22 @@ def test_a_setting_that_was_not_written_so_is_damage(closed, tmp_path, change):
             HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16), **options)
 
 
+@pytest.mark.parametrize("vector", [b"\0\0\xc0\x7f" * 16, b"short", b"", "text"], ids=["NaN", "short", "empty", "text"])
+def test_a_damaged_vector_is_named_by_its_chunk_and_reindexing_mends_it(closed, tmp_path, vector):
+    shutil.copytree(closed, tmp_path / "s")
+    with closing(sqlite3.connect(tmp_path / "s/umi.db")) as connection:
+        connection.execute(
+            "UPDATE vectors SET vector = ? WHERE seq = (SELECT seq FROM chunks WHERE id = 'c042')", (vector,)
+        )
+        connection.commit()
+    with pytest.raises(LedgerDamaged, match=r"1 vectors .* of chunks \['c042'\]; restore .*, or .*reindex"):
+        HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16))
+    HybridStore.reindex(tmp_path / "s", embedder=HashEmbedder(16))
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(16)) as store:
+        assert store.verify()
+        assert len(store) == 119
+
+
 LOST, WRONG = "DELETE FROM deletions WHERE seq = 3", "UPDATE deletions SET chunk = 50 WHERE seq = 3"
 
 

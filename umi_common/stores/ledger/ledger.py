@@ -74,6 +74,8 @@ ROWS_AT_ONCE = 1_000
 """Rows in memory at once while the texts of all are read."""
 VECTORS_AT_ONCE = 250
 """Vectors decoded together; so few stay in the processor's cache until they are copied into the result."""
+IDS_NAMED = 3
+"""Largest number of ids in the message about damaged vectors."""
 COMMITS_KEPT = 100_000
 """Number of the newest commits that are kept in `commits`, some 5 MB. An older index is made from all texts again."""
 SESSIONS_KEPT = 16
@@ -452,13 +454,16 @@ class Ledger:
             expected: n, if it is known, so that the array need not grow.
 
         Raises:
-            LedgerDamaged: If a vector is not what was written, or sequence numbers do not rise.
+            LedgerDamaged: If a vector is not what was written, with its chunk's id; or if sequence numbers do not rise.
         """
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors WHERE seq > ? ORDER BY seq", (after,))
         found, last = Growing(np.float32, 0), after
         while batch := rows.fetchmany(VECTORS_AT_ONCE):
             seqs = [last, *(seq for seq, _, _ in batch)]
-            vectors = decode_vectors([row[1:] for row in batch])
+            try:
+                vectors = decode_vectors([row[1:] for row in batch])
+            except LedgerDamaged as error:
+                raise self._vectors_damaged(connection) from error
             if not len(found.view):
                 found = Growing(np.float32, vectors.shape[1], room=max(expected, len(vectors)))
             if vectors.shape[1] != found.view.shape[1] or seqs != sorted(set(seqs)):
@@ -471,6 +476,15 @@ class Ledger:
         """Sequence numbers of the vectors that are not what was written."""
         rows = connection.execute("SELECT seq, vector, checksum FROM vectors")
         return [seq for seq, vector, check in rows if not isinstance(vector, bytes) or zlib.crc32(vector) != check]
+
+    def _vectors_damaged(self, connection: sqlite3.Connection) -> LedgerDamaged:
+        """The error about damaged vectors: how many there are, the first chunks' ids, and what to do."""
+        damaged = set(self.damaged_vectors(connection))
+        ids = [head.id[:80] for head in self.heads(connection) if head.seq in damaged]
+        return LedgerDamaged(
+            f"{self.path} holds {len(ids)} vectors that are not what was written, of chunks {ids[:IDS_NAMED]}; restore "
+            "umi.db from a copy, or embed every text again: HybridStore.reindex(path, embedder=...)"
+        )
 
     def vector_bytes(self) -> int | None:
         """Length of a stored vector in bytes; None: there is none."""
