@@ -241,9 +241,13 @@ def test_an_error_is_one_line_with_its_fix(tmp_path, arguments, code, said):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_condition_that_is_none_says_what_one_is(store):
-    done = umi("search", "x", "--where", "speaker", "--store", store)
-    assert done.stderr == "umi: --where 'speaker': expected KEY=VALUE, for example --where speaker=Mira\n"
+@pytest.mark.parametrize("condition", ["speaker", "year>=2023", "year > 2023", "year!=2023", "year==2023"])
+def test_a_condition_that_is_none_says_what_one_is(store, condition):
+    done = umi("search", "x", "--where", condition, "--store", store)
+    assert done.stderr == (
+        f"umi: --where '{condition}': expected KEY=VALUE, for example --where speaker=Mira, or a JSON object, for "
+        """example --where '{"year": {"$gte": 2023}}'\n"""
+    )
 
 
 def test_a_bad_file_is_told_the_rest_is_found_and_only_strict_ends_with_1(notes, tmp_path):

@@ -63,6 +63,13 @@ MISTAKES: list[tuple[Any, str]] = [
     (0, r"is int; expected a dict"),
     (lambda metadata: True, r"is function; expected a dict"),
     ({1: 2}, r"filter key 1 is int; expected a string"),
+    ({"price >": 3}, r"'price >' ends in a comparison; write \{\"price\": \{\"\$gt\": 3\}\}; .*\{\"\$eq\": 3\}"),
+    ({"price>=": 3}, r"write \{\"price\": \{\"\$gte\": 3\}\}"),
+    ({"price !=": 3}, r"write \{\"price\": \{\"\$ne\": 3\}\}"),
+    ({"price <>": 3}, r"write \{\"price\": \{\"\$ne\": 3\}\}"),
+    ({"price =": 3}, r"write \{\"price\": \{\"\$eq\": 3\}\}"),
+    ({"price__gt": 3}, r"write \{\"price\": \{\"\$gt\": 3\}\}"),
+    ({"$or": [{"a": 1}, {"due date <=": "2024"}]}, r"write \{\"due date\": \{\"\$lte\": '2024'\}\}"),
     ({"a": {}}, r"'a': \{\} is empty"),
     ({"a": {"$gte": 1, 2: 3}}, r"'a': operator 2 is int"),
     ({"$and": []}, r"\$and holds an empty list"),
@@ -110,6 +117,15 @@ MISTAKES: list[tuple[Any, str]] = [
 def test_a_mistake_is_named_with_its_fix(where: Any, message: str):
     with pytest.raises(FilterError, match=message):
         parse_filter(where)
+
+
+@pytest.mark.parametrize("key", ["a>b", "List<str>", "<title>", "aGk==", "->", "=", "item__in", "a__b", "x > y", "gt"])
+def test_a_key_that_only_looks_like_a_comparison_is_a_key(key: str):
+    assert parse_filter({key: 1}) == Comparison(key, "$eq", 1)
+
+
+def test_a_stored_key_that_ends_in_a_comparison_is_found_by_its_operator():
+    assert parse_filter({"price >": {"$eq": 3}}) == Comparison("price >", "$eq", 3)
 
 
 def _nested(levels: int) -> dict[str, Any]:

@@ -133,3 +133,16 @@ def test_a_damaged_file_is_told_by_the_same_logger(tmp_path, caplog):
     (tmp_path / "searches.json").write_text("{")
     HybridStore.open(tmp_path).close()
     assert {record.name for record in caplog.records} == {"umi"} and "searches.json" in caplog.text
+
+
+def test_a_filter_whose_key_no_chunk_has_is_said_once_without_its_value(caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    store = HybridStore.open()
+    store.add([Chunk("a", "Ann signed the contract.", metadata={"user": "ann"})])
+    umi = DualRetriever(store)
+    for where in ({"usr": "secret"}, {"user": "ann", "usr": {"$gt": "secret"}}, {"user": "bob"}):
+        assert umi.search(QUERY, where=where).ids == []
+    assert umi.search(QUERY, where={"usr": {"$ne": "bob"}}).ids == ["a"]
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("a filter passes no chunk, and no chunk of the store has its key 'usr'")
+    assert "secret" not in message

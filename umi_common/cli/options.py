@@ -82,8 +82,11 @@ def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
                 f"{option} {condition!r} is no JSON ({error}); expected KEY=VALUE or an object"
             ) from error
     key, equals, value = condition.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"{option} {condition!r}: expected KEY=VALUE, for example {option} speaker=Mira")
+    if not key or not equals or key[-1] in "<>!" or value.startswith("="):
+        raise ConfigError(
+            f"{option} {condition!r}: expected KEY=VALUE, for example {option} speaker=Mira, or a JSON object, for "
+            f'example {option} \'{{"year": {{"$gte": 2023}}}}\''
+        )
     try:
         read = json.loads(value)
     except ValueError:

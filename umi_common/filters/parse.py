@@ -7,6 +7,7 @@ the filter of the chunks that a caller may see, which later filters only narrow.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -57,6 +58,10 @@ _FROM_LLAMAINDEX: Final[Mapping[str, str]] = {
 }
 _LLAMAINDEX_OWN = ("contains", "any", "all", "is_empty")
 """Operators of LlamaIndex that umi translates to groups of conditions."""
+
+_SIGN_IN_KEY = re.compile(r"([^<>=!]*\w)(?:\s*([<>]=?|!=|<>)|\s+(==?)|__([gl]te?))")
+"""A key that ends in a comparison, as in SQL ("price >") and Django ("price__gt"); not "List<str>" and "aGk=="."""
+_FROM_SIGN: Final[Mapping[str, str]] = {**_FROM_LLAMAINDEX, "=": "$eq", "<>": "$ne"}
 
 _ABSENT = object()
 
@@ -152,6 +157,13 @@ class _Parser:
                 'values, {"$eq": [...]} for exactly this list'
             )
         if not isinstance(asked, Mapping):
+            if (split := _SIGN_IN_KEY.fullmatch(key)) is not None and split.lastindex is not None:
+                sign = split[split.lastindex]
+                right = f'{{"{split[1]:.80}": {{"{_FROM_SIGN.get(sign, f"${sign}")}": {shown(asked)}}}}}'
+                raise FilterError(
+                    f"filter key {shown(key)} ends in a comparison; write {right}; a key that is spelled so is found "
+                    f'by {{"$eq": {shown(asked)}}} under it'
+                )
             return self._operator(key, "$eq", asked, depth)
         if not asked:
             raise FilterError(f"filter on {shown(key)}: {{}} is empty; give a value or an operator such as $eq")

@@ -16,9 +16,11 @@ import numpy as np
 
 from umi_common.errors import IndexUnavailable, InvalidLimit, SearchUnavailable
 from umi_common.filters import Filter
+from umi_common.filters.tree import shown
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.runtime.limits import COMPUTE_SLOTS
+from umi_common.runtime.losses import warn_once
 from umi_common.stores.arrays import distinct
 from umi_common.stores.dense import index as dense_index
 from umi_common.stores.dense.index import DenseHits
@@ -128,6 +130,8 @@ def _search(
     """The pool of one search. `corpus_fields` are the fields of a pool that do not depend on its candidates."""
     begun = time.perf_counter()
     allowed = snapshot.row_data.mask(snapshot, request.where, request.window)
+    if request.where is not None and allowed is not None and snapshot.rows.living and not allowed.any():
+        _warn_unknown_keys(snapshot, request.where)
     weights = snapshot.rows.decay(microseconds(request.now), request.decay)
     lexical = _lexical_arm(snapshot, request, allowed, weights, trace)
     dense = _dense_arm(snapshot, queries, scan, request, allowed, weights, trace)
@@ -138,6 +142,13 @@ def _search(
     named, links = _references(core, snapshot, request, lexical, dense, allowed, trace)
     found = StoreHits(queries, lexical, dense, by_id, named, links)
     return _pool(snapshot, found, request, allowed, trace, corpus_fields)
+
+
+def _warn_unknown_keys(snapshot: StoreSnapshot, where: Filter) -> None:
+    """Log once for each key of the filter that no chunk has: it may be misspelt."""
+    for key in snapshot.row_data.columns().unknown_keys(where):
+        message = "a filter passes no chunk, and no chunk of the store has its key %s; check its spelling"
+        warn_once("filter", key, message, shown(key))
 
 
 def _lexical_arm(

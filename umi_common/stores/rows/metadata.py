@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
+from umi_common.filters.tree import comparisons
 from umi_common.stores.rows.rows import Mask
 from umi_common.types import Metadata, MetadataValue
 
@@ -108,6 +109,10 @@ class MetadataColumns:
             known.flags.writeable = False
             self._keep(where, known)
         return known[:n]
+
+    def unknown_keys(self, where: Filter) -> list[str]:
+        """Keys of the filter under which no row has a value, rising."""
+        return sorted({each.key for each in comparisons(where)} - self._columns.keys())
 
     def _keep(self, where: Filter, mask: Mask) -> None:
         with self._caching:
