@@ -45,6 +45,16 @@ def store(request, tmp_path):
     opened.close()
 
 
+def test_metadata_whose_keys_come_in_another_order_is_unchanged(store):
+    store.add([Chunk("a", "The first page.", metadata={"user": "ann", "year": 2024, "tags": ["x", "y"]})])
+    report = store.add([Chunk("a", "The first page.", metadata={"tags": ["x", "y"], "year": 2024, "user": "ann"})])
+    assert (report.added, report.unchanged) == (0, 1)
+    for tags, year in ((["y", "x"], 2024), (["x", "y"], 2024.0), (["x", "y"], True)):
+        changed = Chunk("a", "The first page.", metadata={"tags": tags, "year": year, "user": "ann"})
+        assert store.add([changed]).added == 1
+        assert repr(store.get(["a"])[0].metadata["year"]) == repr(year)
+
+
 def test_invalid_items_are_left_out_and_reported_and_the_others_are_stored(store):
     report = store.add(PAGES, on_invalid="skip")
     assert (report.added, report.unchanged) == (3, 0)

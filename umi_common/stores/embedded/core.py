@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from umi_common.stores.batch_checks import ids_to_delete, refuse_other_dimension
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
-from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors
+from umi_common.stores.ledger.codec import Entry, Head, decode, encode, encode_vectors, same_content
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.made_with import fingerprint, refuse_other_embedder
 from umi_common.stores.lexical.analyzer import Analyzer
@@ -303,14 +303,22 @@ class Core:
                     return report
 
     def _unchanged(self, entries: Sequence[Entry], vectors: Vectors | None) -> dict[str, int]:
-        """Ids and ledger numbers of entries that are stored with the same content and, if given, row of `vectors`."""
+        """Ids and ledger numbers of entries that are stored with the same content and, if given, row of `vectors`.
+
+        Metadata may have its keys in another order.
+        """
         known = {at: seq for at, seq in enumerate(self._seqs_of(entries)) if seq is not None}
         stored = self.ledger.checksums(list(known.values())) if known else {}
+        changed = {seq: entries[at] for at, seq in known.items() if stored.get(seq, (b"",))[0] != entries[at].digest}
+        with suppress(LedgerDamaged):  # an unreadable row is replaced
+            for seq, row in self.ledger.entries(list(changed)).items():
+                if same_content(row, changed[seq]):
+                    del changed[seq]
         same = {}
         for at, seq in known.items():
-            digest, checksum = stored.get(seq, (None, None))
+            _, checksum = stored.get(seq, (None, None))
             same_vector = vectors is None or next(encode_vectors(vectors[at : at + 1]))[1] == checksum
-            if digest == entries[at].digest and same_vector:
+            if seq not in changed and same_vector:
                 same[entries[at].id] = seq
         return same
 

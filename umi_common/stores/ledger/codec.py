@@ -101,6 +101,19 @@ def decode(entry: Entry) -> Chunk:
     return chunk
 
 
+def same_content(stored: Entry, other: Entry) -> bool:
+    """Whether `stored` is what was written and holds the same chunk; metadata may have its keys in another order."""
+    try:
+        return _by_key(checked(stored)) == _by_key(other)
+    except LedgerDamaged:
+        return False
+
+
+def _by_key(entry: Entry) -> Entry:
+    values, _ = _of_json(entry.metadata)
+    return entry._replace(digest=b"", metadata=_as_json(dict(sorted(values.items()))))
+
+
 def decode_metadata(text: str) -> Metadata:
     """Metadata from its JSON; lists become tuples."""
     if text == "{}":
