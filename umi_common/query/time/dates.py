@@ -24,6 +24,7 @@ from umi_common.query.time.vocabulary import (
     month_number,
     named_part,
     rule,
+    year_number,
 )
 
 
@@ -45,7 +46,7 @@ def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
 def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     month, number = month_number(match["month"]), int(match["day"])
     if match["year"] is not None:
-        return spans.day(now, int(match["year"]), month, number)
+        return spans.day(now, year_number(match["year"]), month, number)
     # "you may 3 times", "march 5 miles": a verb in lower case before a bare number
     verb = match["month"] in {"may", "march", "mar"} and match.start("month") < match.start("day")
     if verb and match["ordinal"] is None:
@@ -68,7 +69,7 @@ def _dates(match: re.Match[str], now: datetime) -> CalendarPeriod:
         first, last = (spans.day(now, year, month, int(match[name])) for name in ("day", "last"))
         return CalendarPeriod(first.start, last.end)
 
-    return span(int(match["year"])) if match["year"] else spans.latest(now, span)
+    return span(year_number(match["year"])) if match["year"] else spans.latest(now, span)
 
 
 @rule(rf"(?:{PART}[\s-]{{1,3}}(?:of )?)?{MONTH}{OF_YEAR}")
@@ -77,7 +78,7 @@ def _dates(match: re.Match[str], now: datetime) -> CalendarPeriod:
 def _month(match: re.Match[str], now: datetime) -> CalendarPeriod:
     number = month_number(match["month"])
     if match["year"]:
-        found = spans.month(now, int(match["year"]), number)
+        found = spans.month(now, year_number(match["year"]), number)
     else:
         found = spans.latest(now, lambda year: spans.month(now, year, number))
     return named_part(found, match["part"])
@@ -95,7 +96,7 @@ def _months(match: re.Match[str], now: datetime) -> CalendarPeriod:
         return spans.months(spans.day(now, year, first, 1).start or now, count=(last - first) % 12 + 1)
 
     if match["year"]:
-        return span(int(match["year"]) - (1 if last < first else 0))
+        return span(year_number(match["year"]) - (1 if last < first else 0))
     return spans.latest(now, span)
 
 
@@ -121,13 +122,13 @@ def _week_of_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
         start = spans.midnight(now).replace(year=year, month=number, day=1 + 7 * ORDINALS.index(name))
         return spans.days(start, 7)
 
-    return span(int(match["year"])) if match["year"] else spans.latest(now, span)
+    return span(year_number(match["year"])) if match["year"] else spans.latest(now, span)
 
 
 @rule(rf"(?:the )?(?:(?:calendar )?week|kw) (?P<week>\d{{1,2}})(?: of| in|,|/)? ?{YEAR}")
 @rule(r"(?P<year>\d{4})-?w(?P<week>\d\d)")
 def _iso_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    monday = date.fromisocalendar(int(match["year"]), int(match["week"]), 1)
+    monday = date.fromisocalendar(year_number(match["year"]), int(match["week"]), 1)
     return spans.days(spans.midnight(now).replace(year=monday.year, month=monday.month, day=monday.day), 7)
 
 
@@ -135,9 +136,9 @@ def _iso_week(match: re.Match[str], now: datetime) -> CalendarPeriod:
     rf"(?:{PART}[\s-]{{1,3}}(?:of )?|{IN}|(?:by|from|of|between|and|to|as of|for|the year) ){YEAR}"
     r"(?! (?:words|people|steps|times|miles|km|dollars|euros|characters|tokens|lines|items|users|rows|calories)\b|%)"
 )
-@rule(rf"(?P<part>){YEAR}'s")
+@rule(rf"(?P<part>){YEAR}(?<='s)")
 def _year(match: re.Match[str], now: datetime) -> CalendarPeriod:
-    return named_part(spans.years(now, int(match["year"])), match["part"])
+    return named_part(spans.years(now, year_number(match["year"])), match["part"])
 
 
 @rule(r"(?:the|early|mid|late)[\s-]{1,3}(?:19|20)?'?(?P<decade>\d0)'?s")
@@ -157,7 +158,7 @@ def _quarter(match: re.Match[str], now: datetime) -> CalendarPeriod:
     name = match["quarter"].lower()
     number = int(name) if name.isdigit() else ORDINALS.index(name) + 1
     if match["year"]:
-        return spans.quarter(now, int(match["year"]), number)
+        return spans.quarter(now, year_number(match["year"]), number)
     return spans.latest(now, lambda year: spans.quarter(now, year, number))
 
 
@@ -165,7 +166,7 @@ def _quarter(match: re.Match[str], now: datetime) -> CalendarPeriod:
 def _season(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     name = match["season"].lower()
     if match["year"]:
-        return spans.season(now, int(match["year"]), name)
+        return spans.season(now, year_number(match["year"]), name)
     if match["which"] is None and match["loose"] is None:
         return None
     current = spans.latest(now, lambda year: spans.season(now, year, name))

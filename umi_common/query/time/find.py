@@ -21,7 +21,7 @@ from typing import Literal
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import dates, relative, spans
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
-from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS
+from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.types import TimeRange, as_utc
 
 __all__ = ["When", "find_time"]
@@ -50,8 +50,6 @@ class When:
 
 SCANNED_CHARS = 1_000
 """Characters at the start of a query that are searched for a time; a longer query is probably a pasted text."""
-PIVOT_YEAR = 69
-"""A two-digit year below this is of the 2000s, else of the 1900s, as in `strptime`."""
 _WORD = re.compile(r"[a-z]+|\d+")
 _HINTS = frozenset(
     {"yesterday", "today", "tonight", "tomorrow", "ago", "back", "earlier", "other", "last", "past", "previous", "this"}
@@ -59,7 +57,7 @@ _HINTS = frozenset(
     | {"christmas", "xmas", "halloween", "thanksgiving", "valentine"}
     | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
 )
-_NAMES_YEAR = re.compile(r"(?:18|19|20)\d\d|\d/\d{2}\b")
+_NAMES_YEAR = re.compile(r"(?:18|19|20)\d\d|(?:\d/|['\u2019])\d{2}\b")
 _NUMERIC = re.compile(
     r"(?<![\w./-])(?<!version )(?<!port )(?<!release )(?:\d{1,2}\.\d{1,2}\.(?:19|20)\d\d"
     r"|\d{1,2}/\d{1,2}/(?:(?:19|20)\d\d|\d\d)"
@@ -146,9 +144,8 @@ def _chosen(query: str, now: datetime) -> FoundPeriod | None:
 def _numeric_dates(query: str, now: datetime) -> Iterator[FoundPeriod]:
     """Dates such as 5/8/2023 (month first) and 8.5.2023 (day first); the other order where only that is a date."""
     for match in _NUMERIC.finditer(query):
-        first, second, year = (int(number) for number in re.split(r"\D", match[0]))
-        if year < 100:
-            year += 2000 if year < PIVOT_YEAR else 1900
+        *numbers, digits = re.split(r"\D", match[0])
+        first, second, year = *map(int, numbers), year_number(digits)
         orders = [(first, second), (second, first)]
         for month, number in reversed(orders) if "." in match[0] else orders:
             with suppress(ValueError):

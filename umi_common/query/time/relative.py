@@ -17,6 +17,7 @@ from umi_common.query.time.vocabulary import (
     WHICH_OFFSET,
     counted,
     rule,
+    year_number,
 )
 
 DAYS_AWAY = {"yesterday": -1, "today": 0, "tomorrow": 1}
@@ -143,7 +144,7 @@ def _holiday(match: re.Match[str], now: datetime) -> CalendarPeriod:
         return spans.weekday(spans.known(whole.end), THURSDAY, -1) if count == 7 else whole
 
     if match["year"]:
-        return span(int(match["year"]))
+        return span(year_number(match["year"]))
     coming = match["which"] is not None and WHICH_OFFSET[match["which"].lower()] > 0
     latest = spans.latest(now, span)
     return span(spans.known(latest.start).year + 1) if coming else latest

@@ -43,8 +43,9 @@ MONTH = (
 )
 """A month's name or abbreviation, in English or German."""
 LONG_MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
-YEAR = r"(?P<year>(?:19|20)\d\d)\b(?![-/:.]\d)"
-OF_YEAR = rf"(?:\s{{0,3}},?\s{{0,3}}(?:of |in |')?{YEAR})"
+YEAR = r"'?(?P<year>(?:19|20)\d\d|(?<=')\d\d(?![^\x27\u2019]{0,40}'(?!\w)))\b(?![-/:.]\d)(?:'s\b)?"
+"""Four digits, or two after an apostrophe that no closing one follows: "Feb '24", but not "of '20 questions'"."""
+OF_YEAR = rf"(?:\s{{0,3}},?\s{{0,3}}(?:of |in )?{YEAR})"
 DAY = r"(?P<day>[0-3]?\d)(?P<ordinal>st|nd|rd|th)?"
 COUNT = (
     rf"(?P<count>\d{{1,3}}|an?|{'|'.join(NUMBERS[1:])}"
@@ -59,6 +60,8 @@ WHICH = r"(?P<which>last|past|previous|this|current|next|coming|upcoming)"
 PART = r"(?P<part>early|beginning|start|mid|middle|late|end|first half|second half)"
 IN = r"(?:in|during|since|before|after|until|till|throughout|through|over|around) (?:the )?"
 
+PIVOT_YEAR = 69
+"""A two-digit year below this is of the 2000s, else of the 1900s, as in `strptime`."""
 WHICH_OFFSET = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1}
 PARTS = {
     "early": (0.0, 1 / 3),
@@ -112,6 +115,14 @@ def named_part(period: CalendarPeriod, name: str | None) -> CalendarPeriod:
 def month_number(name: str) -> int:
     """1..12 for what MONTH matches."""
     return times.MONTHS[name.lower()[:3]]
+
+
+def year_number(digits: str) -> int:
+    """The year of four digits, or of two, by PIVOT_YEAR."""
+    year = int(digits)
+    if len(digits) > 2:
+        return year
+    return year + (2000 if year < PIVOT_YEAR else 1900)
 
 
 def counted(text: str) -> tuple[int, int]:
