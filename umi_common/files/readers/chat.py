@@ -60,7 +60,9 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
         message = text[message_start:end]
         when = _time_of(match, day_first) if pattern is DATED else None
         for start, stop in spans(message):
-            yield Passage(message[start:stop], message_start + start, {SPEAKER_KEY: speaker} if speaker else {}, when)
+            named = {SPEAKER_KEY: speaker} if speaker else {}
+            undated = pattern is DATED and when is None
+            yield Passage(message[start:stop], message_start + start, named, when, undated)
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:

@@ -53,6 +53,8 @@ class FileChunks:
     """Numbers of the lines whose records have no text."""
     undated: list[int] = field(default_factory=list)
     """Numbers of the lines whose records are stored without their time, which does not read as one moment."""
+    undated_passages: int = 0
+    """Number of passages for which the same holds, of a file that is not made of records."""
 
     def skip(self, line: str) -> None:
         """List a record or page that was skipped, or count it where enough are listed."""
@@ -70,6 +72,9 @@ class FileChunks:
         if self.undated:
             count = f"{len(self.undated)}, first line {self.undated[0]}"
             lines.append(f"{path}: records whose time does not read as one moment have none: {count}")
+        if self.undated_passages:
+            count = f"passages without it: {self.undated_passages}"
+            lines.append(f"{path}: a time in it does not read as one moment; {count}; write it as 2026-11-18")
         return lines
 
 
@@ -108,8 +113,9 @@ def chunks_in(
             return _records(path, decoded_text(path, content), name, first_line)
         if ending == ".pdf":
             return _pdf(path, pdf.read(path, content, limits), name)
-        found = READERS.get(ending, _plain_text)(path, content)
-        return FileChunks([_chunk(name, position, passage) for position, passage in enumerate(found)])
+        found = [*READERS.get(ending, _plain_text)(path, content)]
+        chunks = [_chunk(name, position, passage) for position, passage in enumerate(found)]
+        return FileChunks(chunks, undated_passages=sum(passage.undated for passage in found))
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
@@ -145,11 +151,12 @@ def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     stated = front_matter_date(text)
     when = None if stated is None else time_in(*stated)
-    return _dated(passages(text, markdown_headings(text), markdown_tables(text)), when or _date_in_name(path))
+    found = passages(text, markdown_headings(text), markdown_tables(text))
+    return _dated(found, when or _date_in_name(path), undated=stated is not None and when is None)
 
 
-def _dated(found: Iterable[Passage], when: datetime | None) -> Iterator[Passage]:
-    return (replace(passage, event_time=when) for passage in found)
+def _dated(found: Iterable[Passage], when: datetime | None, *, undated: bool = False) -> Iterator[Passage]:
+    return (replace(passage, event_time=when, undated=undated) for passage in found)
 
 
 def _date_in_name(path: Path) -> datetime | None:

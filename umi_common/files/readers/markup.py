@@ -17,7 +17,9 @@ _UNDER_HEAD = re.compile(r"^[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ 
 """The line of dashes under the head of a table, in Org "|---+---|"; also that of an underlined heading, without "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
-_FRONT_DATE = re.compile(r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\n#\"']+)", re.MULTILINE)
+_FRONT_DATE = re.compile(
+    r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\s#\"'][^\n#\"']*)", re.MULTILINE
+)
 FRONT_MATTER_CHARACTERS = 20_000
 """Longest front matter that is read, in characters of the file."""
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"})

@@ -89,6 +89,8 @@ class Passage:
     """Index in the file's text of its first character, or of the first one after a repeated table head."""
     metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
     event_time: datetime | None = None
+    undated: bool = False
+    """Whether the file states a time for it that does not read as one moment."""
 
 
 def passages(
