@@ -225,6 +225,22 @@ def test_a_row_of_a_sheet_with_line_breaks_in_its_quotes_stays_in_one_chunk(file
     assert all(any(row in chunk.text for chunk in chunks) for row in rows)
 
 
+@pytest.mark.parametrize("title", ["Boilers", "Boilers;;", "Boilers\n", '"Boilers;\nall";;\nat 9:00', "sep=;"])
+def test_a_title_above_the_head_of_a_sheet_is_not_taken_for_it(file, title):
+    rows = [f"{number};Boiler {number}. Cellar;{number % 28},5" for number in range(90)]
+    chunks = chunks_of(file("sheet.csv", "\n".join([title, ";place;bar", *rows])))
+    assert chunks[0].text.startswith(title)
+    assert len(chunks) > 2 and all(chunk.text.startswith(";place;bar\n") for chunk in chunks[1:])
+    assert all(any(row in chunk.text for chunk in chunks) for row in rows)
+
+
+def test_the_first_row_of_a_sheet_of_one_column_is_its_head(file):
+    rows = [f"Boiler {number}, in the cellar" for number in range(90)]
+    assert all(chunk.text.startswith("name\nB") for chunk in chunks_of(file("names.tsv", "\n".join(["name", *rows]))))
+    quoted = [f'"{row}"' for row in rows]
+    assert all(chunk.text.startswith("name\n") for chunk in chunks_of(file("names.csv", "\n".join(["name", *quoted]))))
+
+
 @pytest.mark.parametrize("text", ["name,since", "\n\nname,since", '\nsize in ",count\n1,2'])
 def test_a_sheet_of_one_chunk_is_that_text_alone(file, text):
     (chunk,) = chunks_of(file("sheet.csv", text))

@@ -116,6 +116,14 @@ def test_a_long_markdown_table_is_cut_between_its_rows_and_every_passage_has_its
         assert STAFF[passage.start :].startswith(passage.text[head:]) and len(passage.text) <= 1_000
 
 
+def test_a_long_table_in_a_quotation_has_its_head_in_every_passage():
+    rows = "".join(f"> | Person {n} | Room {n}. |\n" for n in range(90))
+    text = f"> Staff:\n>\n> | Name | Office |\n> |---|---|\n{rows}"
+    first, *later = passages(text, (), markdown_tables(text))
+    assert first.text.startswith("> Staff:") and len(later) > 1
+    assert all(passage.text.startswith("> | Name | Office |\n> |---|---|\n> | Person ") for passage in later)
+
+
 def test_a_table_that_fits_into_a_passage_is_not_cut():
     table = "| Name | Says |\n|---|---|\n" + "| Ann | One. Two. Three. |\n" * 6
     text = f"{'Words before it. ' * 50}\n\n{table}\n{'Words after it. ' * 50}"
@@ -149,7 +157,12 @@ def test_passages_with_tables_lose_and_repeat_nothing_but_heads(lines, size):
 
 def test_a_long_html_table_has_its_head_in_every_passage():
     rows = "".join(f"<tr><td>Person {n}<td>Room {n}. Second floor." for n in range(60))
-    for head in ("<thead><tr><th>Name</th><th>Office</th></tr></thead><tbody>", "<tr><th>Name<th>Office"):
+    for head in (
+        "<thead><tr><th>Name</th><th>Office</th></tr></thead><tbody>",
+        "<tr><th>Name<th>Office",
+        "<thead><tr><td>Name</td><td>Office</td></tr></thead>",
+        "<thead><tr><td>Name<td>Office<tbody>",
+    ):
         page = HtmlText()
         page.read(f"<p>Us.<table>{head}{rows}</table><p>After.")
         found = list(passages(page.text, page.headings, page.tables))

@@ -23,7 +23,7 @@ from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_c
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 6
+RULES_VERSION = 7
 """Part of a file's version: raise it when the chunks of any file change."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
@@ -35,8 +35,9 @@ FILE_KEY = "file"
 OFFSET_KEY = "start_index"
 """Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-.])\d\d\1\d\d(?!\d)")
-SHEET_ENDINGS = (".csv", ".tsv")
-"""Endings of tables whose first line is the head. They are read only if they are named, not in a folder."""
+SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
+"""Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
+fields. They are read only if they are named, not in a folder."""
 
 
 @dataclass(slots=True)
@@ -136,8 +137,9 @@ def _id(name: str, position: int) -> str:
 
 def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
-    if path.suffix.lower() in SHEET_ENDINGS:
-        found = passages(text, tables=[Table.of_sheet(text)])
+    ending = path.suffix.lower()
+    if ending in SHEET_ENDINGS:
+        found = passages(text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])])
     elif (pattern := message_pattern(text)) is None:
         found = passages(text, tables=markdown_tables(text))
     else:

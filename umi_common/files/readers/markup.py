@@ -13,8 +13,9 @@ from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _ATX_HEADING = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)
-_UNDER_HEAD = re.compile(r"^[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
-"""The line of dashes under the head of a table, in Org "|---+---|"; also that of an underlined heading, without "|"."""
+_UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
+"""The line of dashes under the head of a table, in Org "|---+---|", after ">" in a quotation; also that of an
+underlined heading, without "|"."""
 _ROWS = re.compile(r"(?:\n[^\n|]*\|[^\n]*)*")
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _FRONT_DATE = re.compile(
@@ -84,12 +85,15 @@ class _OpenTable:
     """Index after its head; 0: it has none so far."""
     data_begun: bool = False
     """Whether a row that is not of the head was read."""
+    in_head: bool = False
+    """Whether <thead> is open, whose cells may be <td>."""
 
 
 class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. After `read`: `text`, `headings` and `tables` in order, and `title`.
 
-    The head of a table is its first rows of <th> cells alone. Of nested tables the inner ones are listed.
+    The head of a table is its first rows of <th> cells alone, or in <thead>. Of nested tables the inner ones are
+    listed.
     """
 
     def __init__(self) -> None:
@@ -167,12 +171,16 @@ class HtmlText(HTMLParser):
             self._break(_break_around(tag))
         if tag == "table" and self._open_tables:
             self._close_table(self._open_tables.pop())
+        elif tag == "thead" and self._open_tables:
+            self._open_tables[-1].in_head = False
 
     def _read_cell(self, table: _OpenTable, tag: str) -> None:
         """Note where the head of the table ends: before the first row with a cell of data."""
-        if tag == "tr" and not table.data_begun:
+        if tag in ("thead", "tbody"):
+            table.in_head = tag == "thead"
+        elif tag == "tr" and not table.data_begun:
             table.rows = self._length
-        elif tag == "td":
+        elif tag == "td" and not table.in_head:
             table.data_begun = True
 
     def _close_table(self, table: _OpenTable) -> None:

@@ -31,6 +31,8 @@ BREAKS = (
 """Where a text that is too long is cut: at the first of these that occurs in it."""
 LINES = 2
 """Index in BREAKS of the level that cuts a table between its rows."""
+TITLE_ROWS_MAX = 5
+"""Largest number of rows above the head of a sheet, such as a title and a blank line."""
 HEAD_SHARE = 0.5
 """A table's head longer than this share of the longest passage is not repeated."""
 
@@ -61,8 +63,14 @@ class Table(NamedTuple):
     """Index after each row, rising, where a row may have several lines; (): each row is a line."""
 
     @classmethod
-    def of_sheet(cls, text: str) -> Table:
-        """A whole CSV or TSV file; line breaks in double quotes end no row, unless the quotes do not pair."""
+    def of_sheet(cls, text: str, separators: str) -> Table:
+        """A whole CSV or TSV file; line breaks in double quotes end no row, unless the quotes do not pair.
+
+        At most TITLE_ROWS_MAX first rows without a second field are a title above the head.
+
+        Args:
+            separators: The characters that may part two fields.
+        """
         start = len(text) - len(text.lstrip())
         marks = re.compile("\n" if text.count('"') % 2 else '["\n]')
         quoted, ends = False, list[int]()
@@ -71,7 +79,9 @@ class Table(NamedTuple):
                 quoted = not quoted
             elif not quoted:
                 ends.append(mark.end())
-        return cls.of(text, start, ends[0] if ends else start, len(text))._replace(row_ends=ends)
+        rows = [(start, ends[0] if ends else start), *pairwise(ends[: TITLE_ROWS_MAX + 1])]
+        start, end = next((row for row in rows if _has_fields(text[slice(*row)], separators)), rows[0])
+        return cls.of(text, start, end, len(text))._replace(row_ends=ends)
 
     @classmethod
     def of(cls, text: str, start: int, rows: int, end: int) -> Table:
@@ -155,6 +165,12 @@ def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool
     """Whether each line of a span of whole sections is a heading, or white space."""
     lines = sum(not line.isspace() for line in text[slice(*span)].splitlines() if line)
     return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
+
+
+def _has_fields(row: str, separators: str) -> bool:
+    """Whether a row of a sheet has anything after its first field."""
+    unquoted = re.sub(r'"[^"]*"', '"', row)
+    return any(rest.strip(f"{separators} \n") for rest in re.split(f"[{separators}]", unquoted, maxsplit=1)[1:])
 
 
 def _head(tables: Sequence[Table], at: int) -> str:
