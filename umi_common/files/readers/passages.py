@@ -180,7 +180,7 @@ def _head(tables: Sequence[Table], at: int) -> str:
 
 
 def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size: int) -> Iterator[Span]:
-    """The section in adjacent pieces; a table is one piece, or, if it is too long, its head with a row, then rows."""
+    """The section in adjacent pieces; a table that is too long: its head, with a row if both fit, then rows."""
     at, end = section
     for table in tables[bisect_left(tables, (at,)) : bisect_left(tables, (end,))]:
         stop = min(table.end, end)
@@ -190,8 +190,9 @@ def _pieces_with_tables(text: str, section: Span, tables: Sequence[Table], size:
         if stop - table.start <= size:
             yield table.start, stop
         else:
-            yield from _pieces(text, (table.start, first_row), size, LINES)
-            for row in pairwise([first_row, *ends[1:], stop]):
+            fits, rows = first_row - table.start <= size, min(table.rows, stop)
+            yield from _pieces(text, (table.start, first_row if fits else rows), size, LINES)
+            for row in pairwise([*([] if fits else [rows]), first_row, *ends[1:], stop]):
                 yield from _pieces(text, row, size - len(table.head), LINES)
         at = stop
     yield from _pieces(text, (at, end), size, 0)
