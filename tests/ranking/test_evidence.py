@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from umi_common.errors import ConfigError
-from umi_common.ranking.evidence import Background, background_of, dense_evidence, fuse_evidence, lexical_evidence
+from umi_common.pool import Pool
+from umi_common.ranking.evidence import (
+    MISSING_MAX,
+    Background,
+    arm_evidence,
+    background_of,
+    dense_evidence,
+    fuse_evidence,
+    lexical_evidence,
+)
 
 MANY = 10**9
 """Chunks behind a background, so many that the prior says nothing."""
@@ -28,6 +37,30 @@ def test_bm25_counts_against_the_root_of_its_bound():
 
 def test_a_query_of_unknown_words_has_no_lexical_evidence():
     assert lexical_evidence(np.array([[0.0, 0.0]]), np.array([0.0])).tolist() == [[0.0, 0.0]]
+
+
+def test_words_that_the_corpus_does_not_hold_count_in_the_bound_up_to_a_limit():
+    for coverage, whole in ((1.0, 9.0), (0.9, 10.0), (0.1, 9.0 + MISSING_MAX), (0.0, 9.0)):
+        pool = Pool.of(
+            ["a"],
+            lexical=np.array([[6.0]]),
+            dense=np.array([[0.0]]),
+            lexical_bound=np.array([9.0]),
+            coverage=np.array([coverage]),
+        )
+        lexical, _ = arm_evidence(pool, 1.0)
+        assert lexical[0, 0] == approx(6.0 / math.sqrt(whole) / 4)
+
+
+def test_in_another_language_than_the_query_the_larger_evidence_of_both_arms_counts_as_lexical():
+    pool = Pool.of(
+        ["a", "b", "c"],
+        lexical=np.array([[0.0, 0.0, 9.0]]),
+        dense=np.array([[0.8, 0.8, 0.3]]),
+        other_language=np.array([[False, True, True]]),
+    )
+    lexical, dense = arm_evidence(pool, 1.0)
+    assert lexical[0].tolist() == [0.0, dense[0, 1], approx(0.75)]
 
 
 def test_dense_evidence_is_the_square_of_how_far_a_cosine_stands_out():

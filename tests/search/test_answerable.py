@@ -56,10 +56,10 @@ def test_min_relevance_leaves_out_the_hits_below_it_and_says_so(store):
     umi = DualRetriever(store)
     free = umi.search(QUESTIONS[0])
     result = umi.search(QUESTIONS[0], min_relevance=0.05)
-    assert (free.ids, result.ids) == (["c", "a", "b"], ["c"])
+    assert (free.ids, result.ids) == (["c", "b", "a"], ["c"])
     assert [(left_out.id, left_out.reason) for left_out in result.suppressed] == [
-        ("a", "relevance"),
         ("b", "relevance"),
+        ("a", "relevance"),
     ]
     assert umi.search("quantum chromodynamics", min_relevance=0.05).ids == []
     assert umi.get_context("quantum chromodynamics", min_relevance=0.05).text == ""

@@ -171,3 +171,21 @@ def test_a_candidate_never_loses_by_it(candidates, weight):
     raised = with_number_pairs(scores, frozenset({pair}), held, weight)
     assert (raised >= scores).all()
     assert (raised <= scores + np.maximum(scores, 0.0) * weight + 1e-12).all()
+
+
+@pytest.mark.parametrize("query", ["what does Annex {} say about payment", "annex {} payment"])
+def test_the_annex_of_a_letter_comes_before_those_that_refer_to_it(query):
+    texts = {
+        letter: f"Annex {letter}. Terms of payment apply as in Annex {other} and Annex {third}, within 30 days."
+        for letter, other, third in zip("BCDEFGH", "CDEFGHB", "DEFGHBC", strict=True)
+    }
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(letter, text) for letter, text in texts.items())
+        for letter in texts:
+            asked = letter.lower() if query.islower() and letter not in "CDE" else letter
+            assert umi.search(query.format(asked), now=NOW).ids[0] == letter
+
+
+def test_a_letter_that_is_a_word_is_no_number():
+    for query in ("plan a trip", "am I late", "Juan y Pedro", "John F. Kennedy", "what's up"):
+        assert query_pairs(query, terms_of) is None

@@ -520,3 +520,21 @@ async def test_a_write_may_be_made_inside_a_search(store, stage):
         assert set(written) <= set(umi.search("zebras", limit=100, now=NOW).ids), way
         store.add([chunks()[-1]])
     assert store.verify()
+
+
+def test_a_function_word_is_weak_evidence_where_no_text_holds_the_other_words_of_the_query():
+    price = "Der Strompreis sinkt um 2 Cent je kWh."
+    others = [
+        "Für die Wohnungsübergabe brauchen wir drei Schlüssel.",
+        "Mit Nüssen und Rosinen, nicht für Allergiker.",
+        "Der Versicherungsvertrag für das Auto läuft im Mai aus.",
+        "Wir suchen eine Putzhilfe für zwei Stunden in der Woche.",
+        "Das Paket wurde beim Nachbarn abgegeben.",
+        "Der Zahnarzttermin wurde auf Dienstag verlegt.",
+        "Die Straßenbahn fährt wegen Bauarbeiten nicht.",
+        "Die Krankenversicherungskarte liegt in der Schublade.",
+        "Unsere Haftpflichtversicherung zahlt nicht bei Vorsatz.",
+    ]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(text, text) for text in (price, *others)])
+        assert umi.search("Preis für Strom").ids[0] == price

@@ -239,7 +239,7 @@ def test_an_encoder_that_fails_costs_the_arm_and_the_next_search_tries_again(sto
     encode = SimSparseFunction(EXPANSIONS)
     umi = DualRetriever(store, arms=[SparseArm(store, encode)])
     encode.fail_on = "pet"
-    result = umi.search("Luna the pet")
+    result = umi.search("Luna, my pet")
     assert result.ids[0] == "cat"
     assert [(loss.part, loss.consequence) for loss in result.degraded] == [("sparse", "searched without it")]
     encode.fail_on = "Rex"

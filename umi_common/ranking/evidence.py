@@ -4,7 +4,8 @@ The raw scores of the two arms have different scales, and no fixed weight on nor
 Evidence is on one scale for both arms:
 
     lexical(d) = bm25(d) / sqrt(bound) / 4      BM25 is a sum of log-odds, one per term. bound is the largest BM25 that
-                                                the query could reach; BM25 by chance matches grows with sqrt(bound).
+                                                the query could reach, and up to 4 for its terms that the corpus does
+                                                not hold; BM25 by chance matches grows with sqrt(bound).
     dense(d)   = squareplus(z(d))^2 / 64        z: standard deviations of the cosine above the mean of this query's
                                                 cosines over the corpus. -log p of a normal tail is about z^2 / 2.
     squareplus(z) = (z + sqrt(z^2 + 4)) / 2     A smooth max(0, z).
@@ -35,6 +36,9 @@ LEXICAL_SCALE = 4.0
 Lucene's BM25, where a term adds at most its idf. The order of chunks depends on the ratio of the two divisors only."""
 DENSE_SCALE = 64.0
 """Divisor of the dense evidence, chosen in the same way."""
+MISSING_MAX = 4.0
+"""Most that terms which the corpus does not hold add to the bound. Without them the function words of a question whose
+other words are unknown were strong evidence; without the limit a long question lost by its many unknown words."""
 PRIOR_COUNT = 8.0
 """Weight of the prior of the background, in chunks. The background of a small store is estimated poorly without it."""
 PRIOR_MEAN = 0.2
@@ -63,7 +67,7 @@ def lexical_evidence(lexical: Floats, bound: Floats) -> Floats:
 
     Args:
         lexical: (V, n) raw BM25, >= 0.
-        bound: (V,) the largest BM25 the query could reach, >= 0.
+        bound: (V,) the largest BM25 the query could reach, >= 0; `arm_evidence` adds its unknown terms.
     """
     known = bound > EPSILON
     scale = LEXICAL_SCALE * np.sqrt(np.where(known, bound, 1.0))
@@ -116,12 +120,19 @@ def arm_evidence(pool: Pool, unit: float) -> ArmEvidence:
     """
     lexical = dense = np.zeros_like(pool.lexical)
     if pool.mode != "vector":
-        lexical = lexical_evidence(pool.lexical / unit, pool.lexical_bound / unit)
+        bound = pool.lexical_bound / unit
+        lexical = lexical_evidence(pool.lexical / unit, bound + _missing(bound, pool.coverage))
     if pool.mode != "text":
         dense = dense_evidence(pool.dense, pool_background(pool))
     if pool.mode == "hybrid":
         lexical = np.where(pool.other_language, np.maximum(lexical, dense), lexical)
     return lexical, dense
+
+
+def _missing(bound: Floats, coverage: Floats) -> Floats:
+    """(V,) what the terms that the corpus does not hold would add to the bound, at most MISSING_MAX."""
+    whole = np.divide(bound, coverage, out=np.zeros_like(bound), where=coverage > 0)
+    return np.clip(whole - bound, 0.0, MISSING_MAX)
 
 
 def background_of(cosines: npt.ArrayLike) -> Background:

@@ -1,9 +1,10 @@
 """Number pairs: raise the scores of candidates in which a number of the query stands beside the same word.
 
 For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
-pair is a number, which holds a digit and no letter, and the word or sign beside it, compared by its terms. A number or
-code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does not see the order of its parts. A
-text mostly names its subject first ("revision 7 ... replaces revision 5"), so an early pair counts more.
+pair is a number, which holds a digit and no letter, or a single letter ("Annex B"), and the word or sign beside it,
+compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does
+not see the order of its parts. A text mostly names its subject first ("revision 7 ... replaces revision 5"), so an
+early pair counts more.
 
     g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
     h(p, i) = g(p, i) / max_i g(p, i)
@@ -27,6 +28,7 @@ from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.recall import Components
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
+from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
 
 STAGE = "number_pairs"
@@ -40,6 +42,8 @@ OCCURRENCES_MAX = 500
 DIGITS = re.compile(r"\d+")
 SEVERAL_PARTS = re.compile(r"\d[.,:-]\d")
 """Two parts of a number or code."""
+LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'.])")
+"""A single letter after a word."""
 PART_OF_A_WORD = re.compile(r"(?:\w|\d[.,:-])\Z")
 """Text before digits that are the end of a longer word or number."""
 WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
@@ -108,12 +112,22 @@ def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
     stripped = [re.sub(r"^\W+|\W+$", "", part) for part in parts]
     distinct = list(dict.fromkeys(filter(_is_number, stripped)))[:NUMBERS_MAX]
     numbers = sorted(distinct, key=len, reverse=True)  # of two that begin alike, the longer one is tried first
-    if not numbers:
+    either = "|".join([*map(re.escape, numbers), *_letters(query)])
+    if not either:
         return None
-    either = "|".join(map(re.escape, numbers))
     found = re.compile(rf"(?:{either})(?!\w|[.,:-]\d)", re.IGNORECASE)
     pairs = frozenset(pairs_in_text(query, found, terms_of))
     return QueryPairs(found, pairs, terms_of) if pairs else None
+
+
+def _letters(query: str) -> list[str]:
+    """Patterns of the query's single letters that are no words, such as "I" and "a"; a capital finds capitals only."""
+    letters = [letter for letter in dict.fromkeys(LETTER.findall(query)) if letter != "I"]
+    return [
+        f"(?-i:{letter})" if letter.isupper() else letter
+        for letter in letters[:NUMBERS_MAX]
+        if letter.isupper() or letter not in all_function_words()
+    ]
 
 
 def _is_number(part: str) -> bool:
