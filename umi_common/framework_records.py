@@ -85,13 +85,12 @@ def to_chunk(
         InvalidChunk: Names what cannot be stored and the fix.
     """
     plain = plain_metadata(metadata)
-    stated = _source(plain.get(keys.source)) if keys.source is not None else None
+    stated = source_in_metadata(plain.get(keys.source)) if keys.source is not None else None
     source = source if stated is None else stated
     stated_position = plain.get(keys.position) if keys.position is not None else None
     if isinstance(stated_position, int) and not isinstance(stated_position, bool):
         position = stated_position
-    if source is None or (position is not None and abs(position) >= POSITION_END):
-        position = None
+    position = None if source is None else position_in_metadata(position)
     return Chunk(
         content_id(text, plain) if id is None else id,
         text,
@@ -158,10 +157,18 @@ def may_be_offset(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and float(value) < OFFSET_END
 
 
-def _source(value: object) -> str | None:
+def source_in_metadata(value: object) -> str | None:
+    """The source that a metadata value names; None: it is no string or number, or is ""."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
         return None
     return str(value)
+
+
+def position_in_metadata(value: object) -> int | None:
+    """The position that a metadata value states; None: it is no whole number, or too large for a chunk."""
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= POSITION_END:
+        return None
+    return value
 
 
 def _plain(value: Any, what: str) -> Any:
@@ -265,6 +272,13 @@ def stages_and_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     """Options in two dicts: the stages of `UmiConfig`, and all others."""
     stages = {name: value for name, value in options.items() if name in UmiConfig.model_fields}
     return stages, {name: value for name, value in options.items() if name not in stages}
+
+
+def refuse_factory_option(name: str, factory: str) -> None:
+    """Raise ConfigError for an option that a retriever's class was given, but only its factories take."""
+    if name in UmiConfig.model_fields or name in ("llm", "reranker", "arms"):
+        raise ConfigError(f"{name} is an option of {factory} and from_store; call one of them")
+    raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
 
 
 def checked_retriever(retriever: Any, kind: type) -> None:

@@ -39,7 +39,7 @@ def to_chunks(
     search_text: SearchText = None,
     skipped: list[SkippedChunk] | None = None,
 ) -> tuple[list[str], list[Chunk]]:
-    """The id of every document, aligned, and the chunks to store.
+    """The id of every document that is not skipped, in their order, and the chunks to store.
 
     The id is `Document.id`, else a hash of text and metadata; documents without id, but with equal text and metadata,
     are one chunk. The position in the source is that of the metadata: under `keys.position`, or the splitter's start

@@ -60,7 +60,9 @@ def _section(
         visible = [chunk for chunk in around if chunk_passes(chunk, where, window)]
         section = _within(found, visible, key)
         ends = {chunk.id for chunk in (*visible[:1], *visible[-1:])}
-        if not ends & {chunk.id for chunk in section} or (where is None and len(around) <= reach):
+        is_inside = not ends & {chunk.id for chunk in section}
+        is_whole_source = where is None and len(around) <= reach  # else one side alone has `reach` chunks, and `found`
+        if is_inside or is_whole_source:
             return section
         reach *= GROWTH
         more = store.neighbours([found.id], reach=reach, where=where).get(found.id, [])
@@ -82,7 +84,7 @@ def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     """`found` with the text of the section. The scores are equal, so the ranks keep the chunks in reading order."""
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    places = (*POLICY.offset_keys, HEAD_KEY)  # of the text, which begins with the first chunk's
+    places = (*POLICY.offset_keys, HEAD_KEY)  # they say where the text begins: where the first chunk does
     metadata = {key: value for key, value in found.metadata.items() if key not in places}
     metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
     return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

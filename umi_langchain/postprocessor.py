@@ -1,7 +1,8 @@
 """umi's ranking stages as LangChain document compressors, for the documents of any retriever.
 
 Each works in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`, and ignores the query. A document's
-score is `metadata["relevance_score"]` if all documents have a finite one, else 1 / rank. The input is not changed.
+score is `metadata["relevance_score"]` if all documents have a finite one, else 1 / rank; if a score is negative, the
+smallest is subtracted from all. The input is not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, Neighbou
 from umi_common.decay import decay, rate_of
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.errors import ConfigError
-from umi_common.framework_records import CheckedFields, time_in
+from umi_common.framework_records import CheckedFields, position_in_metadata, source_in_metadata, time_in
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.fusion import best_first
@@ -108,18 +109,15 @@ class UmiNeighbours(_Stage):
         NeighboursConfig(previous=self.previous, following=self.following)
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
-        sources = [document.metadata.get(self.source_key) for document in documents]
-        positions = [document.metadata.get(self.position_key) for document in documents]
-        names = list(dict.fromkeys(sources))
-        n = len(documents)
+        sources = [source_in_metadata(document.metadata.get(self.source_key)) for document in documents]
+        positions = [position_in_metadata(document.metadata.get(self.position_key)) for document in documents]
+        codes = {name: code for code, name in enumerate(dict.fromkeys(sources))}
         gained = spread(
             scores,
-            np.array([NO_SOURCE if name is None else names.index(name) for name in sources], dtype=np.int64),
-            np.array(
-                [position if isinstance(position, int) else NO_POSITION for position in positions], dtype=np.int64
-            ),
+            np.array([NO_SOURCE if name is None else codes[name] for name in sources], dtype=np.int64),
+            np.array([NO_POSITION if each is None else each for each in positions], dtype=np.int64),
             np.array([len(document.page_content.split()) for document in documents], dtype=np.int64),
-            np.zeros(n),
+            np.zeros(len(documents)),
             previous=self.previous,
             following=self.following,
             source_share=0.0,
@@ -130,9 +128,8 @@ class UmiNeighbours(_Stage):
 class UmiNearDuplicates(_Stage):
     """Remove duplicates: of equal or near documents only the one with the best score stays. Order and scores stay.
 
-    Two documents are equal if their texts are, apart from case, white space, Unicode form and punctuation. They are
-    near if one text is the other with plain words added, their cosine is at least `similarity` and their metadata is
-    equal.
+    Two documents are equal if their texts differ only in case, white space, Unicode form and punctuation. They are near
+    if one text is the other with plain words added, their cosine is at least `similarity` and their metadata is equal.
     Documents that differ in a number, a name, a negation or the order of their words are not near.
     """
 
@@ -168,7 +165,7 @@ class UmiMMR(_Stage):
     trade_off: float = MmrConfig().trade_off
     """lambda: 1 is relevance alone, 0 is diversity alone."""
     pool: int = MmrConfig().pool
-    """Number of the best documents that are considered."""
+    """Number of the best documents from which MMR chooses, but at least as many as are returned."""
     embedding: Any = None
     """Embeds the texts; None: umi's embedded model."""
 

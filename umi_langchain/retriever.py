@@ -20,7 +20,13 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
-from umi_common.framework_records import CheckedFields, PlaceKeys, add_mirrored, stages_and_fields
+from umi_common.framework_records import (
+    CheckedFields,
+    PlaceKeys,
+    add_mirrored,
+    refuse_factory_option,
+    stages_and_fields,
+)
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
 from umi_common.runtime.closing import Closing
@@ -122,7 +128,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         if unknown:
             known = (*type(self).model_fields, *FACTORY_OPTIONS, *UmiConfig.model_fields)
             refuse_unknown_options(unknown, known, ConfigError)
-            raise ConfigError(f"{unknown[0]} is an option of from_documents and from_store; call one of them")
+            refuse_factory_option(unknown[0], "from_documents")
         checked_relevance(fields.get("min_relevance"))
         super().__init__(**fields)
         checked_limit(self.k, "k")

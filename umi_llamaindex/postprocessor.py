@@ -175,7 +175,7 @@ class UmiMMR(_Stage):
     trade_off: float = MmrConfig().trade_off
     """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
     pool: int = MmrConfig().pool
-    """Number of the best nodes from which MMR chooses."""
+    """Number of the best nodes from which MMR chooses, but at least as many as are returned."""
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)

@@ -25,7 +25,13 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Scope, Where, asked_filter
-from umi_common.framework_records import PlaceKeys, add_mirrored, chroma_collection, stages_and_fields
+from umi_common.framework_records import (
+    PlaceKeys,
+    add_mirrored,
+    chroma_collection,
+    refuse_factory_option,
+    stages_and_fields,
+)
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
@@ -88,19 +94,19 @@ class UmiRetriever(Closing, BaseRetriever):
         deep_search: Whether the LLM, if there is one, may be asked for variations of the query.
         now: The present, for phrases such as "last week"; None: the clock's.
         min_relevance: 0..1: nodes of a lower `hit.relevance` are left out. None: the setting `relevance.minimum`.
-        score: The score of a node: "score", which is 1 or more for the best node of every query, or "relevance", 0..1,
-            which compares between queries, for example for a `SimilarityPostprocessor`.
+        score: The score of a node: "score", whose scale differs from query to query, or "relevance", 0..1, which
+            compares between queries, for example for a `SimilarityPostprocessor`.
         callback_manager: None: the current `Settings.callback_manager` at each query.
         object_map, objects, verbose: As in `BaseRetriever`.
     """
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Raises ConfigError for an unknown argument; says what was meant."""
+        """Raise ConfigError for an unknown argument; the message names the right one."""
         own, factory = list(signature(cls.__init__).parameters)[1:], (*CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields)
         refuse_unknown_options(options, (*own, *factory), ConfigError)
         for name in options:
             if name not in own:
-                raise ConfigError(f"{name} is an option of from_nodes and from_store; call one of them")
+                refuse_factory_option(name, "from_nodes")
         return super().__new__(cls)
 
     def __init__(

@@ -82,6 +82,14 @@ def test_a_wrong_space_is_refused_before_anything_is_searched(space, method, com
         tune(GROUPS, space, method=method, show_progress=False)
 
 
+@pytest.mark.parametrize("method", ["grid", "random"])
+@pytest.mark.parametrize("limit", [{"trials": -1}, {"trials": 0}, {"patience": 0}, {"patience": -1}])
+def test_a_search_without_a_trial_is_refused(method, limit):
+    ((name, number),) = limit.items()
+    with pytest.raises(ConfigError, match=f"{name} is {number}; expected a whole number above 0"):
+        tune(GROUPS, {"lexical.k1": [1.0]}, method=method, show_progress=False, **limit)
+
+
 def test_questions_without_known_answers_are_refused_as_compare_refuses_them():
     unjudged = [replace(each, qrels={}) for each in GROUPS[:2]]
     for measure in (lambda: tune(unjudged, {"decay.floor": [0.1]}), lambda: compare({"umi": UmiConfig()}, unjudged)):

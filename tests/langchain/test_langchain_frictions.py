@@ -584,3 +584,9 @@ def test_scores_fall_along_every_result(documents):
         for query in ("how to copy a tree of files", "wait for the first task", "heappush", "what changed last week?"):
             scores = [document.metadata["relevance_score"] for document in retriever.invoke(query)]
             assert len(scores) == 10 and scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("option", ["persist_directory", "embedding", "mirror", "search_text", "read_only"])
+def test_an_option_of_a_new_store_is_refused_for_an_open_one(option):
+    with pytest.raises(ConfigError, match=f"^{option} is an option of from_documents, which opens a store itself"):
+        UmiRetriever.from_store(HybridStore.open(), **{option: None})

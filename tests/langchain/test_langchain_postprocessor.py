@@ -46,6 +46,16 @@ def test_a_document_gains_from_those_beside_it_in_its_source():
     assert ids(UmiNeighbours().compress_documents(given, "")) == ["a", "beside", "far", "alone"]
 
 
+def test_neighbours_read_source_and_position_as_a_store_does():
+    given = [
+        document("a", 1.0, source=7, position=4),
+        document("list", 0.5, source=["s", "t"], position=5),
+        document("vast", 0.48, source="7", position=2**70),
+        document("beside", 0.45, source="7", position=5),
+    ]
+    assert ids(UmiNeighbours().compress_documents(given, "")) == ["a", "beside", "list", "vast"]
+
+
 def test_of_two_that_say_the_same_the_better_stays_and_scores_are_left_alone():
     given = [
         document("a", 0.1, "The fee is 3 euros."),

@@ -560,6 +560,12 @@ def test_what_other_retrievers_are_made_of_has_its_place_here_too(option, advice
         UmiRetriever(**option)
 
 
+@pytest.mark.parametrize("option", ["persist_dir", "embed_model", "mirror", "read_only"])
+def test_an_option_of_a_new_store_is_refused_for_an_open_one(option):
+    with pytest.raises(ConfigError, match=f"^{option} is an option of from_nodes, which opens a store itself"):
+        UmiRetriever.from_store(HybridStore.open(), **{option: None})
+
+
 async def test_a_batch_follows_index_nodes_and_is_seen_by_callbacks_as_retrieve_is():
     inner = UmiRetriever.from_nodes([TextNode(id_="deep", text="The minutes of the meeting: Ann met Bob.")])
     seen = LlamaDebugHandler(print_trace_on_end=False)

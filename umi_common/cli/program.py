@@ -57,14 +57,14 @@ app.command()(measuring.tune)
 def main() -> None:
     """Entry point of `umi`."""
     logging.basicConfig(level=logging.CRITICAL)  # the command itself prints one line about an error
-    if isinstance(sys.stdout, io.TextIOWrapper):  # letters that its encoding lacks, as Windows code pages do
+    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters, for example a Windows code page
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
     except UmiError as error:
         _end(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
-        _end("stopped; what was written is safe, the same command goes on or starts again", INTERRUPTED)
+        _end("stopped; what was written is kept: run the same command again", INTERRUPTED)
     except BrokenPipeError:  # `umi ... | head`: Python would fail when it flushes stdout at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None

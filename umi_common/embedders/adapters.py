@@ -221,7 +221,7 @@ def _for_each(aembed_query: Callable[[str], Awaitable[Any]]) -> AsyncEmbed:
 
 
 def _async_method(model: Any, name: str) -> Any:
-    """A model's async method; None: it has none, or only the one of LangChain's base class."""
+    """A model's async method; None: it has none, or inherits that of LangChain's base class; see LANGCHAIN_BASE."""
     method = getattr(model, name, None)
     inherited = any(
         getattr(getattr(each, name, None), "__module__", None) == LANGCHAIN_BASE for each in _unwrapped(model)

@@ -13,9 +13,7 @@ from umi_common.errors import DatasetError
 from umi_common.types import Chunk, ReadOnlyDict
 
 SourcePosition = tuple[str | None, int | None]
-"""Source and position."""
-
-
+"""Source and position of a chunk."""
 NOTHING_JUDGED = "no query of the datasets has a relevant document; check their qrels"
 """Message of the error where there is nothing to measure."""
 
@@ -81,11 +79,11 @@ class Dataset:
         return replace(self, queries=tuple(query for query in self.queries if query.id in wanted))
 
     def with_shuffled_positions(self, seed: int = 0, *, across_sources: bool = False) -> Dataset:
-        """The same documents with shuffled sources and positions, so that their order holds no information.
+        """The same documents with shuffled positions, so that their order holds no information.
 
         Args:
             seed: Same seed, same order.
-            across_sources: Shuffle over all sources, whose number and lengths stay; False: within each source.
+            across_sources: Shuffle the sources too; their number and lengths stay. False: shuffle within each source.
         """
         rng, positioned = random.Random(seed), [chunk for chunk in self.chunks if chunk.position is not None]
         free: dict[str | None, list[SourcePosition]] = defaultdict(list)

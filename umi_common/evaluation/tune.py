@@ -22,6 +22,7 @@ from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import UmiSystem, open_system
 from umi_common.explain import tables_to_html
 from umi_common.progress import progress_bar
+from umi_common.search.request import LIMIT_MAX
 
 TRIALS = 30
 """Draws of random search, if the caller names no number."""
@@ -124,14 +125,16 @@ def tune(
         show_progress: Show a progress bar, on stderr or in the notebook.
 
     Raises:
-        ConfigError: If a name or value in the space is wrong, or no query has a relevant document; before anything is
-            searched.
+        ConfigError: If an argument is wrong, or no query has a relevant document; before anything is searched.
     """
     datasets = [datasets] if isinstance(datasets, Dataset) else [dataset for dataset in datasets if dataset.judged]
     if not datasets:
         raise ConfigError(NOTHING_JUDGED)
     base = UmiConfig() if base is None else base
     check_metric(metric)
+    for name, number in (("trials", trials), ("patience", patience)):
+        if number is not None and number < 1:
+            raise ConfigError(f"{name} is {number}; expected a whole number above 0, or None")
     candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
     split = split_by_group(datasets, test_share=test_share, seed=seed)
     with Stores(embedder, keep=len(datasets)) as stores:
@@ -175,7 +178,7 @@ def _measure(system: UmiSystem, parts: Sequence[Dataset], stores: Stores, metric
         values: list[float] = []
         for dataset in datasets:
             search = open_system("tuning", system, dataset, stores)
-            ids = {query.id: search(query, 100 if cut is None else cut).ids for query in dataset.judged}
+            ids = {query.id: search(query, LIMIT_MAX if cut is None else cut).ids for query in dataset.judged}
             values += score_rankings({id: dataset.qrels[id] for id in ids}, ids, [metric])[metric].values()
         means[name] = sum(values) / len(values)
     return means
@@ -190,15 +193,16 @@ def _mean(means: Mapping[str, float]) -> float:
 
 
 def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Iterator[dict[str, Any]]:
-    empty = [name for name, choices in space.items() if not isinstance(choices, Between) and not len(choices)]
+    """The settings of each trial, in order. Raises as `tune`."""
+    lists = {name: list(choices) for name, choices in space.items() if not isinstance(choices, Between)}
+    empty = [name for name, choices in lists.items() if not choices]
     if not space or empty:
         raise ConfigError(f"nothing to choose from: {', '.join(empty) or 'the space is empty'}")
     if method == "grid":
-        spans = [name for name, choices in space.items() if isinstance(choices, Between)]
+        spans = [name for name in space if name not in lists]
         if spans:
             raise ConfigError(f"grid search needs lists, not Between, for {', '.join(spans)}; or method='random'")
-        combinations = product(*(list(choices) for choices in space.values() if not isinstance(choices, Between)))
-        yield from (dict(zip(space, values, strict=True)) for values in islice(combinations, trials))
+        yield from (dict(zip(lists, values, strict=True)) for values in islice(product(*lists.values()), trials))
     elif method == "random":
         rng = random.Random(seed)
         for _ in range(TRIALS if trials is None else trials):

@@ -1,7 +1,7 @@
 """Bring the raw scores of an arm to a common scale: pure functions over arrays, row by row.
 
-The last axis is the candidates; every function returns a new float64 array of the same shape
-and keeps the order of a row.
+The last axis is the candidates. Every function returns a new float64 array of the same shape. Of two scores of a row,
+the larger one never becomes the smaller one; clamped ones may become equal.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Scores are divided by the best of their result, so they do not compare across qu
     spread     deviation of the background / (1 - mean); small for a query on another subject than the corpus
     covered    share of the query's idf that the chunk with the most evidence matches: coverage * bm25 / bound
     evidence   the largest fused evidence of a chunk, before fusion divides by it
-    few        0.6 * ln(100 / chunks in the store), 0 from 100 chunks on: a small store has smaller BM25 and deviations,
-               and fewer wrong chunks that could be first
+    few        0.6 * ln(100 / chunks), 0 from 100 chunks on: a small store has smaller BM25 and deviations, and fewer
+               wrong chunks that could be first. chunks: those of the background; 0 without one, as without vectors
 
 `known` estimates whether the corpus is about the query's subject at all, `answers` whether the chunk holds the
 answer. Many embedders give cosines of the form a + (1 - a) * c; lift and spread do not depend on a. Each feature is

@@ -4,7 +4,7 @@
     w(q) = 1 - mean_i m(q, i)                                   a token that all candidates match counts little
     s(i) = sum_q w(q) * m(q, i) / sum_q w(q)                    MaxSim
     z(i) = (s(i) - mean s) / deviation of s                     over the candidates; below 0 counts as 0
-    final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: of ranking.neighbours, falls with the chunk's length
+    final(i) = score(i) * (1 + weight * share * r(i) * z(i)^2)  r: `ranking.neighbours.needs`, falls with the length
 
 Then all scores are divided so that the largest is as large as before.
 

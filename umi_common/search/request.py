@@ -120,7 +120,7 @@ class SearchRequest:
         """A request from a caller's arguments.
 
         Raises:
-            InputError: A subclass that names the wrong argument.
+            InputError: Names the wrong argument; mostly one of its subclasses.
         """
         if strategy not in STRATEGIES:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")

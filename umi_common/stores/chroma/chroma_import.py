@@ -118,10 +118,10 @@ def _collection_of(given: Any) -> Any:
 
 
 def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:
-    """The chunk of a record with a text.
+    """The chunk of a record with a text. A position that is no whole number, such as the page "iv", is left out.
 
     Raises:
-        InvalidChunk: If a position or a time cannot be read; names the chunk and the key.
+        InvalidChunk: If the time cannot be read, or the record cannot be a chunk; names the chunk.
     """
     values = {key: value for key, value in record.metadata.items() if key not in PRIVATE}
     source = _first(values, keys.source)
@@ -130,12 +130,12 @@ def chunk_of(record: Record, keys: CollectionKeys) -> Chunk:
     if isinstance(position, float) and position.is_integer():
         position = int(position)
     if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
-        position = None  # "page" may be "iv"
+        position = None
     return Chunk(
         record.id,
         record.text or "",
         metadata=values,
-        source=None if source in (None, "None") else str(source),
+        source=None if source in (None, "None") else str(source),  # "None": LlamaIndex's node without a document
         position=position,
         event_time=None if when is None else _moment(record.id, when),
     )

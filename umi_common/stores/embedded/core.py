@@ -1,8 +1,8 @@
 """An open store: ledger, indexes, embedder and writer's lock, and how chunks are written and read.
 
 The indexes follow the ledger. A writer passes each commit on to `Indexes.apply`. A reading process, or a writer whose
-`apply` was interrupted, reads the new rows from the ledger by sequence number. `Indexes.snapshot` is replaced as a
-whole, so a search sees one commit and never waits.
+`apply` was interrupted, reads the new rows from the ledger by sequence number before its next call. `Indexes.snapshot`
+is replaced as a whole, so a search sees one commit and does not wait for a writer of its own process.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ ANALYSE_DURING_COMMIT_FROM = 200
 saves."""
 
 DEAD_ROWS_MAX = 50_000
-"""Largest number of dead rows; if more than this and more than half of the rows are dead, all rows are numbered
-again."""
+"""All rows are numbered again when more rows than this, and more than half of all rows, are dead."""
 
 
 class Indexes:
@@ -60,7 +59,7 @@ class Indexes:
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig) -> None:
         self.lock = threading.RLock()
-        """Held while the indexes change; the ledger may be read meanwhile. Searches do not acquire it."""
+        """Held while the indexes change; the ledger may be read meanwhile. A search acquires it only in `follow`."""
         self.stale = False
         """The ledger may hold more than the indexes, because a write was interrupted."""
         self.building = False

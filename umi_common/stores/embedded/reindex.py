@@ -52,7 +52,7 @@ def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None
 def _embed_again(
     ledger: Ledger, embedder: Embedder, config: EmbedderConfig, cache: VectorCache, *, show_progress: bool
 ) -> None:
-    """Replace all vectors in one transaction. If anything fails, the old ones stay; those made so far are cached."""
+    """Replace all vectors in one transaction. If anything fails, the old ones stay; new ones are in `cache`."""
     with ledger.reading() as connection:
         count = len(ledger.heads(connection))
     dim: int | None = None

@@ -27,7 +27,8 @@ LOG_BYTES = 32_000_000
 """Bytes. If umi.db-wal has at least this size, a commit makes a checkpoint: it copies the log into umi.db. With
 SQLite's default of 4 MB, every large batch would make one."""
 WRITABLE = "mode=rw"
-"""Option of SQLite's file URI: open an existing file, do not create one."""
+"""Option of SQLite's file URI: open an existing file, do not create one. Also for reading in the process that writes,
+where `PRAGMA query_only` refuses writes."""
 CASCADING = "PRAGMA foreign_keys = ON"
 """For the writing connection: deleting a chunk deletes its vector."""
 SCHEMA = f"""
@@ -57,7 +58,7 @@ INSERT INTO meta VALUES ('count', '0'), ('epoch', '0');
 """
 """seq: sequence number of a row, never used twice. event_time: microseconds since 1970. head: CRC-32 of id, source,
 position and event_time. digest: hash of the whole row. deletions.chunk: seq of a deleted chunk. meta.count: number of
-chunks. meta.epoch: see `history`."""
+chunks. meta.epoch: number of reindexes."""
 
 ADD_SEARCH_TEXT = "ALTER TABLE chunks ADD COLUMN search_text TEXT"
 """For stores that were created before the column existed; executed at their next write."""

@@ -25,10 +25,11 @@ of candidates depends on it; scores use the true average. Measured in docs/scale
 K1_MIN = 0.1
 """Smallest k1 of stored values. With 0 they would not depend on the term frequency."""
 MADE_WITH = ("format", "embedder", "dimension", "analyzer", "terms")
-"""Settings that a collection has for ever."""
+"""Settings that never change in a collection."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_ORDERED = ("position", "time", "draw", "source_draw")
-"""Payload fields by which points are sorted."""
+"""A tenant's key: Qdrant would read other characters as parts of a path."""
+_INTEGERS = ("position", "time", "draw", "source_draw")
+"""Payload fields with an index of integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def _create(connection: Connection, embedder: Embedder, options: Mapping[str, An
 def _index(connection: Connection, tenants: Sequence[str], ordered: Sequence[str]) -> None:
     m = models()
     kind = m.PayloadSchemaType
-    schemas: dict[str, Any] = dict.fromkeys(_ORDERED, kind.INTEGER) | {
+    schemas: dict[str, Any] = dict.fromkeys(_INTEGERS, kind.INTEGER) | {
         "source": kind.KEYWORD,
         "facts": kind.KEYWORD,
     }

@@ -2,8 +2,8 @@
 
     union        one request: a prefetch for each variation and arm (with decay, also for each range of ages), and one
                  for the ids that the probes name. It returns each row once, with its vectors, without its text.
-    peaks        one request for each query term (`bm25`)
-    statistics   two samples, if the cached statistics are too old (`statistics`)
+    peaks        one request for each query term; see `bm25.peak_requests`
+    statistics   two samples, if the cached statistics are too old; see `statistics.sample_requests`
 
 The server's scores only decide which rows are in the union. umi scores these rows itself, so every row has a score from
 both arms; the ranks of each arm are computed from these scores.
@@ -38,7 +38,7 @@ from umi_common.stores.values import RecallTrace
 from umi_common.types import from_microseconds, microseconds
 
 PROBES_AT_ONCE = 12
-"""Largest number of query variations in one round trip: the query, at most ten of an LLM, and one more. Only several
+"""Largest number of query variations in one round trip. One query and its variations have at most 11; only several
 queries searched together have more."""
 MARGIN = 1.25
 """Depth of a prefetch divided by that of the search. The server's order differs from umi's, because of the fixed
@@ -46,8 +46,9 @@ average length and of decay within a range of ages. Measured in docs/scale.md.""
 MARGIN_MIN = 32
 """Smallest difference of the depths of a prefetch and of the search, so that umi can order ties at the depth by id."""
 WIDER = 4
-"""If an inexact filter left an arm too few rows, the batch is sent again with this many times the depth, at most
-so many times."""
+"""If an inexact filter left an arm too few rows, the batch is sent again with this many times the depth."""
+ROUNDS_MAX = 4
+"""Largest number of times that a batch is sent, the first one included."""
 AGE_RANGES = 4
 """Number of ranges of ages that have their own prefetch if decay is on; within a range, decay changes the order
 little."""
@@ -135,7 +136,7 @@ def _best_rows(
     where = compiled(request.where, request.window, collection.tenants)
     trace.facts["filter"] = "exact" if where.exact else "widened"
     depth = request.depth
-    for _ in range(WIDER):
+    for _ in range(ROUNDS_MAX):
         found, scorer, statistics = _union(collection, cached, queries, request, where, depth)
         kept = [each for each in found if _passes(each, request)]
         rows = CandidateRows(_sorted(kept), request, queries, scorer, statistics, {})
