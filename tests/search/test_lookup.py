@@ -8,7 +8,8 @@ from datetime import datetime, timezone
 import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
-from umi_common.search.lookup import STAGE, codes_of
+from umi_common.search.numbers import LOOKUP as STAGE
+from umi_common.search.numbers import codes_of
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OFF = UmiConfig().replaced(fusion={"lookup_weight": 0.0})

@@ -10,9 +10,8 @@ is a generator (`runtime.calls.Body`).
     sparse_index       postings of a learned sparse encoder, for `SparseArm`
     rank               a pool to an order: fusion, score stages, MMR
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
-    number_pairs       the best candidates reordered by the query's numbers and the words beside them
+    numbers            the best candidates reordered by the query's numbers and codes
     late_interaction   the best candidates reordered by how well their words match the query's
-    lookup             the best candidates reordered by the number or code that a query of few words names
     rerank             the best candidates reordered by a cross-encoder
     trace              collects the stages of one search with their times and facts
 """

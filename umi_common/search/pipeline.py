@@ -23,8 +23,13 @@ from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
 from umi_common.search.fetch import fetch, to_hits
 from umi_common.search.late_interaction import reorder_by_late_interaction
-from umi_common.search.lookup import codes_in_query, reorder_by_lookup
-from umi_common.search.number_pairs import CANDIDATES, pairs_in_query, reorder_by_number_pairs
+from umi_common.search.numbers import (
+    CANDIDATES,
+    codes_in_query,
+    pairs_in_query,
+    reorder_by_lookup,
+    reorder_by_number_pairs,
+)
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.request import SearchRequest

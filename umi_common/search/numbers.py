@@ -1,29 +1,37 @@
-"""Number pairs: raise the scores of candidates in which a number of the query stands beside the same word.
+"""Raise the scores of candidates that hold the query's numbers and codes. Two stages share one formula.
 
-For the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7 opens at 11". A
-pair is a number, which holds a digit and no letter, or a single letter ("Annex B"), and the word or sign beside it,
-compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself, because BM25 does
-not see the order of its parts. A text mostly names its subject first ("revision 7 ... replaces revision 5"), so an
-early pair counts more.
-
-    g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
-    h(p, i) = g(p, i) / max_i g(p, i)
     w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
     final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
-Then all scores are divided so that the largest is as large as before. Measured in docs/decisions.md.
+Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+
+Number pairs: for the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7
+opens at 11". A pair is a number, which holds a digit and no letter, or a single letter ("Annex B"), and the word or
+sign beside it, compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself,
+because BM25 does not see the order of its parts. A text mostly names its subject first ("revision 7 ... replaces
+revision 5"), so an early pair counts more:
+
+    g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
+    h(p, i) = g(p, i) / max_i g(p, i)
+
+Lookup: a query of few words that names a code, such as "error 502" or "UMB-2231", is answered only by a text that holds
+the code, but vectors place 502 near 501, and the stage `neighbours` raises chunks beside that text. So p are the codes,
+and h(p, i) is 1 if i holds p, else 0. In a longer query a code is one detail of several, and the raise would cost more
+than it gains.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from umi_common.config import FusionConfig
 from umi_common.pool import Floats, Pool
+from umi_common.query.time.find import When
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.recall import Components
 from umi_common.search.request import SearchRequest
@@ -31,12 +39,13 @@ from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
 from umi_common.types import Chunk
 
-STAGE = "number_pairs"
+NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
+"""Names of the two stages."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
-
 NUMBERS_MAX = 16
-"""Largest number of a query's numbers that are searched for, first ones first; the time grows with it."""
+"""Largest number of a query's numbers, or of its codes, that are searched for, first ones first; the time grows with
+it."""
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
 DIGITS = re.compile(r"\d+")
@@ -50,6 +59,10 @@ WORD = re.compile(r"[§#№$€£%°]|\w[^\s§#№$€£%°]*")
 """A word, or a sign that stands for one."""
 WORD_LENGTH = 100
 """Characters that are read on each side of a number, for the word beside it and the white space between."""
+OTHER_WORDS_MAX = 2
+"""Largest number of a lookup's words that are neither codes nor function words."""
+PART_OF_A_CODE = re.compile(r"[^\W\d_]+|\d+")
+"""A run of letters, or one of digits."""
 
 TermsOf = Callable[[str], Sequence[str]]
 """The terms of a text, such as stems."""
@@ -78,6 +91,30 @@ def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs
     return query_pairs(request.query, terms_of)
 
 
+def codes_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> list[re.Pattern[str]]:
+    """Patterns of the codes that the query looks up; empty if there are none, if the stage is off, if only one arm is
+    searched, or in fusion by ranks: its scores differ so little that this stage alone would decide the order.
+
+    Args:
+        when: The period that the query names: its words are no codes; None: it names none.
+    """
+    if not config.lookup_weight or config.method == "rrf" or request.strategy != "hybrid":
+        return []
+    start, end = (0, 0) if when is None else when.span
+    return codes_of(f"{request.query[:start]} {request.query[end:]}")
+
+
+def codes_of(query: str) -> list[re.Pattern[str]]:
+    """Patterns of the codes of a lookup, in their order; empty if the query is no lookup.
+
+    A code is a word of at least two characters with a digit: one digit mostly counts something.
+    """
+    words = dict.fromkeys(re.sub(r"^\W+|\W+$", "", word).lower() for word in query.split())
+    codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
+    others = words.keys() - {"", *codes} - all_function_words()
+    return [_pattern(code) for code in codes[:NUMBERS_MAX]] if len(others) <= OTHER_WORDS_MAX else []
+
+
 def reorder_by_number_pairs(
     pool: Pool,
     ranked: RankedPool,
@@ -97,11 +134,29 @@ def reorder_by_number_pairs(
         trace: Gets the stage.
     """
     rows = np.sort(ranked.order[:CANDIDATES])
-    with trace.stage(STAGE) as facts:
+    with trace.stage(NUMBER_PAIRS) as facts:
         held = [pairs_in_text(chunks[id].indexed_text, query.numbers, query.terms_of) for id in pool.ids_at(rows)]
         holding = sum(not query.pairs.isdisjoint(own) for own in held)
         facts.update(candidates=len(rows), pairs=len(query.pairs), held=holding)
-        return reorder(ranked, rows, with_number_pairs(ranked.scores[rows], query.pairs, held, weight), STAGE)
+        scores = with_number_pairs(ranked.scores[rows], query.pairs, held, weight)
+        return reorder(ranked, rows, scores, NUMBER_PAIRS)
+
+
+def reorder_by_lookup(
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    codes: Sequence[re.Pattern[str]],
+    weight: float,
+    trace: TraceBuilder,
+) -> RankedPool:
+    """As `reorder_by_number_pairs`, by the codes that `codes_in_query` returned, and `FusionConfig.lookup_weight`."""
+    rows = np.sort(ranked.order[:CANDIDATES])
+    with trace.stage(LOOKUP) as facts:
+        texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
+        held = np.array([[float(code.search(text) is not None) for code in codes] for text in texts])
+        facts.update(candidates=len(rows), codes=len(codes), held=int(held.any(axis=1).sum()))
+        return reorder(ranked, rows, _raised(ranked.scores[rows], held, weight), LOOKUP)
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
@@ -164,7 +219,7 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
 def with_number_pairs(
     scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
 ) -> Floats:
-    """(n,) scores by the formula at the top of this file, not yet divided; scores below 0 stay.
+    """(n,) scores by the formula at the top of this file, not yet multiplied; scores below 0 stay.
 
     Args:
         scores: (n,) scores after the stages before.
@@ -174,18 +229,24 @@ def with_number_pairs(
     """
     in_order = sorted(pairs)
     g = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
-    return raised(scores, g / np.where(g.any(axis=0), g.max(axis=0), 1.0), weight)
+    return _raised(scores, g / np.where(g.any(axis=0), g.max(axis=0), 1.0), weight)
 
 
-def raised(scores: Floats, held: Floats, weight: float) -> Floats:
-    """(n,) score(i) * (1 + weight * sum_p w(p) * held(i, p) / max(1, sum_p w(p))), w(p) as at the top of this file;
-    scores below 0 stay.
-
-    Args:
-        scores: (n,) scores of the candidates.
-        held: (n, P) 0..1, how much candidate i holds what p stands for; 0: it does not.
-        weight: >= 0.
-    """
-    w = np.where(held.any(axis=0), (held == 0).mean(axis=0), 0.0)
-    share = held @ w / max(1.0, w.sum())
+def _raised(scores: Floats, h: Floats, weight: float) -> Floats:
+    """(n,) scores by the formula, not yet multiplied; h: (n, P). Scores below 0 stay."""
+    w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
+    share = h @ w / max(1.0, w.sum())
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
+
+
+def _pattern(code: str) -> re.Pattern[str]:
+    """A pattern of a code, also with other signs or none between its parts, or as a part of a longer code.
+
+    "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
+    """
+    parts = PART_OF_A_CODE.findall(code)
+    pattern = re.escape(parts[0])
+    for before, after in pairwise(parts):
+        between_digits = before[-1].isdigit() and after[0].isdigit()
+        pattern += (r"[\W_]" if between_digits else r"[\W_]?") + re.escape(after)
+    return re.compile(rf"(?<![^\W_])(?<!\d[.,:]){pattern}(?![^\W_]|[.,:]\d)", re.IGNORECASE)
