@@ -18,7 +18,7 @@ from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
 from umi_common.framework_records import PlaceKeys
-from umi_common.protocols import chunk_passes, pages
+from umi_common.protocols import Embedder, chunk_passes, pages
 from umi_common.retriever import DualRetriever, Where
 from umi_common.runtime.closing import Closing
 from umi_common.search.request import (
@@ -35,7 +35,6 @@ from umi_common.types import SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._options import CallOptions
 from umi_langchain._parts import reranker_of
-from umi_langchain.embeddings import StoreEmbeddings
 from umi_langchain.retriever import UmiRetriever
 
 log = logging.getLogger("umi")
@@ -385,6 +384,24 @@ class UmiVectorStore(Closing, VectorStore):
                 "between 0 and 1 and no cosine; 0.1 is a good threshold to start with"
             )
         return [(to_document(hit.chunk, self._keys), hit.relevance) for hit in result if hit.relevance is not None]
+
+
+class StoreEmbeddings(Embeddings):
+    """A store's embedder as LangChain `Embeddings`, for LangChain's own filters and selectors."""
+
+    def __init__(self, umi_embedder: Embedder) -> None:
+        self.umi_embedder = umi_embedder
+        """Given back to umi, it is this embedder, with its own name."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The vectors of texts that are stored."""
+        rows: list[list[float]] = self.umi_embedder.embed_documents(texts).tolist()
+        return rows
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a query."""
+        row: list[float] = self.umi_embedder.embed_queries([text])[0].tolist()
+        return row
 
 
 def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, InputError
 from umi_common.search.extra_arms import Arm
 from umi_langchain import UmiRetriever, UmiVectorStore, as_arm
-from umi_langchain.embeddings import StoreEmbeddings
+from umi_langchain.vectorstore import StoreEmbeddings
 
 ALONE = {"neighbours": {"enabled": False}}
 FRUIT = [

@@ -15,9 +15,13 @@ from pytest import approx
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders.default import default_embedder
-from umi_common.embedders.token_vectors import COMPARED_CHARACTERS_MAX, token_vectors
 from umi_common.ranking.neighbours import order_share
-from umi_common.search.late_interaction import max_similarity, with_late_interaction
+from umi_common.search.late_interaction import (
+    COMPARED_CHARACTERS_MAX,
+    max_similarity,
+    token_vectors,
+    with_late_interaction,
+)
 from umi_common.sim import HashEmbedder
 
 ALWAYS = UmiConfig(late_interaction={"adaptive": False})

@@ -11,7 +11,6 @@ attempts       calls of a model: admitted, retried, limited in time
 documents      texts of documents in batches, several calls at a time
 cache          vectors of texts, in memory or in a file
 sparse         learned sparse encoders: weighted terms of texts, and their file
-token_vectors  vectors of the tokens of texts, for late interaction
 """
 
 from __future__ import annotations

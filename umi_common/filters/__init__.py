@@ -15,9 +15,8 @@ What a filter means (docs/filters.md has the table in full):
     lists                equal item by item in order; an item is found by $contains only; no order
     $ne $nin $not_contains $not     exact complements, so they hold on missing keys too
 
-    tree       the typed tree of a filter
+    tree       the typed tree of a filter; the tree on one chunk's metadata, in Python
     parse      any spelling to the tree; the chunks that a caller may see
-    evaluate   the tree on one chunk's metadata, in Python
     sql        the tree as a SQLite condition
     chroma     the tree as a Chroma where-clause
 """
@@ -25,10 +24,21 @@ What a filter means (docs/filters.md has the table in full):
 from __future__ import annotations
 
 from umi_common.filters.chroma import ChromaWhere, chroma_metadata, to_chroma
-from umi_common.filters.evaluate import holds, matches
 from umi_common.filters.parse import EVERYTHING, NODES_MAX, Scope, asked_filter, narrow, parse_filter, scope
 from umi_common.filters.sql import to_sql
-from umi_common.filters.tree import DEPTH_MAX, VALUES_MAX, And, Comparison, Filter, Not, Or, Where, identity
+from umi_common.filters.tree import (
+    DEPTH_MAX,
+    VALUES_MAX,
+    And,
+    Comparison,
+    Filter,
+    Not,
+    Or,
+    Where,
+    holds,
+    identity,
+    matches,
+)
 
 __all__ = [
     "DEPTH_MAX",

@@ -1,22 +1,28 @@
-"""The typed tree of a filter: hashable, checked when made, negated only by `Not`."""
+"""The typed tree of a filter: hashable, checked when made, negated only by `Not`; and which metadata passes it."""
 
 from __future__ import annotations
 
 import math
+import operator
 import reprlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from umi_common.errors import FilterError
-from umi_common.types import MetadataValue, Scalar
+from umi_common.types import Metadata, MetadataValue, Scalar
 
 Operator = Literal["$eq", "$in", "$gt", "$gte", "$lt", "$lte", "$contains", "$text_match", "$text_match_insensitive"]
 """The operators of a comparison; `$ne`, `$nin`, `$not_contains` and `$exists` are spellings that use `Not`."""
 
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 TEXT_MATCHES: tuple[Operator, ...] = ("$text_match", "$text_match_insensitive")
-ORDERINGS: tuple[Operator, ...] = ("$gt", "$gte", "$lt", "$lte")
+ORDERINGS: Mapping[Operator, Callable[[Any, Any], bool]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 
 CONTROL_MAX = "\2"
 """Text matches may not hold control characters up to this one, because the SQL of a filter rewrites them."""
@@ -128,6 +134,48 @@ def identity(value: MetadataValue) -> Hashable:
     if isinstance(value, (tuple, list)):
         return ("list", *map(identity, value))
     return value
+
+
+def matches(where: Filter | None, metadata: Metadata) -> bool:
+    """Whether metadata passes a filter; None: everything passes. The reference for SQL, columns and Chroma.
+
+    Never raises on metadata that a Chunk can hold.
+    """
+    if where is None:
+        return True
+    if isinstance(where, Comparison):
+        return holds(where, metadata.get(where.key))
+    if isinstance(where, And):
+        return all(matches(part, metadata) for part in where.parts)
+    if isinstance(where, Or):
+        return any(matches(part, metadata) for part in where.parts)
+    return not matches(where.part, metadata)
+
+
+def holds(comparison: Comparison, value: MetadataValue) -> bool:
+    """Whether one metadata value (None: missing) passes one comparison."""
+    asked = comparison.identity
+    match comparison.operator:
+        case "$eq":
+            return identity(value) == asked
+        case "$in":
+            return isinstance(asked, frozenset) and identity(value) in asked
+        case "$contains":
+            return isinstance(value, (tuple, list)) and any(identity(item) == asked for item in value)
+        case "$text_match":
+            return isinstance(value, str) and str(comparison.value) in value
+        case "$text_match_insensitive":
+            return isinstance(value, str) and str(comparison.value).lower() in value.lower()
+        case ordering:
+            bound = comparison.value
+            return _same_kind(value, bound) and ORDERINGS[ordering](value, bound)
+
+
+def _same_kind(value: MetadataValue, bound: MetadataValue) -> bool:
+    """Whether two values can be ordered: numbers with numbers, strings with strings; booleans are no numbers."""
+    if isinstance(bound, str):
+        return isinstance(value, str)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class _Shown(reprlib.Repr):
