@@ -19,9 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from umi_common.config import UmiConfig, first_fault
 from umi_common.errors import ConfigError, InputError, InvalidChunk
+from umi_common.pool import Floats
 from umi_common.runtime.losses import warn_once
 from umi_common.times import read_time
-from umi_common.types import Chunk, TimeRange, plain_value
+from umi_common.types import Chunk, TimeRange, as_utc, plain_value
 
 NESTED_KEY = "_umi_json"
 """Metadata key for the JSON of everything that is not flat."""
@@ -150,6 +151,18 @@ def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
     if moment is None and not may_be_offset(value):
         warn_once("time", str(key), UNREAD_TIME, key, value)
     return moment
+
+
+def ages_in_hours(records: Iterable[Mapping[str, Any]], key: str, now: datetime) -> Floats:
+    """(n,) hours from the time under a key of each record's metadata to `now`; NaN for a record without a time.
+
+    Raises:
+        ConfigError: If `now` is no aware datetime.
+        InvalidChunk: As `time_in`.
+    """
+    now = as_utc(now, "now", ConfigError)
+    times = [time_in(metadata, key) for metadata in records]
+    return np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
 
 
 def may_be_offset(value: object) -> bool:

@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.framework_records import checked_retriever
-from umi_common.search.request import end_of
+from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
 from umi_langchain.retriever import UmiRetriever
 
@@ -42,7 +42,8 @@ def create_umi_context(
             no hit is left.
     """
     checked_retriever(retriever, UmiRetriever)
-    asked_assembly(retriever.umi.config.assembly, budget, policy)  # refuses wrong ones here
+    checked_limit(k, "k")  # wrong arguments are refused here, not at the first question
+    asked_assembly(retriever.umi.config.assembly, budget, policy)
     packing = {"budget": budget, "policy": policy, "counter": counter}
     asked = {"k": k, "min_relevance": min_relevance}
 

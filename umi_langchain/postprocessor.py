@@ -21,7 +21,7 @@ from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, Neighbou
 from umi_common.decay import decay, rate_of
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.errors import ConfigError
-from umi_common.framework_records import CheckedFields, position_in_metadata, source_in_metadata, time_in
+from umi_common.framework_records import CheckedFields, ages_in_hours, position_in_metadata, source_in_metadata
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.fusion import best_first
@@ -83,8 +83,7 @@ class UmiDecay(_Stage):
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         now = utc_now() if self.clock is None else self.clock()
-        times = [time_in(document.metadata, self.time_key) for document in documents]
-        ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
+        ages = ages_in_hours((document.metadata for document in documents), self.time_key, now)
         decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
         return best_first(decayed), decayed
 

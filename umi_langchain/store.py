@@ -71,8 +71,8 @@ class UmiStore(Closing, BaseStore):
     """A LangGraph store over a `HybridStore`, for `create_agent(store=...)` and `graph.compile(store=...)`.
 
     `search` without a query lists items, the last written first. With a query it finds items with both arms, best
-    first; limit and offset together are at most 100. An item's score is `hit.relevance`, 0..1, or None if the search
-    had no vectors. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
+    first; limit and offset together are at most 100. An item's score is `hit.relevance`, 0..1, or None if that is not
+    known. Filters take umi's operators on keys of the value, and nested dicts (docs/filters.md).
 
     Expired items are never returned. They are removed by `sweep_ttl`, or by the first write after each
     `sweep_interval_minutes`. Make only one `UmiStore` over a store: two do not lock out each other's writes.

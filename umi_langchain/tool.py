@@ -13,6 +13,7 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembl
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
+from umi_common.search.request import checked_limit
 from umi_common.types import SearchResult
 from umi_langchain.retriever import UmiRetriever
 
@@ -35,7 +36,7 @@ def create_umi_tool(
     budget does not count that line.
 
     Args:
-        retriever: Searches; its `k` is the default.
+        retriever: Searches; its `k`, but at most `k_max`, is the default.
         name: The tool's name for the model.
         description: Tells the model when to call the tool.
         k_max: Largest number of documents that the model may ask for, 1..100.
@@ -44,7 +45,7 @@ def create_umi_tool(
     """
     checked_retriever(retriever, UmiRetriever)
     budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
-    k_default = min(retriever.k, k_max)
+    k_default = min(retriever.k, checked_limit(k_max, "k_max"))
 
     def reply(result: SearchResult, options: dict[str, Any]) -> Reply:
         result = retriever.sections(result, retriever.core_options(options))

@@ -98,7 +98,12 @@ class UmiVectorStore(Closing, VectorStore):
             settings = config if stages else None
             store = HybridStore.open(persist_directory, embedder=embedding, config=settings, read_only=read_only)
         self.store = store
-        self.umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), config=config)
+        try:
+            self.umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), config=config)
+        except BaseException:
+            if self._owns_store:
+                store.close()
+            raise
 
     @property
     def embeddings(self) -> Embeddings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,14 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
 from umi_common.decay import decay, rate_of
 from umi_common.errors import ConfigError
-from umi_common.framework_records import CheckedFields, time_in
+from umi_common.framework_records import CheckedFields, ages_in_hours
 from umi_common.pool import Floats, Ints
 from umi_common.ranking.duplicates import DuplicateFinder
 from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.ranking.normalize import min_max
+from umi_common.types import utc_now
 from umi_llamaindex._candidates import node_text, positions_of, scores_of, vectors_of
 from umi_llamaindex.query import UmiQuery
 
@@ -118,16 +119,14 @@ class UmiDecay(_Stage):
         DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
-        now = self._now(bundle)
-        times = [time_in(item.node.metadata, self.time_key) for item in nodes]
-        ages = np.array([np.nan if time is None else (now - time).total_seconds() / 3600 for time in times])
+        ages = ages_in_hours((item.node.metadata for item in nodes), self.time_key, self._now(bundle))
         decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
         return best_first(decayed), decayed
 
     def _now(self, bundle: QueryBundle | None) -> datetime:
         if isinstance(bundle, UmiQuery) and bundle.now is not None:
             return bundle.now
-        return datetime.now(timezone.utc) if self.clock is None else self.clock()
+        return utc_now() if self.clock is None else self.clock()
 
 
 class UmiNearDuplicates(_Stage):

@@ -19,6 +19,7 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembl
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
+from umi_common.search.request import checked_limit
 from umi_common.types import Hit, SearchResult
 from umi_llamaindex.query import UmiQuery
 from umi_llamaindex.retriever import UmiRetriever
@@ -96,7 +97,7 @@ def create_umi_tool(
     """
     checked_retriever(retriever, UmiRetriever)
     budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
-    schema = tool_schema("limit", retriever.similarity_top_k, limit_max)
+    schema = tool_schema("limit", retriever.similarity_top_k, checked_limit(limit_max, "limit_max"))
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)
 
     def write(result: SearchResult) -> str:

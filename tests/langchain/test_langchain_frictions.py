@@ -590,3 +590,19 @@ def test_scores_fall_along_every_result(documents):
 def test_an_option_of_a_new_store_is_refused_for_an_open_one(option):
     with pytest.raises(ConfigError, match=f"^{option} is an option of from_documents, which opens a store itself"):
         UmiRetriever.from_store(HybridStore.open(), **{option: None})
+
+
+@pytest.mark.parametrize("k", [0, 101, "5"])
+def test_a_tool_and_a_context_with_an_impossible_k_are_refused_when_they_are_made(store, k):
+    retriever = UmiRetriever.from_store(store.store)
+    for name, make in (("k_max", create_umi_tool), ("k", create_umi_context)):
+        with pytest.raises(InvalidLimit, match=f"^{name} {k!r}: expected a whole number from 1 to 100"):
+            make(retriever, **{name: k})
+
+
+def test_a_vector_store_that_cannot_be_made_leaves_its_directory_free(tmp_path):
+    with pytest.raises(ConfigError) as refused:
+        UmiVectorStore(persist_directory=str(tmp_path), reranker=3)
+    with HybridStore.open(tmp_path, embedder=HashEmbedder()) as other:
+        assert len(other) == 0
+    assert "reranker" in str(refused.value)

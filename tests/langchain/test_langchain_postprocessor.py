@@ -56,6 +56,12 @@ def test_neighbours_read_source_and_position_as_a_store_does():
     assert ids(UmiNeighbours().compress_documents(given, "")) == ["a", "beside", "list", "vast"]
 
 
+def test_a_clock_without_a_time_zone_is_refused_with_what_to_add():
+    stage = UmiDecay(half_life_hours=24, clock=lambda: datetime(2026, 11, 1))
+    with pytest.raises(ConfigError, match=r"^now 2026-11-01T00:00:00 has no time zone"):
+        stage.compress_documents([document("a", timestamp=DAY_OLD)], "")
+
+
 def test_of_two_that_say_the_same_the_better_stays_and_scores_are_left_alone():
     given = [
         document("a", 0.1, "The fee is 3 euros."),

@@ -609,3 +609,9 @@ def test_an_argument_that_a_tool_does_not_have_is_told_and_not_left_out():
 def test_the_class_of_an_embed_model_is_refused_with_what_is_missing():
     with pytest.raises(ConfigError, match=r"embedder is the class UmiEmbedding; expected an instance of it"):
         UmiVectorStore(embed_model=UmiEmbedding)
+
+
+@pytest.mark.parametrize("limit_max", [0, 101, "5"])
+def test_a_tool_with_an_impossible_limit_is_refused_when_it_is_made(limit_max):
+    with pytest.raises(InvalidLimit, match=f"^limit_max {limit_max!r}: expected a whole number from 1 to 100"):
+        create_umi_tool(UmiRetriever.from_store(HybridStore.open()), limit_max=limit_max)

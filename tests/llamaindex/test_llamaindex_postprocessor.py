@@ -290,3 +290,8 @@ def test_settings_out_of_range_are_refused_at_once(make):
 def test_a_time_without_a_zone_is_refused_where_its_meaning_would_be_a_guess():
     with pytest.raises(InvalidChunk, match="time zone"):
         UmiDecay(half_life_hours=1).postprocess_nodes([item("a", 1.0, timestamp=datetime(2024, 5, 1))])
+
+
+def test_a_clock_without_a_time_zone_is_refused_with_what_to_add():
+    with pytest.raises(ConfigError, match=r"^now 2026-11-01T00:00:00 has no time zone"):
+        UmiDecay(half_life_hours=24, clock=lambda: datetime(2026, 11, 1)).postprocess_nodes([item("a", 1.0)])
