@@ -249,9 +249,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             keys = PlaceKeys(**{name: fields[f"{name}_key"] for name in KEY_NAMES if f"{name}_key" in fields})
             read = partial(document_chunk_of_record, keys)
             store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
-            retriever = cls.from_store(store, llm=llm, k=k, **options)
-            retriever._owns_store = True
-            return retriever
+            return cls._owning(store, None, llm=llm, k=k, **options)
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
             for chunks, vectors in chunk_pages(vectorstore, keys):
@@ -291,9 +289,14 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         settings, _ = stages_and_fields(options)
         config = UmiConfig(**settings) if settings else None  # None: the analyzer that the store was made with
         store = HybridStore.open(persist_directory, embedder=embedding, config=config, read_only=read_only)
+        return cls._owning(store, None if read_only else fill, **options)
+
+    @classmethod
+    def _owning(cls, store: Any, fill: Callable[[Any, PlaceKeys], None] | None, **options: Any) -> Self:
+        """`from_store` for a store that `close` closes; `fill` adds to it. If this fails, the store is closed."""
         try:
             retriever = cls.from_store(store, **options)
-            if not read_only:
+            if fill is not None:
                 fill(store, retriever.keys)
         except BaseException:
             store.close()

@@ -281,9 +281,7 @@ class UmiRetriever(Closing, BaseRetriever):
             config = UmiConfig(**stages_and_fields(options)[0])
             read = partial(node_chunk_of_record, keys)
             store = ChromaStore(collection, embed_model_of(model), persist_dir, config, read=read)
-            retriever = cls.from_store(store, llm=llm, similarity_top_k=similarity_top_k, **options)
-            retriever._owns_store = True
-            return retriever
+            return cls._owning(store, None, llm=llm, similarity_top_k=similarity_top_k, **options)
 
         def fill(store: HybridStore) -> None:
             for chunks, vectors in index_pages(index, keys):
@@ -329,9 +327,14 @@ class UmiRetriever(Closing, BaseRetriever):
         config = UmiConfig(**stages) if stages else None  # None: the defaults, with the store's analyzer
         model = embed_model_of(embed_model)
         store = HybridStore.open(persist_dir, embedder=model, config=config, read_only=read_only)
+        return cls._owning(store, None if read_only else fill, **options)
+
+    @classmethod
+    def _owning(cls, store: Any, fill: Callable[[Any], None] | None, **options: Any) -> Self:
+        """`from_store` for a store that `close` closes; `fill` adds to it. If this fails, the store is closed."""
         try:
             retriever = cls.from_store(store, **options)
-            if not read_only:
+            if fill is not None:
                 fill(store)
         except BaseException:
             store.close()
