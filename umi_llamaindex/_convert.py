@@ -6,6 +6,7 @@ ids, relationships, templates, excluded keys and nested metadata are restored; d
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
 from umi_common.framework_records import (
+    NAMED,
     PlaceKeys,
     chroma_collection,
     plain_metadata,
@@ -42,6 +44,8 @@ from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, plain_value
+
+log = logging.getLogger("umi")
 
 NodeScore = Literal["score", "relevance"]
 """The field of a hit that becomes the score of its node."""
@@ -129,6 +133,14 @@ def is_blank(node: object) -> bool:
     return not node.get_content(MetadataMode.NONE).strip()
 
 
+def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
+    """The nodes without the blank ones, which a warning of the logger `umi` names."""
+    blank = [node.node_id for node in nodes if is_blank(node)]
+    if blank:
+        log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
+    return [node for node in nodes if not is_blank(node)]
+
+
 def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
     """Add the chunks whose nodes have embeddings, with these as vectors, unless they are stored already.
 
@@ -198,8 +210,8 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
             each = zip(to_chunks(nodes, keys, seen), nodes, records, strict=True)
             yield [_as_recorded(chunk, node, record.metadata, keys) for chunk, node, record in each], vectors
     elif isinstance(vector_store, SimpleVectorStore):
-        ids = list(index.index_struct.nodes_dict)
-        yield to_chunks(index.docstore.get_nodes(ids), keys, seen), [vector_store.get(id) for id in ids]
+        nodes = with_text(index.docstore.get_nodes(list(index.index_struct.nodes_dict)))
+        yield to_chunks(nodes, keys, seen), [vector_store.get(node.node_id) for node in nodes]
     else:
         raise ConfigError(
             f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "

@@ -27,7 +27,7 @@ from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import NAMED, PlaceKeys
+from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
@@ -35,7 +35,7 @@ from umi_common.runtime.guards import ThreadLimiter
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_llamaindex._convert import REF_DOC_ID, is_blank, to_chunks, to_node
+from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node, with_text
 from umi_llamaindex._models import embed_model_of, llm_of, reranker_of
 from umi_llamaindex._modes import search_of
 from umi_llamaindex.embedding import UmiEmbedding
@@ -196,7 +196,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             InvalidChunk, DuplicateId: If a node cannot be stored; names it.
             InvalidVector: If the embeddings have another dimension than the store's.
         """
-        filled = [node for node in nodes if not is_blank(node)]
+        filled = with_text(nodes)
         chunks = to_chunks(filled, self._keys, Counter())
         copied = not self._warned and self._holds_copies(chunks)
         texts = [chunk.indexed_text for chunk in chunks]
@@ -209,9 +209,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
                 "UmiRetriever.from_nodes(nodes, persist_dir=...) replaces the nodes of the same documents, and with "
                 "mirror=True it also removes all other nodes"
             )
-        if len(filled) < len(nodes):
-            blank = [node.node_id for node in nodes if is_blank(node)]
-            log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
         return [node.node_id for node in nodes]
 
     def _warn_of_another_model(self) -> None:

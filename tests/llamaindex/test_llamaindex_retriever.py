@@ -246,6 +246,14 @@ def test_an_index_in_memory_is_taken_over_too(nodes, embed_model):
     retriever.close()
 
 
+def test_an_index_with_a_blank_node_is_taken_over_without_it_and_the_node_is_named(embed_model, caplog):
+    blank = TextNode(id_="blank", text=" ", metadata={"file_name": "scan.pdf"})
+    index = VectorStoreIndex([blank, TextNode(id_="cat", text="a grey cat")], embed_model=embed_model)
+    with UmiRetriever.from_index(index) as retriever:
+        assert ids(retriever.retrieve("cat")) == ["cat"]
+    assert "1 nodes without text are left out: blank" in caplog.text
+
+
 def test_any_other_vector_store_is_refused_with_the_way_to_go(nodes):
     index = VectorStoreIndex(nodes[:2], embed_model=MockEmbedding(embed_dim=4))
     index._vector_store = object()
