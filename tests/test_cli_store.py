@@ -111,6 +111,16 @@ def test_where_finds_a_number_and_the_same_as_a_string_because_a_shell_has_no_ty
     assert "nothing found" in run("search", "boiler", "--store", tmp_path / "store", "--where", "key=7").output
 
 
+@pytest.mark.parametrize("user", ["123456789012345678901234567890", "NaN", "-Infinity", "1e999"])
+def test_a_value_that_only_looks_like_a_number_is_found_as_text(tmp_path, user):
+    with HybridStore.open(tmp_path / "store") as store:
+        store.add([Chunk("mine", "the boiler", metadata={"user": user}), Chunk("other", "the boiler")])
+    found = json.loads(
+        run("search", "boiler", "--store", tmp_path / "store", "--where", f"user={user}", "--json").output
+    )
+    assert [hit["id"] for hit in found["hits"]] == ["mine"]
+
+
 def test_search_says_when_no_hit_is_likely_to_answer(store):
     assert "none is likely to answer the query" in run("search", "quantum chromodynamics", "--store", store).output
     assert "none is likely" not in run("search", "who looked at the boiler?", "--store", store).output

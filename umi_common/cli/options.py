@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,7 +92,8 @@ def _condition(condition: str, option: str, exact: bool) -> dict[str, Any]:
         read = json.loads(value)
     except ValueError:
         read = value
-    if not isinstance(read, (int, float)):
+    stored_as_number = isfinite(read) if isinstance(read, float) else isinstance(read, int) and abs(read) < 2**63
+    if not stored_as_number:
         return {key: read if isinstance(read, str) else value}
     return {key: read if exact else {"$in": [read, value]}}
 
