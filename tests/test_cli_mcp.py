@@ -145,3 +145,11 @@ def test_without_a_store_or_the_package_one_line_says_what_to_do(tmp_path, monke
         main()
     assert "pip install 'umi-retrieval[mcp]'" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("writable", [False, True])
+async def test_a_file_of_settings_holds_for_the_server_as_for_a_search(store, tmp_path, writable):
+    settings = tmp_path / "umi.toml"
+    settings.write_text("[embedder]\ncached_queries = 10\n\n[relevance]\nminimum = 1.0\n")
+    async with client(store, "--config", settings, *(["--writable"] if writable else [])) as session:
+        assert await found(session, "where is the spare key?") == []

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, NotAStore
+from umi_common.retriever import DualRetriever
 
 if TYPE_CHECKING:
     from umi_common.stores.embedded.hybrid import HybridStore
@@ -54,6 +57,26 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
 
     known = stored_embedder(store)
     return opened(store, writing=writing, embedder=None if known is None else AbsentEmbedder(*known))
+
+
+@contextmanager
+def opened_retriever(store: Path, config: Path | None, *, writable: bool = False) -> Iterator[DualRetriever]:
+    """A retriever over a store, with the settings of a file.
+
+    Args:
+        writable: Open the store for writing, and create it if there is none.
+
+    Raises:
+        NotAStore: If there is none, unless `writable`.
+    """
+    from umi_common.stores.embedded.hybrid import HybridStore
+
+    settings = UmiConfig.load(config)
+    model = settings.embedder.model
+    with HybridStore.open(store, embedder=model) if writable else opened(store, embedder=model) as source:
+        source.reconfigure(source.config.replaced(embedder=settings.embedder))
+        with DualRetriever(source, config=settings) as umi:
+            yield umi
 
 
 def where_of(

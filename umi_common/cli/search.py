@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,15 +16,13 @@ from umi_common.cli.options import (
     LimitOption,
     StoreOption,
     WhereOption,
-    opened,
+    opened_retriever,
     print_json,
     where_of,
 )
-from umi_common.config import UmiConfig
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.explain import to_text, visible
-from umi_common.retriever import DualRetriever
 from umi_common.types import Hit, SearchResult
 
 BOLD = ("\x1b[1m", "\x1b[22m")
@@ -52,7 +48,7 @@ def search(
     json: JsonOption = False,
 ) -> None:
     """Find passages and show why each was found."""
-    with _opened_retriever(store, config) as umi:
+    with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
     if json:
         print_json(as_data(result))
@@ -71,7 +67,7 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Show how a result was computed: every rank, chunks left out, times, and the packed context."""
-    with _opened_retriever(store, config) as umi:
+    with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
         packed = assemble(result.hits, budget=TokenBudget(max_total=tokens))
     if html is not None:
@@ -95,22 +91,13 @@ def ask(
     json: JsonOption = False,
 ) -> None:
     """Print a prompt with the best passages that fit. umi asks no LLM: pipe the prompt into yours."""
-    with _opened_retriever(store, config) as umi:
+    with opened_retriever(store, config) as umi:
         packed = umi.get_context(query, budget=TokenBudget(max_total=tokens), where=where_of(where))
     if json:
         print_json({"query": query, **_packed(packed)})
     else:
         text = packed.text if context else PROMPT.format(context=packed.text, question=query)
         typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold control characters
-
-
-@contextmanager
-def _opened_retriever(store: Path, config: Path | None) -> Iterator[DualRetriever]:
-    settings = UmiConfig.load(config)
-    with opened(store, embedder=settings.embedder.model) as source:
-        source.reconfigure(source.config.replaced(embedder=settings.embedder))
-        with DualRetriever(source, config=settings) as umi:
-            yield umi
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BeforeValidator, Field
 
-from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened, where_of
-from umi_common.config import UmiConfig
+from umi_common.cli.options import DEFAULT_STORE, ConfigOption, opened_retriever, where_of
 from umi_common.context.budget import TokenBudget
 from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
@@ -74,14 +73,8 @@ def mcp(
 ) -> None:
     """Serve a store to agents over MCP, on stdin and stdout: tools to search, to pack a context, to explain."""
     optional_module("mcp.server", "mcp", "mcp")
-    from umi_common.stores.embedded.hybrid import HybridStore
-
     scope = Scope(parse_filter(where_of(filter, "--filter", exact=True)))
-    settings = UmiConfig.load(config)
-    with (
-        HybridStore.open(store) if writable else opened(store) as source,
-        DualRetriever(source, config=settings) as umi,
-    ):
+    with opened_retriever(store, config, writable=writable) as umi:
         _server(umi, scope, writable=writable).run("stdio")
 
 
