@@ -83,3 +83,9 @@ def test_an_analyzer_change_needs_a_reindex_and_says_so():
 def test_a_template_without_the_query_is_refused():
     with pytest.raises(ConfigError, match="query"):
         RewriteConfig(template="Say something")
+
+
+def test_a_file_with_the_mark_that_windows_editors_write_is_read(tmp_path):
+    path = tmp_path / "umi.toml"
+    path.write_bytes(b'\xef\xbb\xbf[fusion]\nmethod = "rrf"\n')
+    assert UmiConfig.load(path).fusion.method == "rrf"

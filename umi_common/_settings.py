@@ -94,7 +94,7 @@ def _defaults(model: type[BaseModel]) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows editors write a mark
         return tables
     except OSError as error:
         raise ConfigError(f"cannot read the settings file {path}: {error.strerror}; check the path") from error

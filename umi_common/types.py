@@ -306,7 +306,8 @@ class Degradation:
     """A part that failed, and what the search did instead."""
 
     part: str
-    """"rewriter", "embedder", "dense", "lexical", "reranker", "late_interaction", "when", or an extra arm's name."""
+    """"embedder", "lexical", "references", "rewriter", "reranker", "late_interaction"; "when" or "period", of the
+    period in the query; "neighbours", of a context; the store's engine, such as "chroma"; or an extra arm's name."""
     reason: str
     """One line, no query text."""
     consequence: str = ""

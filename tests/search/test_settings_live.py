@@ -117,6 +117,24 @@ def test_settings_of_the_embedder_act_in_the_store_and_are_refused_elsewhere(sto
     assert umi.reconfigure(umi.config.replaced(mmr={"enabled": True})).embedder.batch_texts == 3
 
 
+def test_keeping_the_replies_of_the_llm_is_switched_on_and_off_while_the_retriever_is_open(tmp_path):
+    replies = tmp_path / "rewrites.db"
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(64)) as store:
+        store.add([Chunk("a", TEXTS[0])])
+        umi = DualRetriever(
+            store, rewriter=lambda prompt: '["Ann and Bob"]', config=UmiConfig(routing={"mode": "always"})
+        )
+        umi.search("who met Ann?")
+        assert not replies.exists()
+        umi.reconfigure(rewrite={"keep_replies": True})
+        umi.search("who met Bob?")
+        size = replies.stat().st_size
+        umi.reconfigure(rewrite={"keep_replies": False})
+        replies.unlink()
+        umi.search("who met Carl?")
+        assert size > 0 and not replies.exists()
+
+
 def test_an_unknown_stage_is_refused(store):
     with pytest.raises(ConfigError, match="dense"):
         DualRetriever(store).reconfigure(dense={"ef": 10})

@@ -27,7 +27,7 @@ SAME_COSINE = 1e-3
 SAME_SCORE = 0.05
 """Largest relative difference of equal scores: engines compute BM25's statistics by shard or from a sample."""
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
-"""`now` of the sampled queries: before the time of every chunk, so that no score decays."""
+"""`now` of the sampled queries: before the time of most chunks, so that their scores do not decay."""
 IDS_NAMED = 3
 """Largest number of ids of chunks that an error lists."""
 

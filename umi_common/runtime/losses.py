@@ -14,7 +14,7 @@ PAUSED = "left alone"
 WARNINGS_MAX = 100
 """Largest number of warnings of one process, because the reasons may differ at each search."""
 DEFAULT_ADVICE = "Check its key and network."
-"""Advice about a part that `ADVICE` does not name: an extra arm."""
+"""Advice about a part that `ADVICE` does not name: an extra arm, or the store's server."""
 ADVICE = {
     "embedder": "Check its key, network and model, and that its dimension is the store's.",
     "lexical": "Call the store's repair().",

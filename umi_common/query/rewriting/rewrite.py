@@ -184,8 +184,8 @@ class Rewriting:
         return tuple(fitting)[: self.config.variations_max]
 
 
-def _reuse_key(config: RewriteConfig) -> tuple[int, int, float]:
-    return config.cache_size, config.breaker_failures, config.breaker_seconds
+def _reuse_key(config: RewriteConfig) -> tuple[object, ...]:
+    return config.cache_size, config.keep_replies, config.breaker_failures, config.breaker_seconds
 
 
 def _failure(error: Exception) -> str:
