@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from umi_common.config import RewriteConfig
-from umi_common.query.rewriting.rewrite import FILE_NAME, RewriteCache, Rewriting
+from umi_common.embedders.cache import REPLIES as FILE_NAME
+from umi_common.query.rewriting.rewrite import RewriteCache, Rewriting
 from umi_common.sim import ScriptedLLM
 
 

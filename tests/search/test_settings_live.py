@@ -12,7 +12,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from umi_common import Chunk, DualRetriever, HybridStore, TokenBudget, UmiConfig
 from umi_common.config import AnalyzerConfig, AssemblyConfig
 from umi_common.context.budget import AssemblyPolicy
-from umi_common.errors import ConfigError, InputError, ReindexRequired, StoreUnavailable
+from umi_common.errors import ConfigError, InputError, LedgerDamaged, ReindexRequired, StoreUnavailable
 from umi_common.sim import HashEmbedder
 from umi_langchain import UmiRetriever as LangChainRetriever
 from umi_langchain import create_umi_tool
@@ -133,6 +133,17 @@ def test_keeping_the_replies_of_the_llm_is_switched_on_and_off_while_the_retriev
         replies.unlink()
         umi.search("who met Carl?")
         assert size > 0 and not replies.exists()
+
+
+def test_a_directory_with_replies_of_the_llm_and_without_its_ledger_is_a_damaged_store(tmp_path):
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(64)) as store:
+        store.add([Chunk("a", TEXTS[0])])
+        settings = UmiConfig(routing={"mode": "always"}, rewrite={"keep_replies": True})
+        DualRetriever(store, rewriter=lambda prompt: '["Ann and Bob"]', config=settings).search("who met Ann?")
+    for path in tmp_path.glob("umi.db*"):
+        path.unlink()
+    with pytest.raises(LedgerDamaged, match=r"has lost umi\.db; restore it from a copy"):
+        HybridStore.open(tmp_path, embedder=HashEmbedder(64))
 
 
 def test_an_unknown_stage_is_refused(store):

@@ -24,7 +24,8 @@ log = logging.getLogger("umi")
 
 Value = TypeVar("Value")
 
-FILE = "embeddings.db"
+FILE, REPLIES = "embeddings.db", "rewrites.db"
+"""Files in a store's directory: of the vectors of documents, and of the LLM's replies."""
 KEY_BYTES = 20
 """Length of a key: the hash of model and text."""
 KEYS_AT_ONCE = 500

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.config import RewriteConfig
-from umi_common.embedders.cache import FileCache, MemoryCache
+from umi_common.embedders.cache import REPLIES, FileCache, MemoryCache
 from umi_common.errors import InputError
 from umi_common.protocols import Rewriter
 from umi_common.query.rewriting.models import as_rewriter
@@ -31,8 +31,6 @@ from umi_common.types import Degradation
 __all__ = ["Rewrites", "Rewriting", "as_rewriter"]
 
 CONSEQUENCE = "searched with the original query alone"
-FILE_NAME = "rewrites.db"
-"""The file of the LLM's replies in a store's directory."""
 HISTORY_CHARS_MAX = 8_000
 """Largest number of characters of the history; older turns are left out."""
 _PLACEHOLDER = re.compile(r"\{(query|history)\}")
@@ -244,7 +242,7 @@ class RewriteCache:
         self._memory: MemoryCache[Variations] = MemoryCache(size, tuple)
         self._file: FileCache[Variations] | None = None
         if directory is not None:
-            path = Path(directory).absolute() / FILE_NAME
+            path = Path(directory).absolute() / REPLIES
             self._file = FileCache(path, "", size, _packed, _unpacked, writable=writable, private=True)
 
     def get(self, model: str, prompt: str) -> Variations | None:

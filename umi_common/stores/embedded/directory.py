@@ -8,6 +8,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from umi_common.embedders.cache import FILE as VECTORS
+from umi_common.embedders.cache import REPLIES
 from umi_common.embedders.sparse import FILE as SPARSE
 from umi_common.errors import LedgerDamaged, NotAStore, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from umi_common.stores.dense.file import FOLDER as DENSE
@@ -102,7 +103,7 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         raise StoreError(f"{directory} cannot be read ({error.strerror}); check its permissions") from error
     if FILE in names:
         return
-    own = (FILE, VECTORS, SPARSE, SEARCHES)
+    own = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
     foreign = {name for name in names - {LOCK, MARK, LEXICAL, DENSE} if not name.startswith(own)}
     # The lock, an unfinished umi.db.new and cached vectors are left out: they can exist before the ledger does.
     had_ledger = not names.isdisjoint({MARK, LEXICAL, DENSE, f"{FILE}-wal", f"{FILE}-shm"})
