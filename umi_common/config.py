@@ -205,7 +205,7 @@ class FeedbackConfig(Frozen):
 
     enabled: bool = True
     weight: float = Field(default=0.5, ge=0.0, le=0.5)
-    """Largest gain, as a share of the best score: that of a chunk whose own score is 0."""
+    """Largest gain, as a share of the best score: that of a chunk whose own score is just above 0."""
 
 
 class ReferencesConfig(Frozen):

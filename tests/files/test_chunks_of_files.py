@@ -77,6 +77,12 @@ def test_an_empty_file_has_no_chunks(file):
     assert chunks_of(file("empty.md", " \n")) == []
 
 
+def test_the_titles_of_icons_are_no_part_of_the_title_of_a_page(file):
+    page = "<title>All about\n boats</title><svg><title>Menu</title><path/></svg><p>Jib.<svg><title>Close</title></svg>"
+    (chunk,) = chunks_of(file("a.html", page))
+    assert (chunk.metadata["title"], chunk.text) == ("All about boats", "Jib.")
+
+
 def test_html_chunks_carry_title_and_section(file):
     (chunk,) = chunks_of(file("a.html", "<title>Boats</title><h1>Sails</h1><p>Jib and main."))
     assert chunk.text == "Sails\n\nJib and main."

@@ -121,6 +121,7 @@ class HtmlText(HTMLParser):
         closed = markup.rfind(">") + 1
         self.feed(markup[:closed] + markup[closed:].partition("<")[0])
         self.close()
+        self.title = " ".join(self.title.split())
 
     @property
     def text(self) -> str:
@@ -134,7 +135,7 @@ class HtmlText(HTMLParser):
         return [Table.of(text, *table) for table in self._tables]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_title = tag == "title"
+        self._in_title = tag == "title" and not self._invisible  # an icon, drawn by <svg>, has a title of its own
         if tag in INVISIBLE:
             self._invisible.append(tag)
         elif _is_heading(tag):
@@ -194,7 +195,7 @@ class HtmlText(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
-            self.title += data.strip()
+            self.title += data
         elif not self._invisible:
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
 
