@@ -410,3 +410,17 @@ def test_two_models_have_two_names():
 def test_recorded_variations_come_back_through_the_prompt(ask: Ask):
     cassette = CassetteLLM.from_pairs({QUERY: GOOD, "Who": ["wrong"]})
     assert ask(Rewriting(cassette)).variations == tuple(GOOD)
+
+
+def test_an_llm_with_async_code_only_is_called_on_one_event_loop():
+    """A client's connections belong to the event loop that opened them."""
+    loops = []
+
+    async def llm(prompt: str) -> str:
+        loops.append(asyncio.get_running_loop())
+        return '["Acme"]'
+
+    rewriting = Rewriting(llm)
+    for query in (QUERY, "Who else?"):
+        assert rewriting.variations(query).variations == ("Acme",)
+    assert len(loops) == 2 and len(set(loops)) == 1

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from umi_common.embedders.loop_thread import LoopThread
 from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import Rewriter
 
@@ -24,7 +24,7 @@ class Model:
 
     Args:
         name: Part of the cache's key, so that two models do not share replies.
-        complete: Blocking; None: `acomplete` runs on an event loop of its own instead.
+        complete: Blocking; None: `acomplete` runs on an event loop in a thread instead, the same for all calls.
         acomplete: Not blocking; None: there is no such method.
     """
 
@@ -36,6 +36,7 @@ class Model:
     ) -> None:
         self.name = name
         self._complete = complete
+        self._loop_thread = LoopThread("umi-async-llm")
         self.acomplete = None if acomplete is None else functools.partial(_acomplete_text, acomplete)
 
     def complete(self, prompt: str) -> str:
@@ -46,9 +47,9 @@ class Model:
         """
         if self._complete is not None:
             return text_of(self._complete(prompt))
-        if self.acomplete is None:
-            raise TypeError(f"{self.name} has neither a sync nor an async method to complete a prompt")
-        return asyncio.run(self.acomplete(prompt))
+        acomplete = self.acomplete
+        assert acomplete is not None, "the model has one of the two"
+        return self._loop_thread.run(lambda: acomplete(prompt))
 
 
 def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Rewriter:
