@@ -21,8 +21,7 @@ from umi_common.config import RecallConfig
 from umi_common.evaluation import Dataset, Query
 from umi_common.evaluation.answering import auroc, coverage_at, reliability
 from umi_common.protocols import Embedder, Probe
-from umi_common.ranking.evidence import arm_evidence
-from umi_common.ranking.normalize import min_max
+from umi_common.ranking.evidence import arm_evidence, min_max
 
 MEASURES = ("relevance", "evidence", "cosine", "min-max")
 FOREIGN = 200

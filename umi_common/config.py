@@ -167,7 +167,7 @@ class FusionConfig(Frozen):
     method: Literal["convex", "rrf"] = "convex"
     """convex: weighted mean of the arms' scores. rrf: weighted reciprocal ranks, whatever the scores."""
     normalizer: Literal["bound", "minmax", "zscore", "logistic", "none"] = "bound"
-    """How convex brings scores to one scale if not `adaptive`: see `umi_common.ranking.normalize`."""
+    """How convex brings scores to one scale if not `adaptive`: see `umi_common.ranking.evidence`."""
     lexical_weight: float = Field(default=0.45, ge=0.0)
     """Weight of the lexical arm. Only the ratio of the two weights matters, except beside extra arms and in rrf."""
     dense_weight: float = Field(default=0.55, ge=0.0)

@@ -24,10 +24,10 @@ from umi_common.errors import ConfigError
 from umi_common.framework_records import CheckedFields, ages_in_hours, position_in_metadata, source_in_metadata
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
+from umi_common.ranking.evidence import min_max
 from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
-from umi_common.ranking.normalize import min_max
 from umi_common.types import utc_now
 from umi_langchain._convert import SCORE_KEY
 from umi_langchain.compressor import scores_of_documents

@@ -9,7 +9,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("llama-index-core", "llamaindex") from error
 
-from umi_llamaindex._arms import as_arm
+from umi_llamaindex._parts import as_arm
 from umi_llamaindex.context_budget import UmiContextBudget
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.events import UmiDegradationEvent, UmiStageEvent

@@ -7,19 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo
+from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, RelatedNodeInfo
 
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.pool import Floats, Ints, Vectors
 from umi_common.protocols import Store
-from umi_llamaindex._models import embed_model_of
+from umi_llamaindex._convert import node_text
+from umi_llamaindex._parts import embed_model_of
 
 log = logging.getLogger("umi")
-
-
-def node_text(item: NodeWithScore) -> str:
-    """The node's text alone."""
-    return item.node.get_content(MetadataMode.NONE)
 
 
 def scores_of(items: Sequence[NodeWithScore]) -> Floats:

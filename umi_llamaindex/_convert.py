@@ -133,6 +133,11 @@ def is_blank(node: object) -> bool:
     return not node.get_content(MetadataMode.NONE).strip()
 
 
+def node_text(item: NodeWithScore) -> str:
+    """The node's text alone."""
+    return item.node.get_content(MetadataMode.NONE)
+
+
 def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     """The nodes without the blank ones, which a warning of the logger `umi` names."""
     blank = [node.node_id for node in nodes if is_blank(node)]

@@ -18,8 +18,8 @@ from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.framework_records import CheckedFields, time_in
 from umi_common.types import Chunk, Hit
-from umi_llamaindex._candidates import node_text, positions_of, scores_of
-from umi_llamaindex._convert import SOURCE_KEY, START, to_node
+from umi_llamaindex._candidates import positions_of, scores_of
+from umi_llamaindex._convert import SOURCE_KEY, START, node_text, to_node
 
 IDS_KEY = "umi_ids"
 """Metadata key for the ids of all nodes that were joined into one."""

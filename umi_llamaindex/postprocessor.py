@@ -23,12 +23,13 @@ from umi_common.errors import ConfigError
 from umi_common.framework_records import CheckedFields, ages_in_hours
 from umi_common.pool import Floats, Ints
 from umi_common.ranking.duplicates import DuplicateFinder
+from umi_common.ranking.evidence import min_max
 from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
-from umi_common.ranking.normalize import min_max
 from umi_common.types import utc_now
-from umi_llamaindex._candidates import node_text, positions_of, scores_of, vectors_of
+from umi_llamaindex._candidates import positions_of, scores_of, vectors_of
+from umi_llamaindex._convert import node_text
 from umi_llamaindex.query import UmiQuery
 
 

@@ -49,7 +49,6 @@ from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
-from umi_llamaindex._arms import as_arm
 from umi_llamaindex._convert import (
     NodeScore,
     add_embedded,
@@ -61,7 +60,7 @@ from umi_llamaindex._convert import (
     to_chunks,
     to_scored_node,
 )
-from umi_llamaindex._models import embed_model_of, llm_of, reranker_of
+from umi_llamaindex._parts import as_arm, embed_model_of, llm_of, reranker_of
 from umi_llamaindex.events import send_events
 from umi_llamaindex.query import UmiQuery, history_texts, query_text
 

@@ -36,8 +36,8 @@ from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unk
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node, with_text
-from umi_llamaindex._models import embed_model_of, llm_of, reranker_of
 from umi_llamaindex._modes import search_of
+from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
 from umi_llamaindex.embedding import UmiEmbedding
 from umi_llamaindex.retriever import UmiRetriever
 

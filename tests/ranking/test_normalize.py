@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.ranking import normalize
+from umi_common.ranking import evidence as normalize
 
 ROWS = st.lists(st.floats(-1e6, 1e6, allow_nan=False), max_size=30)
 

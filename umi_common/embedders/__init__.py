@@ -4,8 +4,7 @@ In: texts. Out: vectors, one row a text.
 
 default        the embedded model; base class of models whose files are in an installed package
 minilm         the sentence encoder of the extra `minilm`
-named          models by name, also those of fastembed and sentence-transformers
-adapters       names, LangChain's and LlamaIndex's models, and functions, as embedders
+adapters       an embedder from a name, LangChain's or LlamaIndex's model, or a function
 loop_thread    an event loop in a thread, for models and clients that have async functions only
 attempts       calls of a model: admitted, retried, limited in time
 documents      texts of documents in batches, several calls at a time

@@ -5,8 +5,7 @@ In: a `Pool` of n candidates. Out: (n,) scores, or the rows that stay.
 A fusion makes one score per row; add one as a function with an entry in `fusion.FUSIONS`:
 
     fusion       the table of fusions, the scores of extra arms, reciprocal ranks, ranks by score
-    evidence     the default fusion's formulas: BM25 and cosines as evidence that adds up
-    normalize    raw scores of an arm on a common scale
+    evidence     scores of both arms on one scale: as evidence, which the default fusion adds up, or normalised
 
 Relevance is computed beside the scores:
 

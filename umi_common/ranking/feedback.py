@@ -16,8 +16,8 @@ import numpy as np
 
 from umi_common.config import FeedbackConfig
 from umi_common.pool import Floats, Pool, Vectors
+from umi_common.ranking.evidence import EPSILON
 from umi_common.ranking.fusion import best_first
-from umi_common.ranking.normalize import EPSILON
 
 BEST = 3
 """Number of best candidates that the others are compared with."""

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from umi_common.config import FusionConfig
 from umi_common.errors import ConfigError, InputError
 from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Pool
-from umi_common.ranking.evidence import ArmEvidence, fuse_evidence
-from umi_common.ranking.normalize import by_best, by_bound, logistic, min_max, none, z_score
+from umi_common.ranking.evidence import ArmEvidence, by_best, by_bound, fuse_evidence, logistic, min_max, none, z_score
 from umi_common.types import SearchResult
 
 RRF_K = FusionConfig().rrf_k
@@ -120,7 +119,7 @@ def convex(arms: Sequence[Floats], weights: Sequence[float], variation_weights: 
     score(row) = sum_v u[v] * sum_a w[a] * arms[a][v, row], with u and w divided by their sums.
 
     Args:
-        arms: A arrays (V, n), each brought to a common scale (`normalize`).
+        arms: A arrays (V, n), each brought to a common scale.
         weights: A numbers >= 0, not all 0.
         variation_weights: (V,) >= 0, not all 0; the original query is row 0.
 
@@ -260,7 +259,7 @@ FUSIONS: Mapping[str, Callable[[Pool, FusionConfig, ArmEvidence], tuple[Floats, 
 
 
 def _normalized(scores: Floats, normalizer: str, bound: Floats | None = None) -> Floats:
-    """(V, n) scores by a function of `ranking.normalize`. bound None: cosines, whose bound is 1."""
+    """(V, n) scores by a normaliser of `ranking.evidence`. bound None: cosines, whose bound is 1."""
     if normalizer == "bound":
         return by_bound(scores, bound) if bound is not None else np.clip(scores, 0.0, 1.0)
     return {"minmax": min_max, "zscore": z_score, "logistic": logistic, "none": none}[normalizer](scores)

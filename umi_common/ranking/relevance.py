@@ -29,9 +29,8 @@ import numpy.typing as npt
 
 from umi_common.config import FusionConfig
 from umi_common.pool import Floats, Pool
-from umi_common.ranking.evidence import ArmEvidence, background_moments, pool_background
+from umi_common.ranking.evidence import EPSILON, ArmEvidence, background_moments, by_bound, pool_background
 from umi_common.ranking.fusion import weights_of_variations
-from umi_common.ranking.normalize import EPSILON, by_bound
 
 DEFAULTS = FusionConfig()
 LEXICAL_SHARE = DEFAULTS.lexical_weight / (DEFAULTS.lexical_weight + DEFAULTS.dense_weight)

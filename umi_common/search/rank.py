@@ -12,10 +12,9 @@ from umi_common import decay
 from umi_common.config import UmiConfig
 from umi_common.pool import NO_SOURCE, Floats, Ints, Pool
 from umi_common.ranking import feedback, neighbours, period, references
-from umi_common.ranking.evidence import arm_evidence
+from umi_common.ranking.evidence import arm_evidence, min_max
 from umi_common.ranking.fusion import best_first, fuse_pool
 from umi_common.ranking.mmr import mmr
-from umi_common.ranking.normalize import min_max
 from umi_common.ranking.relevance import relevance
 from umi_common.search.trace import TraceBuilder
 

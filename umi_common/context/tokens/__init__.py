@@ -3,6 +3,5 @@
 In: a text. Out: a number >= 0.
 
     counter       the counter for a model, an encoding, a tokenizer or a function; an estimate if there is no tokenizer
-    tokenizers    tokenizers of models as counters
     encodings     tiktoken's encodings, where their files are cached
 """

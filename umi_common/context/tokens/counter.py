@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import lru_cache
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from umi_common.context.tokens.encodings import (
     EncodingUnavailable,
@@ -18,7 +19,6 @@ from umi_common.context.tokens.encodings import (
     downloaded_encoding,
     encoding_name,
 )
-from umi_common.context.tokens.tokenizers import counter_name, counting_function
 from umi_common.embedders.default import embedded_tokenizer
 from umi_common.errors import ConfigError
 from umi_common.runtime.forks import give_lock
@@ -115,7 +115,7 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
     if isinstance(spec, Counter):
         return spec
     if spec is not None and not isinstance(spec, str):
-        return Counter(counting_function(spec), counter_name(spec))
+        return Counter(_counting_function(spec), _counter_name(spec))
     name = DEFAULT_ENCODING if spec is None else encoding_name(spec)
     try:
         return _exact(cached_encoding(name))
@@ -133,7 +133,7 @@ def counter_for(spec: Any = None, *, allow_download: bool = False, timeout_secon
 
 @lru_cache(maxsize=16)
 def _exact(encoding: Any) -> Counter:
-    return Counter(counting_function(encoding), f"tiktoken:{encoding.name}", exceeds=_has_more_words)
+    return Counter(_counting_function(encoding), f"tiktoken:{encoding.name}", exceeds=_has_more_words)
 
 
 @lru_cache(maxsize=16)
@@ -165,3 +165,60 @@ def _has_more_words(text: str, tokens: int) -> bool:
     run of blanks counts as 1 if its length is odd and as 0 if it is even: never as more than one gap between words.
     """
     return text.count(" ") - 2 * text.count("  ") - 1 > tokens
+
+
+def _counting_function(spec: Any) -> Callable[[str], int]:
+    """The counting function of an object.
+
+    In this order: tiktoken's `encode_ordinary`; LangChain's `get_num_tokens`; a `TokenCounter`'s `count`; the
+    `encode` of `tokenizers` and `transformers`, without the special tokens they add; a function.
+
+    Raises:
+        ConfigError: If it is none of these.
+    """
+    if callable(getattr(spec, "encode_ordinary", None)):
+        return lambda text: len(spec.encode_ordinary(text))
+    for name in ("get_num_tokens", "count"):
+        method = getattr(spec, name, None)
+        if callable(method) and not isinstance(spec, (str, bytes, list, tuple)):
+            return lambda text: _number(method(text))
+    if callable(getattr(spec, "encode", None)) and not isinstance(spec, str):
+        tokenizer = _without_truncation(spec)
+        return lambda text: _number(tokenizer.encode(text, add_special_tokens=False))
+    if callable(spec):
+        return lambda text: _number(spec(text))
+    raise ConfigError(
+        f"a token counter of type {type(spec).__name__}; expected a model or encoding name, a tokenizer, an object "
+        "with .count(text), or a function from a text to its tokens or their number"
+    )
+
+
+def _counter_name(spec: Any) -> str:
+    """A short name for `ContextStats.counter`: the object's own, else that of its type or function."""
+    for attribute in ("name", "name_or_path", "__qualname__"):
+        name = getattr(spec, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(spec).__name__
+
+
+def _without_truncation(tokenizer: Any) -> Any:
+    """The tokenizer; of a `tokenizers.Tokenizer` that truncates or pads, a copy that does neither."""
+    if getattr(tokenizer, "truncation", None) is None and getattr(tokenizer, "padding", None) is None:
+        return tokenizer
+    if not callable(getattr(tokenizer, "to_str", None)) or not callable(getattr(type(tokenizer), "from_str", None)):
+        return tokenizer
+    copy = type(tokenizer).from_str(tokenizer.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    return copy
+
+
+def _number(tokens: Any) -> int:
+    """The number of tokens: the number itself, or the length of a list of tokens, an Encoding, or `input_ids`."""
+    tokens = tokens["input_ids"] if isinstance(tokens, dict) else getattr(tokens, "input_ids", tokens)
+    if isinstance(tokens, Sized) and not isinstance(tokens, (str, bytes)):
+        return len(tokens)
+    if isinstance(tokens, SupportsIndex) and not isinstance(tokens, bool):
+        return index(tokens)
+    raise ConfigError(f"a token counter gave {type(tokens).__name__}; expected a whole number or a list of tokens")

@@ -225,12 +225,16 @@ def _check_postings(core: Core, *, full: bool) -> list[str]:
 def rebuild(core: Core) -> None:
     """See `HybridStore.rebuild`."""
     core.ready_to_write()
-    with core.writing, core.indexes.rebuilding():
-        if core.directory is not None:
-            drop(core.directory)
-        failpoint("rebuild.dropped")
-        core.indexes.load(fresh=True)
-        core.indexes.save(always=True)
+    with core.writing:
+        core.indexes.building = True
+        try:
+            if core.directory is not None:
+                drop(core.directory)
+            failpoint("rebuild.dropped")
+            core.indexes.load(fresh=True)
+            core.indexes.save(always=True)
+        finally:
+            core.indexes.building = False
 
 
 def repair(core: Core) -> Verification:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,15 +86,6 @@ class Indexes:
                 made.columns()  # so that the next search with a filter does not wait for them
             self.snapshot = made.snapshot
             self._inconsistent = self.stale = False
-
-    @contextmanager
-    def rebuilding(self) -> Iterator[None]:
-        """Set `building` during the block."""
-        self.building = True
-        try:
-            yield
-        finally:
-            self.building = False
 
     def apply(self, change: Change) -> None:
         """Add a commit to the indexes, unless `follow` has already done so."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.embedders import as_embedder
-from umi_common.embedders.named import PACKAGED
+from umi_common.embedders.adapters import PACKAGED
 from umi_common.errors import LedgerDamaged, ReindexRequired
 from umi_common.protocols import Embedder
 from umi_common.stores.ledger.file import FILE

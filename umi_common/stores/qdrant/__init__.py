@@ -2,12 +2,11 @@
 
 In: chunks to store, and `RecallRequest`s. Out: pools, and chunks by id.
 
-    store        every public method: writing, reading, scan, status
+    store        every public method: writing, reading, scan, status, verification
     collection   open or create a collection; what it was made with
     connection   every call to the server
     points       a chunk as a point of Qdrant and back
     filters      a filter as a condition of Qdrant
-    verification compare the collection's points with what umi writes
     recall       one search: requests, candidates, pool
     candidates   candidates scored and ranked by both arms
     bm25         BM25 of candidates, from stored term frequencies and Qdrant's idf

@@ -10,6 +10,7 @@ import numpy as np
 
 from umi_common.config import UmiConfig
 from umi_common.embedders import as_embedder
+from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
@@ -18,21 +19,22 @@ from umi_common.stores.batch_checks import checked_ids, ids_to_delete
 from umi_common.stores.qdrant import bm25
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
-from umi_common.stores.qdrant.filters import compiled
+from umi_common.stores.qdrant.filters import compiled, facts_of
 from umi_common.stores.qdrant.neighbours import beside
 from umi_common.stores.qdrant.points import (
     DENSE,
     HEAD,
+    LEXICAL,
     SETTINGS,
     chunk_of_payload,
     digest,
     metadata_of,
     point_id,
+    sparse,
     to_point,
 )
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
-from umi_common.stores.qdrant.verification import verify
 from umi_common.stores.query_embedder import query_vectors, with_vectors
 from umi_common.stores.valid_batch import ValidBatch
 from umi_common.stores.values import RecallTrace, Verification
@@ -40,6 +42,12 @@ from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
 """Largest number of points in one call to the server; they have some megabytes."""
+
+
+LENGTH_TOLERANCE = 1e-3
+"""Largest difference of a unit vector's length from 1."""
+VALUE_TOLERANCE = 1e-6
+"""Largest difference of a term's stored value from the one computed from the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +277,12 @@ class QdrantStore(CollectionStore):
 
     def verify(self) -> Verification:
         """Compare all chunks with their checksums, and their indexed terms with their texts; changes nothing."""
-        return verify(self._ready())
+        collection = self._ready()
+        checked, problems = 0, list[str]()
+        for records in collection.connection.pages(chunks_alone(), vectors=True):
+            checked += len(records)
+            problems += [problem for record in records for problem in _problems(record, collection)]
+        return Verification(checked, tuple(problems))
 
     def close(self) -> None:
         """Refuse further calls. Acknowledged writes are on the server; the client is not closed."""
@@ -281,3 +294,26 @@ class QdrantStore(CollectionStore):
 
     def __repr__(self) -> str:
         return f"QdrantStore({self._collection.connection.collection!r})"
+
+
+def _problems(record: Any, collection: OpenCollection) -> list[str]:
+    """The differences of a point from what umi writes for its chunk."""
+    try:
+        chunk = chunk_of_payload(record.payload or {})
+    except LedgerDamaged as error:
+        return [str(error)]
+    found = []
+    if str(record.id) != point_id(chunk.id):
+        found.append(f"it is stored as point {record.id}; expected {point_id(chunk.id)}")
+    if record.payload.get("facts") != facts_of(chunk.metadata):
+        found.append("its facts for filters are not those of its metadata")
+    vectors = record.vector or {}
+    dense = vectors.get(DENSE)
+    if dense is not None and abs(float(np.linalg.norm(np.asarray(dense, dtype=np.float64))) - 1.0) > LENGTH_TOLERANCE:
+        found.append("its vector is not of length 1")
+    indices, values = sparse(collection.analyzer.terms(chunk.indexed_text), collection.saturation)
+    lexical = vectors.get(LEXICAL)
+    stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
+    if stored[0] != indices or not np.allclose(stored[1], values, rtol=0.0, atol=VALUE_TOLERANCE):
+        found.append("its stored terms are not its text's")
+    return [f"chunk {chunk.id!r}: {problem}" for problem in found]

@@ -1,25 +1,27 @@
-"""LlamaIndex's retrievers as further arms of a search."""
+"""Use LlamaIndex's parts in umi: a retriever as an arm, a postprocessor as a reranker, the models of `Settings`."""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
+from llama_index.core import Settings
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.vector_store.retrievers import VectorIndexRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from umi_common.errors import ConfigError
 from umi_common.filters import And, Comparison, Filter
-from umi_common.framework_records import PlaceKeys, scores_by_rank
+from umi_common.framework_records import PlaceKeys, scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, TimeRange
-from umi_llamaindex._candidates import node_text
-from umi_llamaindex._convert import to_chunks
+from umi_llamaindex._convert import node_text, to_chunks
 from umi_llamaindex.query import UmiQuery
 
 KEYS = PlaceKeys(None, "position", "timestamp")
@@ -104,3 +106,42 @@ def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredCh
     for gone in skipped:
         warn_once("arm", str(gone.id), "node %r of an arm is left out: umi cannot hold its metadata", gone.id)
     return scores_by_rank(chunks, k)
+
+
+class SettingsLLM:
+    """An LLM that calls the current `Settings.llm`. If that changes, umi's cached replies of the old one stay valid."""
+
+    def complete(self, prompt: str) -> Any:
+        """The completion of the current `Settings.llm`."""
+        return Settings.llm.complete(prompt)
+
+    async def acomplete(self, prompt: str) -> Any:
+        """`complete` on an event loop."""
+        return await Settings.llm.acomplete(prompt)
+
+
+def llm_of(llm: Any) -> Any:
+    """The LLM of an `llm` argument: for `Settings`, one that reads `Settings.llm` at each call."""
+    return SettingsLLM() if llm is Settings else llm
+
+
+def embed_model_of(embed_model: Any) -> Any:
+    """The embed model of an `embed_model` argument: for `Settings`, the present `Settings.embed_model`."""
+    return Settings.embed_model if embed_model is Settings else embed_model
+
+
+def reranker_of(model: Any) -> Any:
+    """A postprocessor as a function from a query and texts to scores; any other model is returned unchanged.
+
+    The postprocessor gets nodes with equal scores. The scores it returns are used; if they are still equal, its order.
+    Texts whose nodes it drops are left out.
+    """
+    if not isinstance(model, BaseNodePostprocessor):
+        return model
+
+    def rerank(query: str, texts: Sequence[str]) -> list[float]:
+        nodes = [NodeWithScore(node=TextNode(text=text, id_=str(row)), score=0.0) for row, text in enumerate(texts)]
+        kept = model.postprocess_nodes(nodes, query_str=query)
+        return scores_of_kept([(int(item.node.node_id), item.score) for item in kept], len(texts))
+
+    return rerank
