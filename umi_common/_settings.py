@@ -52,11 +52,8 @@ class WatchedFile:
     """A settings file, read again when it changed.
 
     Args:
-        path: TOML.
-        seconds: Between two looks at the file.
-
-    Raises:
-        ConfigError: If it cannot be read.
+        path: TOML; it need not exist.
+        seconds: Least number of seconds between two looks at the file.
     """
 
     def __init__(self, path: str | Path, seconds: float) -> None:

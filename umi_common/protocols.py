@@ -186,7 +186,7 @@ class Store(Protocol):
 
         terms_of        a function from a text to its terms in the lexical arm; results mark the query's words by it
         aembed          a coroutine function that fills in the vectors of the probes of several `RecallRequest`;
-        searches on an event loop await it before `recall`. None: `recall` waits for no embedder
+                        searches on an event loop await it before `recall`. None: `recall` waits for no embedder
         recall_many     a function from several `RecallRequest` to one `Pool` each: several searches in one call
         get_versions    (ids, versions, *, exact), like `get`, but for the versions in `Pool.version`, so that a hit
                         shows the text that was scored
