@@ -186,7 +186,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             )
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Insert nodes, or replace those with the same id; returns their ids in order. An error writes nothing.
+        """Insert nodes, or replace those with the same id; returns the ids of all given nodes. An error writes nothing.
 
         Nodes without text, as readers and splitters make of empty pages, are left out, and the logger `umi` names them:
         a pipeline has removed the old nodes of changed documents when it calls this. If the store already holds the

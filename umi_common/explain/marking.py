@@ -123,7 +123,7 @@ def marked(
 
 
 def excerpt(text: str, words: QueryWords, characters: int = EXCERPT_CHARACTERS) -> str:
-    """At most `characters` of a text in one line, from shortly before the query's first word."""
+    """At most `characters` of a text in one line, from shortly before the query's first word; "…" where it is cut."""
     line = " ".join(text.split())
     if len(line) <= characters:
         return line

@@ -54,7 +54,7 @@ def markdown_tables(text: str) -> list[Table]:
 
 
 def front_matter_date(text: str) -> tuple[dict[str, str], str] | None:
-    """The first date in the front matter (YAML or TOML) of a file, as {key: value}, and its key; None: none."""
+    """The first date key with a value in a file's front matter (YAML or TOML), as {key: value}, and the key."""
     front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
     found = None if front_matter is None else _FRONT_DATE.search(front_matter[2])
     return None if found is None else ({found[1]: found[2].strip()}, found[1])

@@ -66,8 +66,8 @@ def ingest_on_ray(
 
     Raises:
         MissingExtra: Without Ray.
-        ConfigError: If `workers` is below 1, if a worker cannot open its store or embedder, or if the writer's store
-            has another embedder.
+        ConfigError: If `workers` is below 1, if `open_store` or `open_embedder` cannot be pickled, if a worker cannot
+            open its store or embedder, or if the writer's store has another embedder.
         StoreUnavailable: If the writer process cannot start, or dies at every attempt of a write.
         UmiError: As `umi_common.files.index` raises them.
     """

@@ -4,8 +4,8 @@
                 from the size of the checksums the number of chunks (Bar-Yossef et al., RANDOM 2002)
     sources     the chunks of the sources with the smallest checksum of their name: `Calibration.numbers`
 
-Both depend on the content alone. They are requested again after an eighth of the chunks was written, and every five
-minutes.
+Both depend on the content alone. They are requested again when an eighth of the chunks was written, in a collection no
+larger than the sample after every write, and every five minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ differ by 1 are adjacent."""
 CHECKSUMS = 2**32
 """Number of values of a CRC-32."""
 CHANGED_SHARE = 8
-"""Statistics are drawn again when at least one chunk in 8 was written since."""
+"""In a collection larger than the sample, statistics are drawn again when at least one chunk in 8 was written."""
 SECONDS = 300.0
 """Age in seconds at which statistics are drawn again, because other processes may have written."""
 
