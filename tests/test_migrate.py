@@ -256,6 +256,20 @@ def test_a_target_that_finds_other_chunks_is_refused(source):
         migrate(source, Interposed(target, recall=empty.recall))
 
 
+def test_the_samples_come_from_the_end_of_the_source_too():
+    with hybrid() as source, hybrid() as target, hybrid() as empty:
+        source.add([Chunk(f"{number:02}", f"boat {number}") for number in range(39)], vectors=np.eye(39, 7))
+        asked = []
+
+        def recall(probes, **options):
+            asked.extend(probe.text for probe in probes)
+            return target.recall(probes, **options)
+
+        assert migrate(source, Interposed(target, recall=recall), samples=20).samples == 20
+        assert "boat 0" in asked and {"boat 37", "boat 38"} & set(asked)
+        assert migrate(source, empty, samples=0).samples == 0
+
+
 def test_the_hash_of_a_chunk_tells_types_apart_and_not_the_order_of_keys():
     def of(**metadata):
         return content_hash(Chunk("x", "text", metadata=metadata))

@@ -44,13 +44,12 @@ def content_hash(chunk: Chunk) -> bytes:
 
 
 def compare_stores(source: Store, target: Store, page: int, samples: int, *, show_progress: bool) -> list[Chunk]:
-    """Compare every chunk and vector of both stores; returns `samples` chunks spread evenly over the source.
+    """Compare every chunk and vector of both stores; returns `samples` chunks spread evenly over the source, or all.
 
     Raises:
         CopyDiffers: If a chunk or the number of chunks differs.
     """
     total, sampled, wrong, seen = len(source), [], [], 0
-    every = max(total // max(samples, 1), 1)
     with progress_bar(total=total, unit="chunk", desc="comparing", disable=not show_progress) as bar:
         for chunks in pages(source, size=page):
             ids = [chunk.id for chunk in chunks]
@@ -58,7 +57,7 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
             for chunk, copy, same_vector in zip(chunks, target.get(ids), same.tolist(), strict=True):
                 if copy is None or not same_vector or content_hash(copy) != content_hash(chunk):
                     wrong.append(chunk.id)
-            sampled += [chunk for at, chunk in enumerate(chunks, seen) if at % every == 0]
+            sampled += [chunk for at, chunk in enumerate(chunks, seen) if at * samples % max(total, 1) < samples]
             seen += len(chunks)
             bar.update(len(chunks))
     if wrong:
@@ -75,7 +74,7 @@ def compare_stores(source: Store, target: Store, page: int, samples: int, *, sho
         raise CopyDiffers(
             f"{target!r} holds {len(target)} chunks and {source!r} {seen}; run it again while nobody writes to either"
         )
-    return sampled[:samples]
+    return sampled
 
 
 def agreement(source: Store, target: Store, sampled: list[Chunk]) -> float:

@@ -57,10 +57,11 @@ def migrate(
         target: Empty, or begun by a migration from the same source.
         checkpoint: A file for the progress, removed at the end; None: a repeated call starts from the first chunk.
         page: Chunks copied in one call, >= 1.
-        samples: Number of queries by which the two stores are compared at the end.
+        samples: Number of queries by which the two stores are compared at the end; 0: none, and the agreement is 1.
         show_progress: Whether to show two progress bars, for copying and for comparing.
 
     Raises:
+        InvalidLimit: If `page` is not a whole number above 0.
         ReindexRequired: If the stores have different embedders or dimensions.
         StoreError: If the target holds chunks that the source does not have; nothing is written then.
         CopyDiffers: If the target differs from the source after copying; names chunks.

@@ -29,7 +29,8 @@ TERMS_MAX = 256
 """Largest number of distinct terms of one variation; further ones are left out."""
 
 _MEAN_IDF = float
-"""Only Okapi's variant asks for the mean idf, and `refuse_unknown` refuses that variant."""
+"""A function that returns 0.0. It is never called: only Okapi's variant needs the mean idf, which `refuse_unknown`
+refuses."""
 
 TermWeights = Mapping[int, float]
 """Index of a term in the sparse vectors -> its weight in a query variation."""
