@@ -25,7 +25,8 @@ TEXTS = {
     "fig": "ripe figs on the roof",
 }
 ALONE = {stage: {"enabled": False} for stage in ("feedback", "neighbours", "references")}
-"""Scores of one chunk owe nothing to the chunks beside it."""
+ALONE["fusion"] = {"lookup_weight": 0.0}
+"""Scores of one chunk owe nothing to the chunks beside it, nor to the order of the query's words in it."""
 
 
 @pytest.fixture

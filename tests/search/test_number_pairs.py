@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.config import AnalyzerConfig
-from umi_common.search.numbers import NUMBER_PAIRS as STAGE
-from umi_common.search.numbers import pairs_in_text, query_pairs, with_number_pairs
+from umi_common.search.exact import NUMBER_PAIRS as STAGE
+from umi_common.search.exact import pairs_in_text, query_pairs, with_number_pairs
 from umi_common.stores.lexical.analyzer import Analyzer
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
-OFF = UmiConfig().replaced(fusion={"number_pair_weight": 0.0})
+OFF = UmiConfig().replaced(fusion={"number_pair_weight": 0.0, "lookup_weight": 0.0})
 HOURS = {1: (7, 17), 2: (7, 18), 3: (9, 17), 4: (8, 19), 5: (7, 19), 6: (10, 17), 7: (11, 18), 8: (7, 16)}
 """Opening and closing hour by revision; four others open at the hour that is asked for as a revision."""
 terms_of = Analyzer(AnalyzerConfig()).terms

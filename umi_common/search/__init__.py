@@ -10,7 +10,7 @@ is a generator (`runtime.calls.Body`).
     sparse_index       postings of a learned sparse encoder, for `SparseArm`
     rank               a pool to an order: fusion, score stages, MMR
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
-    numbers            the best candidates reordered by the query's numbers and codes
+    exact              the best candidates reordered by the query's numbers, codes and phrases, found as they stand
     late_interaction   the best candidates reordered by how well their words match the query's
     rerank             the best candidates reordered by a cross-encoder
     trace              collects the stages of one search with their times and facts

@@ -21,15 +21,16 @@ from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_once
-from umi_common.search.fetch import fetch, to_hits
-from umi_common.search.late_interaction import reorder_by_late_interaction
-from umi_common.search.numbers import (
+from umi_common.search.exact import (
     CANDIDATES,
-    codes_in_query,
+    PHRASE_CANDIDATES,
+    lookup_in_query,
     pairs_in_query,
     reorder_by_lookup,
     reorder_by_number_pairs,
 )
+from umi_common.search.fetch import fetch, to_hits
+from umi_common.search.late_interaction import reorder_by_late_interaction
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
 from umi_common.search.request import SearchRequest
@@ -81,18 +82,19 @@ def _rank_and_fetch(
     boost = None if lifted is None else (yield from _period_boost(components, request, recalled, lifted, trace))
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
-    pairs, codes, share = None, codes_in_query(config.fusion, request, lifted), 0.0
+    pairs, share = None, 0.0
+    lookup = lookup_in_query(config.fusion, request, lifted)
     if lifted is None or not lifted.nothing_else:  # else the query has no words but those of the period
         pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
-    by_number = pairs is not None or bool(codes)
-    wanted = _candidates_wanted(components, request, by_number=by_number, late_interaction=share > 0)
+    read = CANDIDATES if pairs or lookup.codes else PHRASE_CANDIDATES if lookup.phrases else 0
+    wanted = _candidates_wanted(components, request, read=read, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     if pairs is not None and chunks:
         ranked = reorder_by_number_pairs(pool, ranked, chunks, pairs, config.fusion.number_pair_weight, trace)
     if share > 0 and chunks:
         ranked = reorder_by_late_interaction(request, pool, ranked, chunks, config.late_interaction, share, trace)
-    if codes and chunks:
-        ranked = reorder_by_lookup(pool, ranked, chunks, codes, config.fusion.lookup_weight, trace)
+    if any(lookup) and chunks:
+        ranked = reorder_by_lookup(pool, ranked, chunks, lookup, config.fusion.lookup_weight, trace)
     return chunks, ranked
 
 
@@ -175,14 +177,16 @@ def _late_interaction_share(config: UmiConfig, request: SearchRequest, pool: Poo
     return order_share(pool.calibration) if config.late_interaction.adaptive else 1.0
 
 
-def _candidates_wanted(
-    components: Components, request: SearchRequest, *, by_number: bool, late_interaction: bool
-) -> int:
-    """Number of rows to fetch: as many as the limit and each stage that reads texts needs."""
+def _candidates_wanted(components: Components, request: SearchRequest, *, read: int, late_interaction: bool) -> int:
+    """Number of rows to fetch: as many as the limit and each stage that reads texts needs.
+
+    Args:
+        read: Rows that the stages of `search.exact` read.
+    """
     config = components.config
     return max(
         request.limit,
-        CANDIDATES if by_number else 0,
+        read,
         config.late_interaction.pool if late_interaction else 0,
         config.rerank.pool if components.reranker is not None else 0,
         config.mmr.pool if config.mmr.enabled else 0,

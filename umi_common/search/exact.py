@@ -1,23 +1,22 @@
-"""Raise the scores of candidates that hold the query's numbers and codes. Two stages share one formula.
+"""Raise the scores of candidates that hold numbers, codes and phrases of the query exactly. Two stages share a formula.
 
+    g(p, i) = 1 - offset / length, by the first offset of p in candidate i; 0 if i does not hold it
+    h(p, i) = g(p, i) / max_i g(p, i)
     w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
     final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
 
-Then all scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
+A text mostly names its subject first ("revision 7 ... replaces revision 5"), so what stands early counts more. Then all
+scores are multiplied by one factor, so that the largest is as large as before. Measured in docs/decisions.md.
 
 Number pairs: for the query "when does revision 7 open", BM25 scores "revision 8 opens at 7" as high as "revision 7
-opens at 11". A pair is a number, which holds a digit and no letter, or a single letter ("Annex B"), and the word or
-sign beside it, compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself,
-because BM25 does not see the order of its parts. A text mostly names its subject first ("revision 7 ... replaces
-revision 5"), so an early pair counts more:
+opens at 11". p is a number, which holds a digit and no letter, or a single letter ("Annex B"), together with the word
+or sign beside it, compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself,
+because BM25 does not see the order of its parts.
 
-    g(p, i) = 1 - offset / length, by the first offset of pair p of the query in candidate i; 0 if i does not hold it
-    h(p, i) = g(p, i) / max_i g(p, i)
-
-Lookup: a query of few words that names a code, such as "error 502" or "UMB-2231", is answered only by a text that holds
-the code, but vectors place 502 near 501, and the stage `neighbours` raises chunks beside that text. So p are the codes,
-and h(p, i) is 1 if i holds p, else 0. In a longer query a code is one detail of several, and the raise would cost more
-than it gains.
+Lookup: p is a code in a query of few words ("error 502", "UMB-2231"), a phrase in quotation marks, or a whole query of
+few words ("Harrow v Lindqvist"). Vectors place 502 near 501, BM25 does not see the order of words, and the stage
+`neighbours` raises chunks beside the text that holds p. In a longer query a code is one detail of several, and the
+raise would cost more than it gains.
 """
 
 from __future__ import annotations
@@ -43,6 +42,8 @@ NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
 """Names of the two stages."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
+PHRASE_CANDIDATES = 20
+"""The same for a query that has phrases only. A text that holds one is mostly the first of the lexical arm."""
 NUMBERS_MAX = 16
 """Largest number of a query's numbers, or of its codes, that are searched for, first ones first; the time grows with
 it."""
@@ -61,6 +62,11 @@ WORD_LENGTH = 100
 """Characters that are read on each side of a number, for the word beside it and the white space between."""
 OTHER_WORDS_MAX = 2
 """Largest number of a lookup's words that are neither codes nor function words."""
+PHRASE_WORDS_MAX = 8
+"""Largest number of words of a query that is looked up as a whole."""
+QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
+"""A phrase in quotation marks."""
+WHOLE_WORD = re.compile(r"[^\W_]+")
 PART_OF_A_CODE = re.compile(r"[^\W\d_]+|\d+")
 """A run of letters, or one of digits."""
 
@@ -81,6 +87,14 @@ class QueryPairs(NamedTuple):
     """The store's function from a text to its terms."""
 
 
+class Lookup(NamedTuple):
+    """What a query looks up."""
+
+    phrases: list[str]
+    """As `_words` returns them."""
+    codes: list[re.Pattern[str]]
+
+
 def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs | None:
     """The query's pairs; None if it has none, the stage is off, one arm alone is asked, or the store has no
     `terms_of`.
@@ -91,28 +105,40 @@ def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs
     return query_pairs(request.query, terms_of)
 
 
-def codes_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> list[re.Pattern[str]]:
-    """Patterns of the codes that the query looks up; empty if there are none, if the stage is off, if only one arm is
-    searched, or in fusion by ranks: its scores differ so little that this stage alone would decide the order.
+def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> Lookup:
+    """What the query looks up; nothing if the stage is off, if only one arm is searched, or in fusion by ranks: its
+    scores differ so little that this stage alone would decide the order.
 
     Args:
-        when: The period that the query names: its words are no codes; None: it names none.
+        when: The period that the query names, which is no code; None: it names none.
     """
     if not config.lookup_weight or config.method == "rrf" or request.strategy != "hybrid":
-        return []
-    start, end = (0, 0) if when is None else when.span
-    return codes_of(f"{request.query[:start]} {request.query[end:]}")
+        return Lookup([], [])
+    if when is None:
+        return looked_up(request.query)
+    return Lookup([], []) if when.nothing_else else looked_up(request.query, when.span)
 
 
-def codes_of(query: str) -> list[re.Pattern[str]]:
-    """Patterns of the codes of a lookup, in their order; empty if the query is no lookup.
+def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
+    """The phrases in quotation marks, the whole query if it has few words, and the codes of a lookup.
 
-    A code is a word of at least two characters with a digit: one digit mostly counts something.
+    A phrase has at least two words. A code is a word of at least two characters with a digit: one digit mostly counts
+    something.
+
+    Args:
+        period: Start and end of the words that name a period; they are no codes.
     """
-    words = dict.fromkeys(re.sub(r"^\W+|\W+$", "", word).lower() for word in query.split())
+    phrases = QUOTED.findall(query)
+    if not phrases and len(query.split()) <= PHRASE_WORDS_MAX:
+        phrases = [query]
+    several = [_words(phrase) for phrase in phrases if len(phrase.split()) > 1]
+    others_than_period = f"{query[: period[0]]} {query[period[1] :]}".split()
+    words = dict.fromkeys(re.sub(r"^\W+|\W+$", "", word).lower() for word in others_than_period)
     codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
     others = words.keys() - {"", *codes} - all_function_words()
-    return [_pattern(code) for code in codes[:NUMBERS_MAX]] if len(others) <= OTHER_WORDS_MAX else []
+    if len(others) > OTHER_WORDS_MAX:
+        codes = []
+    return Lookup(several[:NUMBERS_MAX], [*map(_code_pattern, codes[:NUMBERS_MAX])])
 
 
 def reorder_by_number_pairs(
@@ -146,17 +172,20 @@ def reorder_by_lookup(
     pool: Pool,
     ranked: RankedPool,
     chunks: Mapping[str, Chunk],
-    codes: Sequence[re.Pattern[str]],
+    lookup: Lookup,
     weight: float,
     trace: TraceBuilder,
 ) -> RankedPool:
-    """As `reorder_by_number_pairs`, by the codes that `codes_in_query` returned, and `FusionConfig.lookup_weight`."""
+    """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, and `FusionConfig.lookup_weight`."""
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(LOOKUP) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        held = np.array([[float(code.search(text) is not None) for code in codes] for text in texts])
-        facts.update(candidates=len(rows), codes=len(codes), held=int(held.any(axis=1).sum()))
-        return reorder(ranked, rows, _raised(ranked.scores[rows], held, weight), LOOKUP)
+        phrases = [[_phrase_in(text, phrase) for phrase in lookup.phrases] for text in texts]
+        codes = [[_code_in(text, code) for code in lookup.codes] for text in texts]
+        g = np.hstack([phrases, codes])
+        held = int(g.any(axis=1).sum())
+        facts.update(candidates=len(rows), phrases=len(lookup.phrases), codes=len(lookup.codes), held=held)
+        return reorder(ranked, rows, _raised(ranked.scores[rows], g, weight), LOOKUP)
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
@@ -229,17 +258,39 @@ def with_number_pairs(
     """
     in_order = sorted(pairs)
     g = np.array([[own.get(pair, 0.0) for pair in in_order] for own in held])
-    return _raised(scores, g / np.where(g.any(axis=0), g.max(axis=0), 1.0), weight)
+    return _raised(scores, g, weight)
 
 
-def _raised(scores: Floats, h: Floats, weight: float) -> Floats:
-    """(n,) scores by the formula, not yet multiplied; h: (n, P). Scores below 0 stay."""
+def _phrase_in(text: str, phrase: str) -> float:
+    """g of a phrase."""
+    lower = text.lower()
+    if not all(word in lower for word in phrase.split()):  # mostly so, and faster than the words of the text
+        return 0.0
+    words = _words(text)
+    at = words.find(phrase)
+    return 0.0 if at < 0 else 1 - at / len(words)
+
+
+def _words(text: str) -> str:
+    """The words of a text in lower case, with one space before, between and after them."""
+    return f" {' '.join(WHOLE_WORD.findall(text.lower()))} "
+
+
+def _code_in(text: str, code: re.Pattern[str]) -> float:
+    """g of a code."""
+    match = code.search(text)
+    return 0.0 if match is None else 1 - match.start() / len(text)
+
+
+def _raised(scores: Floats, g: Floats, weight: float) -> Floats:
+    """(n,) scores by the formula, not yet multiplied; g: (n, P). Scores below 0 stay."""
+    h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
     w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
     share = h @ w / max(1.0, w.sum())
     return np.asarray(scores + np.maximum(scores, 0.0) * weight * share, dtype=np.float64)
 
 
-def _pattern(code: str) -> re.Pattern[str]:
+def _code_pattern(code: str) -> re.Pattern[str]:
     """A pattern of a code, also with other signs or none between its parts, or as a part of a longer code.
 
     "E-1042" finds "e1042", and "1444" finds "INV-2024-1444"; but "10.1" finds neither "101" nor "10.1.2".
