@@ -38,7 +38,12 @@ from umi_common.stores.rows.rows import Mask
 
 HEADING_CHARACTERS = 120
 """Number of characters at the beginning of a text that are searched for its heading."""
-BEGINNING = max(HEADING_CHARACTERS, READ_CHARACTERS)
+PATH_CHARACTERS = 200
+"""Number of characters of a first line of titles at most, so that it does not outweigh a short text."""
+PATH_END = " >\n"
+"""Ends a first line that holds the titles above a text, as in "Guide > Install >". The line is searched, but names no
+chunk, since the passages of a page share it."""
+BEGINNING = max(PATH_CHARACTERS + HEADING_CHARACTERS, READ_CHARACTERS)
 """Number of characters at the beginning of a text by which its name and its language are found."""
 NAME_WORDS_MAX = 8
 """Largest number of words of a name; a longer heading is taken for a sentence."""
@@ -63,6 +68,7 @@ NEED_OF_RARE = 0.2
 ROWS_CACHED = 10_000
 """Rows of one snapshot whose references are cached, some 200 bytes each. A full cache is emptied."""
 
+_PATH = re.compile(rf"[^\n]*{PATH_END}")
 _HEADING = re.compile(r"[#\s]*([^\n:;!?]{3,80}?)(?:(?<=\w\w)\.\s|(?<=\))\.\s|\n)")
 """The first line, or the first sentence, without a colon or a question mark; more text must follow it."""
 _TITLE = re.compile(r"(?:---\n)?(?:\w+: [^\n]*\n)*?\w*title: [\"']?([^\n]{3,80}?)[\"']?\n", re.IGNORECASE)
@@ -75,12 +81,15 @@ Name = tuple[str, ...]
 
 
 def heading(text: str) -> str | None:
-    """The heading that a text begins with, or its title, without the parts in brackets; None if there is neither.
+    """The heading that a text begins with, or its title, without the parts in brackets; None if there is neither. A
+    first line that ends in PATH_END is skipped.
 
     A heading has at most NAME_WORDS_MAX words, at least NAME_LETTERS_MIN letters or digits, and begins with a capital
     letter, or with a digit if it has several words.
     """
-    beginning = text[:HEADING_CHARACTERS]
+    path = _PATH.match(text)
+    start = path.end() if path else 0
+    beginning = text[start : start + HEADING_CHARACTERS]
     if "." not in beginning and "\n" not in beginning:  # one of them ends a heading
         return None
     found = _TITLE.match(beginning) or _HEADING.match(beginning)

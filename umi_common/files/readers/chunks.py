@@ -15,11 +15,18 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import DATED, message_pattern, messages
-from umi_common.files.readers.markup import HtmlText, front_matter_date, markdown_headings, markdown_tables
+from umi_common.files.readers.markup import (
+    HtmlText,
+    front_matter_date,
+    front_matter_title,
+    markdown_headings,
+    markdown_tables,
+)
 from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
 from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_chunk
+from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
@@ -35,6 +42,7 @@ FILE_KEY = "file"
 OFFSET_KEY = "start_index"
 """Metadata of a chunk: index of its first character in the file's text, after a repeated table head."""
 _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-.])\d\d\1\d\d(?!\d)")
+_NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
 """Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
 fields. They are read only if they are named, not in a folder."""
@@ -120,6 +128,9 @@ def chunks_in(
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
+    """The chunk of a passage; what is searched begins with the passage's path, in which long titles are cut."""
+    room = PATH_CHARACTERS // max(1, len(passage.path)) - len(PATH_END)
+    path = " > ".join(" ".join(title.split())[:room] for title in passage.path)
     return Chunk(
         _id(name, position),
         passage.text,
@@ -127,6 +138,7 @@ def _chunk(name: str, position: int, passage: Passage) -> Chunk:
         source=name,
         position=position,
         event_time=passage.event_time,
+        search_text=f"{path}{PATH_END}{passage.text}" if path else None,
     )
 
 
@@ -139,9 +151,9 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     ending = path.suffix.lower()
     if ending in SHEET_ENDINGS:
-        found = passages(text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])])
+        found = passages(text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])], title=_title_in_name(path))
     elif (pattern := message_pattern(text)) is None:
-        found = passages(text, tables=markdown_tables(text))
+        found = passages(text, tables=markdown_tables(text), title=_title_in_name(path))
     else:
         found = messages(text, pattern)
         if pattern is DATED:
@@ -153,7 +165,8 @@ def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     stated = front_matter_date(text)
     when = None if stated is None else time_in(*stated)
-    found = passages(text, markdown_headings(text), markdown_tables(text))
+    title = front_matter_title(text) or _title_in_name(path)
+    found = passages(text, markdown_headings(text), markdown_tables(text), title=title)
     return _dated(found, when or _date_in_name(path), undated=stated is not None and when is None)
 
 
@@ -167,6 +180,11 @@ def _date_in_name(path: Path) -> datetime | None:
     return read_time(dates.pop()) if len(dates) == 1 else None
 
 
+def _title_in_name(path: Path) -> str:
+    """A file's name without its ending; "" if no word of it is made of letters alone, as in a date or a hash."""
+    return path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""
+
+
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     page = HtmlText()
     try:
@@ -174,7 +192,8 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}
-    for passage in _dated(passages(page.text, page.headings, page.tables), _date_in_name(path)):
+    found = passages(page.text, page.headings, page.tables, title=page.title or _title_in_name(path))
+    for passage in _dated(found, _date_in_name(path)):
         yield replace(passage, metadata={**named, **passage.metadata})
 
 
@@ -188,7 +207,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
     found, ends = FileChunks(), list(accumulate(map(len, pages)))
     for page, reason in read.bad:
         found.skip(f"{path} page {page} cannot be read ({reason}); the other pages are indexed")
-    for position, passage in enumerate(_dated(passages(text), _date_in_name(path))):
+    for position, passage in enumerate(_dated(passages(text, title=_title_in_name(path)), _date_in_name(path))):
         page = bisect_right(ends, passage.start) + 1
         found.chunks.append(_chunk(name, position, replace(passage, metadata={"page": page})))
     return found

@@ -21,6 +21,7 @@ _FRONT_MATTER = re.compile(r"(---|\+\+\+)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.D
 _FRONT_DATE = re.compile(
     r"^(event_time|timestamp|date|created)[ \t]*[:=][ \t]*[\"']?([^\s#\"'][^\n#\"']*)", re.MULTILINE
 )
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*)", re.MULTILINE)
 FRONT_MATTER_CHARACTERS = 20_000
 """Longest front matter that is read, in characters of the file."""
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"})
@@ -55,9 +56,19 @@ def markdown_tables(text: str) -> list[Table]:
 
 def front_matter_date(text: str) -> tuple[dict[str, str], str] | None:
     """The first date key with a value in a file's front matter (YAML or TOML), as {key: value}, and the key."""
-    front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
-    found = None if front_matter is None else _FRONT_DATE.search(front_matter[2])
+    found = _in_front_matter(_FRONT_DATE, text)
     return None if found is None else ({found[1]: found[2].strip()}, found[1])
+
+
+def front_matter_title(text: str) -> str:
+    """The title in the front matter of a file; "": it states none."""
+    found = _in_front_matter(_FRONT_TITLE, text)
+    return "" if found is None else found[1].strip(" \t\"'")
+
+
+def _in_front_matter(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
+    return None if front_matter is None else pattern.search(front_matter[2])
 
 
 def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:

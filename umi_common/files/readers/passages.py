@@ -35,6 +35,7 @@ TITLE_ROWS_MAX = 5
 """Largest number of rows above the head of a sheet, such as a title and a blank line."""
 HEAD_SHARE = 0.5
 """A table's head longer than this share of the longest passage is not repeated."""
+_WORD = re.compile(r"\w+")
 
 Span = tuple[int, int]
 
@@ -101,10 +102,17 @@ class Passage:
     event_time: datetime | None = None
     undated: bool = False
     """Whether the file states a time for it that does not read as one moment."""
+    path: Sequence[str] = ()
+    """The titles above it that its text does not hold, outermost first: that of the file, then headings."""
 
 
 def passages(
-    text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = (), *, size: int = PASSAGE_CHARACTERS
+    text: str,
+    headings: Sequence[Heading] = (),
+    tables: Sequence[Table] = (),
+    *,
+    title: str = "",
+    size: int = PASSAGE_CHARACTERS,
 ) -> Iterator[Passage]:
     """The passages of a text in order. Metadata "section" is the path of headings above the text: "Setup > Linux".
 
@@ -114,6 +122,8 @@ def passages(
     Args:
         headings: In the order of the text. A passage holds text of one section, or of very short ones and the next.
         tables: In the order of the text, without overlap.
+        title: Of the file; "": it has none. The path of a passage begins with it if one of its words is neither in the
+            headings above nor in the passage.
         size: Characters of the longest passage, > 0.
     """
     path: list[Heading] = []
@@ -129,7 +139,13 @@ def passages(
             next_heading = next(following)
         section, head = " > ".join(heading.title for heading in path), _head(tables, start)
         metadata = {"section": section} if section else {}
-        yield Passage(head + text[start:end], start, {**metadata, HEAD_KEY: len(head)} if head else metadata)
+        new = [] if not title or _holds(f"{section} {text[start:end]}", title) else [title]
+        yield Passage(
+            head + text[start:end],
+            start,
+            {**metadata, HEAD_KEY: len(head)} if head else metadata,
+            path=[*new, *(heading.title for heading in path if heading.start < start)],
+        )
 
 
 def spans(
@@ -165,6 +181,11 @@ def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool
     """Whether each line of a span of whole sections is a heading, or white space."""
     lines = sum(not line.isspace() for line in text[slice(*span)].splitlines() if line)
     return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
+
+
+def _holds(text: str, title: str) -> bool:
+    """Whether each word of the title stands in the text."""
+    return {*_WORD.findall(title.lower())} <= {*_WORD.findall(text.lower())}
 
 
 def _has_fields(row: str, separators: str) -> bool:
