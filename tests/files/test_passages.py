@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from umi_common.files.readers.markup import HtmlText, markdown_headings, markdown_tables
+from umi_common.files.readers.markup import HtmlText, headings, markdown_tables
 from umi_common.files.readers.passages import passages, spans
 
 PAGE = """# Guide
@@ -48,14 +48,14 @@ def test_a_long_text_is_cut_at_paragraphs_then_sentences_then_words():
 
 
 def test_a_passage_ends_at_a_heading_and_knows_the_path_of_headings():
-    found = list(passages(PAGE, markdown_headings(PAGE), size=64))
+    found = list(passages(PAGE, headings(PAGE, ".md"), size=64))
     assert [p.metadata["section"] for p in found] == ["Guide", "Guide > Install", "Guide > Use"]
     assert all(PAGE[p.start :].startswith(p.text) for p in found)
 
 
 def test_a_heading_alone_joins_what_follows():
     text = "# Title\n\n## First\n\n" + "word " * 30
-    first = next(passages(text, markdown_headings(text), size=200))
+    first = next(passages(text, headings(text, ".md"), size=200))
     assert first.text.startswith("# Title\n\n## First\n\nword")
 
 
@@ -65,7 +65,7 @@ def test_a_heading_alone_joins_what_follows():
 )
 def test_a_title_above_a_long_section_is_no_passage_of_its_own(titles, body):
     text = f"{titles}## Section\n\n{body}"
-    first, *others = passages(text, markdown_headings(text), size=200)
+    first, *others = passages(text, headings(text, ".md"), size=200)
     assert first.text.startswith(f"{titles}## Section\n\n{body[:20]}")
     assert all(len(passage.text) <= 200 for passage in (first, *others))
     assert {passage.metadata["section"] for passage in (first, *others)} == {"Title > Section"}
@@ -73,12 +73,40 @@ def test_a_title_above_a_long_section_is_no_passage_of_its_own(titles, body):
 
 def test_a_short_section_with_a_text_stays_apart_from_a_long_one():
     text = "## License\n\nMIT.\n\n## Use\n\n" + "word " * 100
-    first = next(passages(text, markdown_headings(text), size=200))
+    first = next(passages(text, headings(text, ".md"), size=200))
     assert first.text == "## License\n\nMIT."
 
 
 def test_a_comment_in_a_code_fence_is_no_heading():
-    assert [heading.title for heading in markdown_headings(PAGE)] == ["Guide", "Install", "Use"]
+    assert [heading.title for heading in headings(PAGE, ".md")] == ["Guide", "Install", "Use"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        (".org", "* Boats\n\nIntro.\n\n** Sails\n\nJib.\n\n* Cars"),
+        (".adoc", "= Boats\n\nIntro.\n\n== Sails\n\nJib.\n\n= Cars"),
+        (".md", "Boats\n=====\n\nIntro.\n\n## Sails\n\nJib.\n\nCars\n====\n\n---"),
+        (
+            ".rst",
+            "Boats\n*****\n\nIntro.\n\nSails\n-----\n\nJib.\n\nCars\n*****\n\n===== ===\nname  cost\n===== ===",
+        ),
+        (
+            ".rst",
+            "=====\nBoats\n=====\n\nIntro.\n\nSails\n=====\n\nJib.\n\n=====\nCars\n=====\n\nToo long a line\n---",
+        ),
+    ],
+)
+def test_headings_are_found_in_every_markup_for_notes(ending, text):
+    found = headings(text, ending)
+    assert [(heading.level, heading.title) for heading in found] == [(1, "Boats"), (2, "Sails"), (1, "Cars")]
+    last = [*passages(text, found, size=24)][-1]
+    assert found[0].start == 0 and last.metadata["section"] == "Cars"
+
+
+def test_front_matter_a_rule_and_a_list_are_no_headings():
+    assert headings("---\ntitle: Boats\n---\n\nAll of us.\n---\n\n- item\n- item\n", ".md") == []
+    assert headings("Boats\n=====\n\n# Sails", ".txt") == []
 
 
 def test_html_becomes_what_a_reader_sees():
@@ -105,7 +133,7 @@ STAFF = HEAD + "\n".join(ROWS) + "\n\nThat is all.\n"
 
 
 def test_a_long_markdown_table_is_cut_between_its_rows_and_every_passage_has_its_head():
-    found = list(passages(STAFF, markdown_headings(STAFF), markdown_tables(STAFF)))
+    found = list(passages(STAFF, headings(STAFF, ".md"), markdown_tables(STAFF)))
     assert len(found) == 3 and found[0].text.startswith("# Staff\n\nAll of us.\n\n| Name")
     for passage in found[1:]:
         assert passage.text.startswith("| Name | Office | Phone |\n|:---|---:|---|\n| Person ")
@@ -143,13 +171,17 @@ def test_a_line_of_dashes_without_a_table_and_a_table_in_code_have_no_head():
 
 
 @given(
-    st.lists(st.sampled_from(["| a | b |", "|---|---|", "a | long row. Of two.", "", "# Title", "word " * 9, "```"])),
+    st.lists(
+        st.sampled_from(
+            ["| a | b |", "|---|---|", "a | long row. Of two.", "", "# Title", "======", "word " * 8, "```"]
+        )
+    ),
     st.integers(8, 90),
 )
 @example(["| a | b |", "|---|---|", "a | long row. Of two."], 40)  # head and first row together are too long
 def test_passages_with_tables_lose_and_repeat_nothing_but_heads(lines, size):
     text = "\n".join(lines)
-    found = list(passages(text, markdown_headings(text), markdown_tables(text), size=size))
+    found = list(passages(text, headings(text, ".md"), markdown_tables(text), size=size))
     slices = [passage.text[passage.metadata.get("table_head", 0) :] for passage in found]
     assert all(text[each.start :].startswith(part) and part for each, part in zip(found, slices, strict=True))
     assert "".join("".join(slices).split()) == "".join(text.split())

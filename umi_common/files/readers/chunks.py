@@ -15,13 +15,7 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import DATED, message_pattern, messages
-from umi_common.files.readers.markup import (
-    HtmlText,
-    front_matter_date,
-    front_matter_title,
-    markdown_headings,
-    markdown_tables,
-)
+from umi_common.files.readers.markup import HtmlText, front_matter_date, front_matter_title, headings, markdown_tables
 from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
@@ -153,7 +147,7 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     if ending in SHEET_ENDINGS:
         found = passages(text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])], title=_title_in_name(path))
     elif (pattern := message_pattern(text)) is None:
-        found = passages(text, tables=markdown_tables(text), title=_title_in_name(path))
+        found = passages(text, headings(text, ending), markdown_tables(text), title=_title_in_name(path))
     else:
         found = messages(text, pattern)
         if pattern is DATED:
@@ -166,7 +160,7 @@ def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     stated = front_matter_date(text)
     when = None if stated is None else time_in(*stated)
     title = front_matter_title(text) or _title_in_name(path)
-    found = passages(text, markdown_headings(text), markdown_tables(text), title=title)
+    found = passages(text, headings(text, path.suffix.lower()), markdown_tables(text), title=title)
     return _dated(found, when or _date_in_name(path), undated=stated is not None and when is None)
 
 

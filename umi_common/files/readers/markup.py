@@ -1,5 +1,5 @@
-"""Find the headings and tables of Markdown, and those of HTML with its visible text. Nothing is fetched, no script is
-run."""
+"""Find the headings and tables of Markdown and similar markup, and those of HTML with its visible text. Nothing is
+fetched, no script is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from html.parser import HTMLParser
 from umi_common.files.readers.passages import Heading, Table
 
 _FENCED_CODE = re.compile(r"^[ ]{0,3}(`{3,}|~{3,}).*?(?:^[ ]{0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
-_ATX_HEADING = re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)
+_MARKED_HEADINGS = {
+    **dict.fromkeys((".md", ".markdown", ".mdx"), re.compile(r"^[ ]{0,3}(#{1,6})[ \t]+(.+)$", re.MULTILINE)),
+    ".org": re.compile(r"^(\*+)[ \t]+(.+)$", re.MULTILINE),
+    ".adoc": re.compile(r"^(={1,6})[ \t]+(.+)$", re.MULTILINE),
+}
+"""By ending: a heading after a mark, which is longer for a lower level."""
+_UNDERLINED_HEADING = re.compile(r"^(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
+_UNDERLINES = {".rst": "", **dict.fromkeys((".md", ".markdown", ".mdx"), "=-")}
+"""By ending: the signs that underline headings, highest level first; "": each file has its own order."""
 _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
 """The line of dashes under the head of a table, in Org "|---+---|", after ">" in a quotation; also that of an
 underlined heading, without "|"."""
@@ -35,10 +43,29 @@ BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "
 PARAGRAPH_BREAK, LINE_BREAK = "\n\n", "\n"
 
 
-def markdown_headings(text: str) -> list[Heading]:
-    """The headings written with #s (`## Title`), in order, without those inside fenced code."""
-    lines = _unfenced(_ATX_HEADING, text)
-    return [Heading(found.start(), len(found[1]), _without_closing(found[2])) for found in lines]
+def headings(text: str, ending: str) -> list[Heading]:
+    """The headings of a text in order, without those inside fenced code; none if files of this ending have no marks.
+
+    They follow a mark (`## Title` in Markdown, `** Title` in Org, `== Title` in AsciiDoc) or, in Markdown and
+    reStructuredText, stand above a line of one sign that is as long, and below another such line or not.
+    """
+    found = [] if ending not in _UNDERLINES else _underlined_headings(text, _UNDERLINES[ending])
+    if marked := _MARKED_HEADINGS.get(ending):
+        lines = _unfenced(marked, text)
+        found += [Heading(line.start(), len(line[1]), _without_closing(line[2])) for line in lines]
+    return sorted(found)
+
+
+def _underlined_headings(text: str, signs: str) -> list[Heading]:
+    """The headings above a line of one sign; with `signs` "", levels are in the order in which their lines occur."""
+    levels, found = {sign: level for level, sign in enumerate(signs, 1)}, list[Heading]()
+    for line in _unfenced(_UNDERLINED_HEADING, text):
+        title, start = line[1].rstrip(), line.start()
+        if len(title) <= len(line[2]) and any(map(str.isalnum, title)) and (not signs or line[3] in signs):
+            overline = not signs and text.endswith(f"{line[2]}\n", 0, start)
+            level = levels.setdefault(line[3] * (1 + overline), len(levels) + 1)
+            found.append(Heading(start - (len(line[2]) + 1) * overline, level, title))
+    return found
 
 
 def markdown_tables(text: str) -> list[Table]:

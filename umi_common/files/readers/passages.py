@@ -178,8 +178,8 @@ def spans(
 
 
 def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
-    """Whether each line of a span of whole sections is a heading, or white space."""
-    lines = sum(not line.isspace() for line in text[slice(*span)].splitlines() if line)
+    """Whether each line of a span of whole sections is a heading, or has no letter or digit."""
+    lines = sum(any(map(str.isalnum, line)) for line in text[slice(*span)].splitlines())
     return lines <= bisect_left(section_starts, span[1]) - bisect_left(section_starts, span[0])
 
 
