@@ -63,6 +63,33 @@ def test_index_says_what_it_did_and_what_to_do_next(notes, tmp_path):
     assert "0 indexed as 0 chunks, 3 unchanged" in run("index", notes, "--store", tmp_path / "store").output
 
 
+@pytest.fixture
+def mixed(tmp_path):
+    """A folder with two notes and files of ten other kinds."""
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt", "Makefile", "2.csv", *(f"{place}.kind{place}" for place in range(8)), "1.csv"):
+        (folder / name).write_text("The boiler leaks.")
+    return folder
+
+
+def test_index_as_json_counts_the_files_of_other_kinds(mixed, tmp_path):
+    done = run("index", mixed, "--store", tmp_path / "store", "--json")
+    report = json.loads(done.output)
+    others = {"Makefile": 1, ".csv": 2, **{f".kind{place}": 1 for place in range(8)}}
+    assert (done.exit_code, report["files"], report["left_out"]) == (0, 2, others)
+
+
+def test_index_names_eight_kinds_of_files_left_out_and_counts_the_other_kinds(mixed, tmp_path):
+    lines = run("index", mixed, "--store", tmp_path / "store").output.splitlines()
+    kinds = ", ".join(f".kind{place} 1" for place in range(7))
+    assert f"left out, of other kinds: .csv 2, {kinds}, and 2 more kinds" in lines
+    (mixed / "Makefile").unlink()
+    (mixed / "7.kind7").unlink()
+    lines = run("index", mixed, "--store", tmp_path / "store").output.splitlines()
+    assert f"left out, of other kinds: .csv 2, {kinds}" in lines
+
+
 def test_an_empty_path_as_of_an_unset_variable_does_not_index_the_current_folder(tmp_path):
     done = umi("index", "", "--store", tmp_path / "store")
     assert done.returncode != 0 and "'' is no path" in done.stderr and not (tmp_path / "store").exists()

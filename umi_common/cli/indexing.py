@@ -28,6 +28,8 @@ STOPPING = b"\numi: stopping after this file; Ctrl-C again stops at once\n"
 MAX_FILE_MB = 100.0
 PDF_SECONDS = 10.0
 """Defaults, the same as in `umi_common.files.readers.reading`, which takes long to import; a test compares them."""
+KINDS_SHOWN = 8
+"""Largest number of kinds of files left out that are printed, those of most files; --json has all."""
 PathsArgument = Annotated[list[str], typer.Argument(help="Files and folders.")]
 """Strings, because `Path("")` is the current folder."""
 
@@ -95,8 +97,10 @@ def _print(report: Report, store: Path, there: int) -> None:
     new = f"{report.indexed} indexed as {report.chunks} chunks"
     typer.echo(f"{report.files} files: {new}, {report.unchanged} unchanged{removed}; {store} holds {there} chunks")
     if report.left_out:
-        kinds = ", ".join(f"{ending} {count}" for ending, count in report.left_out.most_common(8))
-        typer.echo(f"left out, of other kinds: {kinds}")
+        kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
+        more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""
+        shown = ", ".join(f"{ending} {count}" for ending, count in kinds[:KINDS_SHOWN])
+        typer.echo(f"left out, of other kinds: {shown}{more}")
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
     if report.stopped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 
@@ -52,8 +51,8 @@ class Report:
     """Chunks removed because their file no longer has them."""
     parts_skipped: int = 0
     """Parts finished by an earlier, interrupted run, or unchanged parts of a changed file."""
-    left_out: Counter[str] = field(default_factory=Counter)
-    """Files of other kinds, by ending."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Number of files of other kinds, by ending."""
     problems: list[Problem] = field(default_factory=list)
     """Files, records and pages that were skipped. The next run tries them again.
 

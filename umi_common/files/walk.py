@@ -142,7 +142,8 @@ def _is_readable(path: Path, report: Report) -> bool:
     """Whether umi reads files with this ending."""
     readable = path.suffix.lower() in ENDINGS
     if not readable:
-        report.left_out[path.suffix.lower() or path.name] += 1
+        kind = path.suffix.lower() or path.name
+        report.left_out[kind] = report.left_out.get(kind, 0) + 1
     return readable
 
 
