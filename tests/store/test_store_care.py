@@ -325,6 +325,28 @@ def test_full_verification_names_every_damaged_chunk_and_goes_on_to_the_postings
             store.repair()
 
 
+def test_repair_names_the_call_that_mends_a_store_of_which_only_vectors_are_damaged(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        with closing(sqlite3.connect(path / "umi.db")) as ledger:
+            ledger.execute(DAMAGE["another vector"], ("t0",))
+            ledger.commit()
+        with pytest.raises(LedgerDamaged, match=r"'t0'.*restore umi.db from a copy, or .*HybridStore\.reindex\(path"):
+            store.repair()
+    HybridStore.reindex(path, embedder=HashEmbedder(64))
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        assert store.repair() and len(store) == 5
+
+
+def test_repair_advises_no_new_vectors_where_a_text_is_lost_too(path):
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        with closing(sqlite3.connect(path / "umi.db")) as ledger:
+            ledger.execute(DAMAGE["another vector"], ("t0",))
+            ledger.execute(DAMAGE["other words"], ("t3",))
+            ledger.commit()
+        with pytest.raises(LedgerDamaged, match=r"restore umi\.db from a copy$"):
+            store.repair()
+
+
 def test_verification_of_a_store_with_very_many_damaged_chunks_names_the_first_hundred(tmp_path):
     with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(2)) as store:
         store.add([Chunk(f"c{i:03}", f"boat {i}") for i in range(300)])

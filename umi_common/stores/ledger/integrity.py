@@ -35,8 +35,11 @@ def remake_indexes(ledger: Ledger) -> None:
             ledger.check_id_index(connection)
         ledger.compact()  # returns the pages that only the damaged index used
     except LedgerDamaged as error:
-        reason = str(error.__cause__ or error).partition("; restore ")[0]  # stated again below
-        raise LedgerDamaged(f"repair() cannot mend {ledger.path} ({reason}); restore it from a copy") from error
+        cause = error.__cause__
+        told = error if cause is None or isinstance(cause, LedgerDamaged) else cause
+        reason, _, fix = str(told).partition("; restore ")
+        fix = fix or "it from a copy"
+        raise LedgerDamaged(f"repair() cannot mend {ledger.path} ({reason}); restore {fix}") from error
 
 
 def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
