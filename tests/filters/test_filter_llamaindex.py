@@ -111,6 +111,11 @@ def test_a_key_that_begins_with_a_dollar_can_be_named():
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
+        (
+            _filters(MetadataFilter(key="price >", value=3)),
+            r"'price >' ends in a comparison; write \{\"price\": \{\"\$gt\": 3\}\}",
+        ),
+        (MetadataFilter(key="price__gte", value=3), r"write \{\"price\": \{\"\$gte\": 3\}\}"),
         (_filters(), r"MetadataFilters\(and\) holds an empty list"),
         (_one(FilterOperator.IN, []), "'a', '\\$in': empty list"),
         (_one(FilterOperator.IN, "x"), "expected a list of values"),

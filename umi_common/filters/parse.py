@@ -157,13 +157,7 @@ class _Parser:
                 'values, {"$eq": [...]} for exactly this list'
             )
         if not isinstance(asked, Mapping):
-            if (split := _SIGN_IN_KEY.fullmatch(key)) is not None and split.lastindex is not None:
-                sign = split[split.lastindex]
-                right = f'{{"{split[1]:.80}": {{"{_FROM_SIGN.get(sign, f"${sign}")}": {shown(asked)}}}}}'
-                raise FilterError(
-                    f"filter key {shown(key)} ends in a comparison; write {right}; a key that is spelled so is found "
-                    f'by {{"$eq": {shown(asked)}}} under it'
-                )
+            _refuse_comparison_in(key, asked)
             return self._operator(key, "$eq", asked, depth)
         if not asked:
             raise FilterError(f"filter on {shown(key)}: {{}} is empty; give a value or an operator such as $eq")
@@ -209,6 +203,8 @@ class _Parser:
         if not isinstance(key, str):
             raise FilterError(f"filter key {shown(key)} is {type(key).__name__}; expected a string")
         if isinstance(name, str) and name in _FROM_LLAMAINDEX:
+            if name == "==":  # the default, so perhaps not meant
+                _refuse_comparison_in(key, value)
             return self._operator(key, _FROM_LLAMAINDEX[name], value, depth)
         if name == "contains":
             return self._contains(key, value, depth)
@@ -229,6 +225,17 @@ class _Parser:
         if not isinstance(item, str) or not item:
             return listed
         return any_of([listed, self._operator(key, "$text_match", item, depth)])
+
+
+def _refuse_comparison_in(key: str, asked: object) -> None:
+    """Raises FilterError if a key that is compared by equality ends in another comparison, as in {"price >": 3}."""
+    if (split := _SIGN_IN_KEY.fullmatch(key)) is not None and split.lastindex is not None:
+        sign = split[split.lastindex]
+        right = f'{{"{split[1]:.80}": {{"{_FROM_SIGN.get(sign, f"${sign}")}": {shown(asked)}}}}}'
+        raise FilterError(
+            f"filter key {shown(key)} ends in a comparison; write {right}; a key that is spelled so is found "
+            f'by {{"$eq": {shown(asked)}}} under it'
+        )
 
 
 def _unknown(name: object, known: tuple[str, ...], key: str | None = None) -> FilterError:
