@@ -156,7 +156,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("query", ["Harrow v Lindqvist", "harrow V. lindqvist", 'what was held in "Harrow v Lindqvist"?'])
+@pytest.mark.parametrize("query", ["Harrow v Lindqvist", "harrow V. lindqvist", 'what of "Harrow v Lindqvist"?'])
 def test_the_text_that_holds_the_whole_query_or_a_quoted_phrase_word_for_word_comes_first(query):
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(Chunk(text, text) for text in CASES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import threading
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from umi_common import AssemblyPolicy, Chunk, DualRetriever, HybridStore
 from umi_common.embedders import WordLlamaEmbedder
+from umi_common.search.extra_arms import Arm
 
 CHUNKS = [Chunk(str(place), text, source="s", position=place) for place, text in enumerate(
     ["Ann signed the contract.", "Acme wants the delivery in June.", "Bob moved to Lisbon."]
@@ -82,6 +84,65 @@ def test_a_thousand_searches_log_a_failing_part_once(make, said, caplog):
         assert word in record.getMessage()
     for secret in ("sk-12345", "4711", "Acme"):
         assert secret not in record.getMessage()
+
+
+def broken(*_, **__):
+    """A function with a mistake in it."""
+    return {QUERY: 0}[f"{QUERY}, misspelt"]
+
+
+def broken_later(*_):
+    """Another one."""
+    return QUERY.no_such_method()
+
+
+def broken_from_the_second_call():
+    calls = iter([np.array([], dtype=np.int64)])
+    return lambda *_: next(calls) if operator.length_hint(calls) else broken()
+
+
+@pytest.fixture
+def new_process(monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})
+
+
+@pytest.mark.usefixtures("new_process")
+@pytest.mark.parametrize("break_store", [
+    lambda patch: patch.setattr("umi_common.stores.lexical.index.LexicalIndex.search", broken),
+    lambda patch: patch.setattr("umi_common.stores.embedded.recall.find_references", broken),
+], ids=["lexical", "references"])  # fmt: skip
+def test_a_bug_in_a_part_is_logged_once_with_the_place_where_it_was_raised(break_store, monkeypatch, caplog):
+    umi = umi_by_words()
+    break_store(monkeypatch)
+    for _ in range(20):
+        assert umi.search(QUERY).degraded
+    bug, loss = (record.getMessage() for record in caplog.records)
+    assert "failed with KeyError, which may be a bug" in bug and loss.startswith("search without")
+    assert "test_losses.py" in bug and "in broken" in bug and "umi_common/stores/embedded/recall.py" in bug
+    assert "4711" not in caplog.text
+
+
+@pytest.mark.usefixtures("new_process")
+@pytest.mark.parametrize("make", [
+    lambda function: umi_by_words(rewriter=function).with_config(routing={"mode": "always"}, rewrite={"retries": 0}),
+    lambda function: umi_by_words(reranker=function),
+    lambda function: umi_by_words(arms=[Arm("mine", function)]),
+], ids=["rewriter", "reranker", "arm"])  # fmt: skip
+def test_a_mistake_in_a_given_function_is_logged_with_its_place_and_so_is_the_next_one(make, caplog):
+    for function in (broken, broken, broken_later):
+        assert make(function).search(QUERY).degraded
+    bugs = [record.getMessage() for record in caplog.records if "may be a bug" in record.getMessage()]
+    assert [bug.rpartition(" in ")[2] for bug in bugs] == ["broken", "broken_later"]
+    assert "4711" not in caplog.text and "QUERY" not in caplog.text
+
+
+@pytest.mark.usefixtures("new_process")
+def test_a_store_that_fails_to_score_what_an_arm_found_is_told(monkeypatch, caplog):
+    umi = umi_by_words(arms=[Arm("mine", lambda *_: [(Chunk("x", "Acme pays late."), 1.0)])])
+    monkeypatch.setattr("umi_common.stores.embedded.recall._rows_of_named_ids", broken_from_the_second_call())
+    result = umi.search(QUERY)
+    assert "x" in result.ids and [(loss.part, loss.reason) for loss in result.degraded] == [("arms", "KeyError")]
+    assert "arms failed with KeyError, which may be a bug" in caplog.text and "4711" not in caplog.text
 
 
 def test_eight_threads_log_a_failing_part_once(caplog):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterable
 
+from umi_common.errors import UmiError
 from umi_common.types import Degradation
 
 log = logging.getLogger("umi")
@@ -23,6 +25,19 @@ ADVICE = {
     "references": "Call the store's verify(), then repair().",
     "reranker": "Check its key and network; it must give one finite score for each text.",
 }
+BUGS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""Errors that a program's mistake raises, unless they are a UmiError; services and disks fail with others."""
+FRAMES_MAX = 20
+"""Largest number of calls in a logged traceback, the last ones."""
 _logged: dict[tuple[str, str], object] = {}
 
 
@@ -42,6 +57,19 @@ def log_once(losses: Iterable[Degradation]) -> None:
                 loss.consequence,
                 ADVICE.get(loss.part, DEFAULT_ADVICE),
             )
+
+
+def log_bug(part: str, error: Exception) -> None:
+    """Log once, with its traceback, an error that is one of BUGS. For a part without which the search goes on.
+
+    The traceback names files, lines and functions. It leaves out the error's message, which may hold the query, and the
+    source code, which may hold a key.
+    """
+    if isinstance(error, BUGS) and not isinstance(error, UmiError):
+        calls = traceback.extract_tb(error.__traceback__)[-FRAMES_MAX:]
+        lines = [f'  File "{call.filename}", line {call.lineno}, in {call.name}' for call in calls]
+        message = "%s failed with %s, which may be a bug of umi or of a function that umi was given; to report it:\n%s"
+        warn_once(part, "".join(lines[-1:]), message, part, type(error).__name__, "\n".join(lines))
 
 
 def warn_once(part: str, reason: str, message: str, *values: object) -> None:

@@ -17,6 +17,7 @@ from umi_common.errors import ConfigError
 from umi_common.filters import Filter
 from umi_common.runtime.calls import Call, CallFailure, CallOutcome
 from umi_common.runtime.guards import DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
+from umi_common.runtime.losses import log_bug
 from umi_common.search.request import SearchRequest
 from umi_common.search.sparse_index import SparseIndex
 from umi_common.search.trace import TraceBuilder
@@ -179,6 +180,7 @@ class ExtraArms:
         by_arm: dict[str, ArmHits] = {}
         for (arm, _), outcome in zip(self._arms, outcomes, strict=True):
             if isinstance(outcome, CallFailure):
+                log_bug(arm.name, outcome.error)
                 trace.degrade(arm.name, _reason(outcome.error), "searched without it")
             else:
                 by_arm[arm.name] = outcome

@@ -20,7 +20,7 @@ from umi_common.query.time.stated import states_date_in
 from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
-from umi_common.runtime.losses import log_once
+from umi_common.runtime.losses import log_bug, log_once
 from umi_common.search.exact import (
     CANDIDATES,
     PHRASE_CANDIDATES,
@@ -118,6 +118,7 @@ def context_body(
         store, reach = components.store, policy.neighbours
         (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach, where=request.where)),)
         if isinstance(found, CallFailure):
+            log_bug("neighbours", found.error)
             lost.append(Degradation("neighbours", type(found.error).__name__, "packed without the chunks beside hits"))
             log_once(lost[-1:])
         else:

@@ -17,6 +17,7 @@ from umi_common.protocols import Probe, RecallRequest, Store, Strategy, chunk_ag
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
+from umi_common.runtime.losses import log_bug
 from umi_common.search.extra_arms import ArmHits, ExtraArms
 from umi_common.search.request import SearchRequest
 from umi_common.search.rerank import Reranking
@@ -141,6 +142,7 @@ def _recall_again(
     strategy = _strategy_after(recalled.pool, request)
     (outcome,) = yield (_ask_store(components, request, _probes_again(request, recalled, ()), strategy),)
     if isinstance(outcome, CallFailure):
+        log_bug("period", outcome.error)
         reason = type(outcome.error).__name__
         trace.degrade("period", reason, "raised chunks of the period among the other candidates only")
         return None
@@ -170,6 +172,7 @@ def _with_variations(
     with trace.stage("recall variations") as facts:
         (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
         if isinstance(outcome, CallFailure):
+            log_bug("rewriter", outcome.error)
             reason = f"searching its variations failed with {type(outcome.error).__name__}"
             trace.degrade("rewriter", reason, "searched with the original query alone")
             return recalled
@@ -206,7 +209,11 @@ def _with_arm_hits(
         probes = _probes_again(request, recalled, tuple(missing))
         recall_again = _ask_store(components, request, probes, _strategy_after(pool, request))
         outcome, stored = yield (recall_again, ask_chunks(components.store, missing))
-        if not isinstance(outcome, CallFailure):
+        if isinstance(outcome, CallFailure):
+            log_bug("arms", outcome.error)
+            reason = type(outcome.error).__name__
+            trace.degrade("arms", reason, "ranked chunks that only extra arms found without the store's scores")
+        else:
             recalled_again = _pool_of(outcome, request)
             pool = replace(recalled_again, degraded=(*pool.degraded, *recalled_again.degraded))
         of_arms = {id: chunk for hits in recalled.arm_hits.values() for id, chunk in hits.chunks.items()}

@@ -14,6 +14,7 @@ from umi_common.pool import Pool
 from umi_common.ranking.fusion import best_first
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.guards import ThreadLimiter
+from umi_common.runtime.losses import log_bug
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.types import Chunk
@@ -91,6 +92,7 @@ def _reordered(ranked: RankedPool, rows: Sequence[int], scores: object) -> tuple
         The new ranking and "", or the given ranking and a phrase that says what is wrong with the scores.
     """
     if isinstance(scores, CallFailure):
+        log_bug("reranker", scores.error)
         return ranked, f"failed with {type(scores.error).__name__}"
     try:
         given = np.asarray(scores, dtype=np.float64)

@@ -8,6 +8,7 @@ from typing import Any
 
 from umi_common.errors import UmiError
 from umi_common.pool import Bools, Ints
+from umi_common.runtime.losses import log_bug
 from umi_common.types import Degradation
 
 REASON_CHARACTERS_MAX = 200
@@ -23,6 +24,8 @@ class RecallTrace:
 
     def lost(self, part: str, error: Exception | str, consequence: str) -> None:
         """Record that a part failed. Of a foreign error only the type is kept: its message may hold the query."""
+        if isinstance(error, Exception):
+            log_bug(part, error)
         reason = str(error)[:REASON_CHARACTERS_MAX] if isinstance(error, (str, UmiError)) else type(error).__name__
         self.degraded.append(Degradation(part, reason, consequence))
 

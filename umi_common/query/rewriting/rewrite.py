@@ -24,7 +24,7 @@ from umi_common.query.rewriting.models import as_rewriter
 from umi_common.query.rewriting.reply import read_reply
 from umi_common.runtime.calls import Body, Call, CallFailure, adrive, drive
 from umi_common.runtime.guards import Breaker, DeadlineExceeded, ThreadLimiter, TooManyCalls, awaited
-from umi_common.runtime.losses import PAUSED
+from umi_common.runtime.losses import PAUSED, log_bug
 from umi_common.runtime.workers import Workers
 from umi_common.types import Degradation
 
@@ -151,6 +151,7 @@ class Rewriting:
             attempt += 1
             (outcome,) = yield (self._call(prompt, deadline - self._clock()),)
             if isinstance(outcome, CallFailure):
+                log_bug("rewriter", outcome.error)
                 fault = _failure(outcome.error)
                 continue
             reply = read_reply(outcome, query=query, config=self.config)
