@@ -247,18 +247,22 @@ def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
     return Document(id=chunk.id, page_content=chunk.text, metadata=to_metadata(chunk, keys))
 
 
-def to_scored_documents(hits: Iterable[Hit], keys: PlaceKeys, *, with_reasons: bool = False) -> list[Document]:
-    """The document of each hit, with the hit's score in `metadata["relevance_score"]` unless it has that key already.
+def to_scored_documents(
+    hits: Iterable[Hit], keys: PlaceKeys, *, score_key: str | None = SCORE_KEY, with_reasons: bool = False
+) -> list[Document]:
+    """The document of each hit, with the hit's score in its metadata under `score_key` unless it has that key already.
 
     Args:
         hits: Best first.
         keys: As in `to_document`.
+        score_key: None: no score.
         with_reasons: Also put a list of the reasons why it was found into `metadata["umi_reasons"]`.
     """
     documents = []
     for hit in hits:
         document = to_document(hit.chunk, keys)
-        document.metadata.setdefault(SCORE_KEY, hit.score)
+        if score_key is not None:
+            document.metadata.setdefault(score_key, hit.score)
         if with_reasons:
             document.metadata[REASONS_KEY] = reasons(hit)
         documents.append(document)

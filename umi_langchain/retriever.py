@@ -45,6 +45,7 @@ from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
 from umi_langchain import _batch
 from umi_langchain._convert import (
+    SCORE_KEY,
     SearchText,
     add_documents,
     as_documents,
@@ -85,8 +86,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     `deep_search`, `now` and `min_relevance` can also be given per call:
     `retriever.invoke(query, k=3, filter={"user": "ann"})`.
     Documents are returned best first, with their id and, unless their metadata has that key already,
-    `metadata["relevance_score"]`. Of a query over 10,000 bytes the end is searched, and a warning of the logger `umi`
-    says so.
+    `metadata["relevance_score"]` (see `score_key`). Of a query over 10,000 bytes the end is searched, and a warning of
+    the logger `umi` says so.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -110,6 +111,9 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     """Metadata key, for example "section" or "source". A document is then the joined text of a found chunk and the
     adjacent chunks with the same value under the key; `metadata["umi_ids"]` lists them. None: a document is one
     chunk."""
+    score_key: str | None = SCORE_KEY
+    """Metadata key of a document's score in a result. None: no score, so that one document is equal in the results of
+    all queries, which `MultiQueryRetriever` needs to return it once."""
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"
@@ -418,7 +422,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
     def documents(self, result: SearchResult) -> list[Document]:
         """The documents of a result of `search`, one for each hit."""
-        return to_scored_documents(result, self.keys, with_reasons=self.reasons)
+        return to_scored_documents(result, self.keys, score_key=self.score_key, with_reasons=self.reasons)
 
     def core_options(self, options: Mapping[str, object]) -> dict[str, Any]:
         """The options of `DualRetriever.search`: those of the call, else the retriever's own.

@@ -88,6 +88,15 @@ def test_a_documents_own_relevance_score_is_not_overwritten():
     retriever.close()
 
 
+def test_the_score_is_written_under_the_key_that_is_asked_for_or_not_at_all(retriever):
+    scores = [hit.score for hit in retriever.search(QUESTION)]
+    asked = retriever.model_copy(update={"score_key": "score"}).invoke(QUESTION)
+    assert [document.metadata["score"] for document in asked] == scores
+    assert all(set(document.metadata) == {"source", "position", "score"} for document in asked)
+    (without,) = retriever.model_copy(update={"score_key": None}).batch([QUESTION])
+    assert ids(without) == ids(asked) and all(set(each.metadata) == {"source", "position"} for each in without)
+
+
 def test_changing_what_came_back_changes_nothing_in_the_store(retriever):
     retriever.invoke(QUESTION)[0].metadata["source"] = "changed"
     assert retriever.invoke(QUESTION)[0].metadata["source"] != "changed"

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.language_models import FakeListChatModel
@@ -156,6 +157,24 @@ async def test_multi_query_an_llm_that_fails_leaves_the_plain_search():
     retriever = made("red apple", llm=llm, routing={"mode": "always"})
     assert ids(retriever.invoke("apple")) == ids(await retriever.ainvoke("apple")) == ["d0"]
     assert [loss.part for loss in retriever.search("apple").degraded] == ["rewriter"]
+
+
+@pytest.mark.parametrize("options", [{}, {"whole": "source"}], ids=["chunks", "sections"])
+async def test_multi_query_over_umi_without_scores_returns_each_document_once(options):
+    texts = ["red apple", "green apple"]
+    retriever = made(*texts, metadatas=[{"source": text} for text in texts], score_key=None, **options)
+    llm = FakeListChatModel(responses=["green fruit\nred fruit"])
+    several = MultiQueryRetriever.from_llm(retriever=retriever, llm=llm)
+    for found in (several.invoke("apple"), await several.ainvoke("apple")):
+        assert sorted(document.page_content for document in found) == ["green apple", "red apple"]
+
+
+def test_multi_query_over_the_vector_store_returns_each_document_once():
+    store = UmiVectorStore()
+    store.add_documents([Document(id=name, page_content=f"{name} apple") for name in ("red", "green")])
+    llm = FakeListChatModel(responses=["green fruit\nred fruit"])
+    several = MultiQueryRetriever.from_llm(retriever=store.as_retriever(), llm=llm)
+    assert sorted(ids(several.invoke("apple"))) == ["green", "red"]
 
 
 def test_multi_query_a_slow_llm_is_not_waited_for():
