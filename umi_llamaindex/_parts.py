@@ -89,12 +89,10 @@ def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
         return [condition for part in where.parts for condition in _conditions(part)]
     if not isinstance(where, Comparison) or where.operator not in ("$eq", "$in"):
         return []
-    values = where.value if isinstance(where.value, tuple) else (where.value,)
+    values: Any = where.value if where.operator == "$in" else (where.value,)
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values) or not texts:
         return []
-    if where.operator == "$eq":
-        return [MetadataFilter(key=where.key, value=texts[0])]
     return [MetadataFilter(key=where.key, value=texts, operator=FilterOperator.IN)]
 
 

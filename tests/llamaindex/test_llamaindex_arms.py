@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from llama_index.core import VectorStoreIndex
+from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
@@ -12,7 +12,7 @@ from umi_common.errors import ConfigError
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, as_arm
+from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, UmiVectorStore, as_arm
 
 FRUIT = {"apple": "red apples in the garden", "pear": "green pears in the kitchen", "plum": "blue plums in the cellar"}
 
@@ -115,6 +115,19 @@ async def test_an_arms_own_filters_hold_beside_those_of_the_search(store):
         assert retriever.retrieve(UmiQuery("what is the code of the door?", filters={"user": "ann"})) == []
         assert len(await retriever.aretrieve(UmiQuery("what is the code of the door?", filters={"user": "bob"}))) >= 5
         closed(retriever, arm)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of packages that LlamaIndex imports
+@pytest.mark.parametrize("where", [{"tags": {"$eq": ["door", "code"]}}, {"size >": {"$eq": "L"}}])
+@pytest.mark.parametrize("vector_store", [None, UmiVectorStore], ids=["LlamaIndex's store", "umi's store"])
+async def test_a_filter_that_llamaindex_would_read_otherwise_takes_no_node_from_an_arm(store, where, vector_store):
+    node = TextNode(id_="a", text="Ann's door at home: 4711.", metadata={"tags": ["door", "code"], "size >": "L"})
+    context = None if vector_store is None else StorageContext.from_defaults(vector_store=vector_store())
+    index = VectorStoreIndex([node], embed_model=UmiEmbedding(), storage_context=context)
+    retriever = UmiRetriever.from_store(store, arms=[as_arm(index.as_retriever(), "others")])
+    result = retriever.search(UmiQuery("the door", filters=where))
+    assert (result.ids, result.degraded) == (["a"], ())
+    closed(retriever)
 
 
 async def test_arms_none_means_no_further_arms_and_one_retriever_is_no_list(store):
