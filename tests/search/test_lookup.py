@@ -86,7 +86,7 @@ def test_what_is_looked_up_comes_first(handbook, question, answer):
         found = umi.search(question, now=NOW)
     assert found.ids[0] == answer
     assert found.hits[0].score == pytest.approx(1.0)
-    assert STAGE in found.hits[0].stages
+    assert STAGE in [stage.name for stage in found.trace]
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,8 @@ def reorder_by_lookup(
     weight: float,
     trace: TraceBuilder,
 ) -> RankedPool:
-    """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, and `FusionConfig.lookup_weight`."""
+    """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, and `FusionConfig.lookup_weight`; unchanged
+    if no candidate holds any of it."""
     rows = np.sort(ranked.order[:CANDIDATES])
     with trace.stage(LOOKUP) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
@@ -185,7 +186,7 @@ def reorder_by_lookup(
         g = np.hstack([phrases, codes])
         held = int(g.any(axis=1).sum())
         facts.update(candidates=len(rows), phrases=len(lookup.phrases), codes=len(lookup.codes), held=held)
-        return reorder(ranked, rows, _raised(ranked.scores[rows], g, weight), LOOKUP)
+        return reorder(ranked, rows, _raised(ranked.scores[rows], g, weight), LOOKUP) if held else ranked
 
 
 def query_pairs(query: str, terms_of: TermsOf) -> QueryPairs | None:
