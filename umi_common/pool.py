@@ -102,6 +102,9 @@ class Pool:
     named: Floats = field(default_factory=lambda: np.zeros(0))
     """(n,) 0..1, how surely the original query names the chunk by its heading; (0,): it names none, or the store does
     not look for names."""
+    mentioning: Floats = field(default_factory=lambda: np.zeros(0))
+    """(n,) 0..1, the weight in `named` of another chunk whose name this one holds, with more of the query's terms; (0,)
+    as for `named`."""
     mode: str = "hybrid"
     """"hybrid", "text" or "vector": the arms that answered."""
     extra: Mapping[str, Floats] = field(default_factory=dict)
@@ -249,7 +252,7 @@ class Pool:
 
     @property
     def _per_row(self) -> tuple[str, ...]:
-        return (*PER_ROW, *(name for name in ("version", "named") if len(getattr(self, name))))
+        return (*PER_ROW, *(name for name in ("version", "named", "mentioning") if len(getattr(self, name))))
 
     def _beside(self, which: Bools, around: int) -> Bools:
         """(n,) whether a row is at most `around` positions from one of `which` in the same source."""

@@ -22,6 +22,7 @@ QUESTION = "Where was the author of the play Brand born?"
 PLAY = Chunk("play", "Brand. The play Brand has an author, Zorbian Quell, who wrote it in spring.")
 AUTHOR = Chunk("author", "Zorbian Quell. Born in Skien, he left home at fifteen.", metadata={"public": True})
 OTHERS = [Chunk(f"x{at}", f"Note {at}: writers, towns, boats and harbours of the north.") for at in range(40)]
+NONE = np.zeros(0)
 OFF = UmiConfig(references={"enabled": False})
 
 
@@ -148,15 +149,32 @@ def test_the_gain_is_the_formula():
     links = Links(np.array([0, 1]), np.array([2, 2]), np.array([0.4, 1.0]))
     gain = 0.4 * 1.0**5 + 1.0 * 0.5**5
     expected = np.array([1.0, 0.5, 0.2 + 0.7 * gain])
-    assert with_references(scores, np.zeros(0), links, 0.7) == approx(expected / expected.max())
+    assert with_references(scores, NONE, NONE, links, 0.7) == approx(expected / expected.max())
+
+
+def test_a_chunk_that_mentions_a_named_one_keeps_half_of_the_advantage_if_it_was_before_it():
+    scores, named, mentioning = np.array([1.0, 0.5, 0.8]), np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])
+    own = np.array([1.0 + 0.35, 0.5, 0.8 + 0.7])
+    assert with_references(scores, named, mentioning, None, 0.7) == approx(own / own.max())
+
+
+def test_a_stub_under_the_name_that_is_asked_for_does_not_pass_the_text_that_answers():
+    texts = {}
+    for name, town in (("Lena Hale", "Lyon"), ("Omar Dietz", "Graz"), ("Ines Rook", "Bath"), ("Paul Venn", "Kiel")):
+        texts[name] = f"{name}. Born 1972 in {town}."
+        texts[f"{name} fire"] = f"The fire at the mill was reported by {name}, who lived next door to it in {town}."
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(id, text) for id, text in texts.items())
+        for name in ("Lena Hale", "Omar Dietz", "Ines Rook", "Paul Venn"):
+            assert umi.search(f"who reported the fire, {name}?").ids[0] == f"{name} fire"
 
 
 def test_a_named_chunk_gains_before_its_references_count():
     named, links = np.array([0.0, 0.0, 1.0]), Links(np.array([2]), np.array([1]), np.array([0.4]))
     own = np.array([1.0, 0.5, 0.8 + 0.7]) / 1.5
     expected = own + np.array([0.0, 0.7 * 0.4, 0.0])
-    assert with_references(np.array([1.0, 0.5, 0.8]), named, links, 0.7) == approx(expected / expected.max())
-    assert with_references(np.array([1.0, 0.5, 0.8]), named, None, 0.7) == approx(own)
+    assert with_references(np.array([1.0, 0.5, 0.8]), named, NONE, links, 0.7) == approx(expected / expected.max())
+    assert with_references(np.array([1.0, 0.5, 0.8]), named, NONE, None, 0.7) == approx(own)
 
 
 @pytest.mark.parametrize(

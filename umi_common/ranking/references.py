@@ -1,14 +1,19 @@
 """Stage: a chunk gains if the query names it, or if a good candidate refers to it. Pure.
 
-    own(i) = score(i) / max score + share * named(i)       named: weight of the query's mention of the name of i, 0..1
+    own(i) = score(i) / max score + share * (named(i) + 1/2 * mentioning(i))
+    named(i)      = weight of the query's mention of the name of i, 0..1
+    mentioning(i) = weight of a name in the query that the text of i holds, if i holds more of the query's terms than
+                    the chunk of that name, and score(i) is above that of every named candidate; else 0
     e(i) = own(i) / max own
     gain(j) = sum over references i -> j of e(i)^5 * weight(i, j)
     final(j) = e(j) + share * min(1, gain(j))
 
-A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. i refers to j if
-one of the two texts mentions the name of the other, or both hold a rare term. The more query terms j holds and i lacks,
-the larger is the weight (`stores.references`). A candidate that holds all query terms gives no chunk a gain. The stage
-helps if the answer is spread over two chunks and only one of them resembles the query. Measured in docs/decisions.md.
+A query that names a chunk asks about that chunk, even if other chunks hold more of the query's words. A chunk that
+holds the name and more of what is asked keeps half of the advantage, so that a mere heading does not pass it. i refers
+to j if one of the two texts mentions the name of the other, or both hold a rare term. The more query terms j holds and
+i lacks, the larger is the weight (`stores.references`). A candidate that holds all query terms gives no chunk a gain.
+The stage helps if the answer is spread over two chunks and only one of them resembles the query. Measured in
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ import numpy as np
 from umi_common.config import ReferencesConfig
 from umi_common.pool import Floats, Links, Pool
 
+MENTIONING = 0.5
+"""Factor on mentioning(i)."""
 POWER = 5
 """So large that only the best few candidates count: one with half the best score gives 3 % of its weight."""
 
@@ -26,7 +33,7 @@ def apply(pool: Pool, scores: Floats, settings: ReferencesConfig, facts: dict[st
     """(n,) scores with the gain of `with_references`; `facts` gets the number of named candidates and of references."""
     facts["named"] = int(np.count_nonzero(pool.named))
     facts["references"] = 0 if pool.links is None else len(pool.links.source)
-    return with_references(scores, pool.named, pool.links, settings.share)
+    return with_references(scores, pool.named, pool.mentioning, pool.links, settings.share)
 
 
 def referring(pool: Pool, scores: Floats) -> dict[int, int]:
@@ -41,12 +48,12 @@ def referring(pool: Pool, scores: Floats) -> dict[int, int]:
     return dict(zip(pool.links.target[rising].tolist(), pool.links.source[rising].tolist(), strict=True))
 
 
-def with_references(scores: Floats, named: Floats, links: Links | None, share: float) -> Floats:
+def with_references(scores: Floats, named: Floats, mentioning: Floats, links: Links | None, share: float) -> Floats:
     """(n,) scores by the formula at the top of this file, divided by their best.
 
     Args:
         scores: (n,) of the stages before; below 0 counts as 0.
-        named: (n,) 0..1, `Pool.named`; (0,): the query names none.
+        named, mentioning: (n,) 0..1, fields of `Pool`; (0,): the query names none.
         links: References between candidates, as row numbers 0..n-1, with their weights; None: there are none.
         share: Upper bound of a chunk's gain by its name, and of that by references, as a share of the best score, >= 0.
     """
@@ -56,7 +63,9 @@ def with_references(scores: Floats, named: Floats, links: Links | None, share: f
         return np.array(scores)
     own = own / best
     if len(named):
-        own = own + share * named
+        above = own > own[named > 0].max(initial=0.0)
+        gained = named + MENTIONING * mentioning * above if len(mentioning) else named
+        own = own + share * gained
         own = own / own.max()
     if links is None:
         return own

@@ -15,6 +15,8 @@ more, the more terms of the query j holds that i lacks:
                    where the ranking stage `neighbours` relates the chunks
 
 A query refers to the chunks whose names it mentions: with the weight name(query, j), which does not depend on `need`.
+The chunks that mention such a name, too, and hold more of the query's terms than the chunks of that name, have the
+weight of the name.
 
 If the weights from one chunk sum to more than 1, they are divided by their sum. A term's weight is its idf times its
 weight in the query, which is below 1 for a function word.
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -181,18 +184,57 @@ class Names:
         return found
 
 
-def named_by(index: LexicalIndex, names: Names, query: str, allowed: Mask) -> dict[int, float]:
-    """The rows that a query names, each with `name(query, row)`.
+class Named(NamedTuple):
+    """The rows that a query names, and those that mention such a name and hold more of the query's terms."""
+
+    rows: dict[int, float]
+    """Row -> name(query, row)."""
+    mentioning: dict[int, float]
+    """Row -> the weight of the name that its text holds; no row of `rows`."""
+
+    def pool_fields(self, rows: Ints) -> dict[str, Any]:
+        """The fields of a pool of these rows."""
+        if not self.rows:
+            return {}
+        named, mentioning = ([each.get(row, 0.0) for row in rows.tolist()] for each in self)
+        return {"named": np.array(named), "mentioning": np.array(mentioning)}
+
+
+def named_by(
+    index: LexicalIndex, names: Names, text: str, query: QueryTerms, allowed: Mask, config: LexicalConfig
+) -> Named:
+    """What a query names.
 
     Args:
+        text: The query.
+        query: Its terms as `index.search` has looked them up.
         allowed: (n,) rows that may be found.
+        config: BM25's settings.
     """
     named: dict[int, float] = {}
-    for terms in index.terms_in_order(query) if names else ():
+    mentioning: dict[int, float] = {}
+    for terms in index.terms_in_order(text) if names else ():
         for name, rows in names.mentioned(terms, index.living).items():
             if weight := _name_weight(index, name, len(rows)):
                 named.update((row, weight) for row in rows if allowed[row])
-    return named
+                more = _holding_more(index, query, rows, _holding_all(index, name, config), config)
+                mentioning.update((row, weight) for row in more if allowed[row])
+    return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
+
+
+def _holding_more(
+    index: LexicalIndex, query: QueryTerms, rows: Sequence[int], others: Sequence[int], config: LexicalConfig
+) -> list[int]:
+    """Those of the other rows whose terms of the query weigh more than those of each of `rows`."""
+    both = distinct(np.array([*rows, *others], dtype=np.int64))
+    weight = dict(zip(both.tolist(), _term_weights(query) @ index.held(query.terms, both, config), strict=True))
+    most = max(weight[row] for row in rows)
+    return [row for row in others if weight[row] > most]
+
+
+def _term_weights(query: QueryTerms) -> Floats:
+    """(T,) idf of each term times its weight in the query."""
+    return np.array([weight * max(term.idf, 0.0) for term, weight in zip(query.terms, query.weights, strict=True)])
 
 
 def find_references(
@@ -218,7 +260,7 @@ def find_references(
         config: BM25's settings, which weigh the terms.
         rare: Whether shared rare terms count. All searches of one index must say the same, since references are cached.
     """
-    weights = np.array([weight * max(term.idf, 0.0) for term, weight in zip(query.terms, query.weights, strict=True)])
+    weights = _term_weights(query)
     total = float(weights.sum())
     if not len(sources) or len(weights) < 2 or total <= 0 or not (names or rare):
         return None

@@ -20,7 +20,7 @@ from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
 from umi_common.stores.dense.cosines import cosines
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.references import find_references, named_by
+from umi_common.stores.references import Named, find_references, named_by
 from umi_common.stores.rows.rows import UNKNOWN, Mask, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange, microseconds
@@ -124,7 +124,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     lexical = None if request.strategy == "vector" else _lexical(snapshot, request, allowed, weights)
     named, links = _references(store, snapshot, request, lexical, allowed, trace)
     targets = np.zeros(0, dtype=np.int64) if links is None else links.target
-    others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named, np.int64), targets])
+    others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named.rows, np.int64), targets])
     found = [hits.rows for hits in lexical or ()]
     pool_rows, vectors, queries = _candidates(store, snapshot, queries, request, found, others, allowed, weights, trace)
     trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
@@ -132,8 +132,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     if lexical is not None:
         texts = [probe.text for probe in request.probes]
         scored = snapshot.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
-        fields = scored.pool_fields()
-        fields["named"] = np.array([named.get(row, 0.0) for row in pool_rows.tolist()] if named else [])
+        fields = scored.pool_fields() | named.pool_fields(pool_rows)
     if vectors is not None:
         fields |= {"vectors": vectors} | statistics(store, snapshot, queries, trace)
         if queries is not None:
@@ -159,14 +158,15 @@ def _references(
     lexical: Sequence[LexicalHits] | None,
     allowed: Mask,
     trace: RecallTrace,
-) -> tuple[dict[int, float], Links | None]:
+) -> tuple[Named, Links | None]:
     """The rows that the first probe names; and the references by name of these and of the best by BM25.
 
     Empty and None if references are not asked for, or there are none.
     """
     if not request.references or lexical is None or not store.side.names:
-        return {}, None
-    named = named_by(snapshot.lexical, store.side.names, request.probes[0].text, allowed)
+        return Named({}, {}), None
+    text, query = request.probes[0].text, lexical[0].query
+    named = named_by(snapshot.lexical, store.side.names, text, query, allowed, request.lexical)
 
     def terms_of(rows: Sequence[int]) -> list[Sequence[str]]:
         ids = [snapshot.rows.ids[row] for row in rows]
@@ -174,9 +174,8 @@ def _references(
         known |= store.collection.records([id for id in ids if id not in known])
         return [store.side.terms(known.get(id)) for id in ids]
 
-    referring = distinct(np.concatenate([lexical[0].rows[:REFERRING], np.fromiter(named, np.int64)]))
+    referring = distinct(np.concatenate([lexical[0].rows[:REFERRING], np.fromiter(named.rows, np.int64)]))
     try:
-        query = lexical[0].query
         links = find_references(
             snapshot.lexical, store.side.names, query, referring, terms_of, allowed, request.lexical, rare=False
         )

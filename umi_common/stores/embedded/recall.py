@@ -30,7 +30,7 @@ from umi_common.stores.embedded.row_data import StoreSnapshot
 from umi_common.stores.ledger.codec import decode
 from umi_common.stores.lexical.top_k import LexicalHits
 from umi_common.stores.query_embedder import query_vectors, with_error
-from umi_common.stores.references import find_references, named_by
+from umi_common.stores.references import Named, find_references, named_by
 from umi_common.stores.rows.rows import Mask, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
@@ -57,8 +57,8 @@ class StoreHits:
     """Likewise."""
     by_id: Ints
     """Rows of the ids that the probes name; they enter the pool whatever their rank."""
-    named: Mapping[int, float]
-    """Rows whose heading the query mentions, with the weight of the mention; they enter the pool."""
+    named: Named
+    """What the query names; rows whose heading it mentions enter the pool."""
     links: Links | None
     """References of the best rows, whose targets enter the pool; None: none was found, or they were not sought."""
 
@@ -214,34 +214,34 @@ def _references(
     dense: Sequence[DenseHits] | None,
     allowed: Mask | None,
     trace: RecallTrace,
-) -> tuple[Mapping[int, float], Links | None]:
+) -> tuple[Named, Links | None]:
     """The rows that the first probe names; and the references of these and of the best that each arm found for it.
 
     Empty and None if references are not asked for, or there are none.
     """
     if not request.references or lexical is None:
-        return {}, None
+        return Named({}, {}), None
     if len(snapshot.rows) > REFERENCES_ROWS_MAX:
         trace.facts["references"] = f"off above {REFERENCES_ROWS_MAX} rows"
-        return {}, None
+        return Named({}, {}), None
     best = [ranking[0].rows[:REFERRING_OF_EACH_ARM] for ranking in (lexical, dense or ()) if ranking]
     allowed = snapshot.rows.alive if allowed is None else allowed
     begun = time.perf_counter()
     try:
         names = snapshot.row_data.names()
-        named = named_by(snapshot.lexical, names, request.probes[0].text, allowed)
+        named = named_by(snapshot.lexical, names, request.probes[0].text, lexical[0].query, allowed, request.lexical)
         links = find_references(
             snapshot.lexical,
             names,
             lexical[0].query,
-            distinct(np.concatenate([*best, np.fromiter(named, np.int64)])),
+            distinct(np.concatenate([*best, np.fromiter(named.rows, np.int64)])),
             lambda rows: _terms(core, snapshot, rows),
             allowed,
             request.lexical,
         )
     except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
         trace.lost("references", error, "searched without references between chunks")
-        return {}, None
+        return Named({}, {}), None
     trace.facts["references_ms"] = (time.perf_counter() - begun) * 1e3
     return named, links
 
@@ -271,7 +271,7 @@ def _pool(
 ) -> Pool:
     """The pool of the found rows and their neighbours, each scored by both arms."""
     rankings = [hits.rows for hits in found.lexical or ()] + [hits.rows for hits in found.dense or ()]
-    others = [found.by_id, np.fromiter(found.named, np.int64)]
+    others = [found.by_id, np.fromiter(found.named.rows, np.int64)]
     others += [] if found.links is None else [found.links.target]
     rows = snapshot.rows.with_neighbours(rankings, np.concatenate(others), request, allowed)
     shape = (len(request.probes), len(rows))
@@ -305,7 +305,7 @@ def _pool(
         source=renumbered(snapshot.rows.source[rows]),
         position=snapshot.rows.index_in_source[rows],
         age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
-        named=np.array([found.named.get(row, 0.0) for row in rows.tolist()] if found.named else []),
+        **found.named.pool_fields(rows),
         version=snapshot.rows.seq[rows],
         links=None if found.links is None else found.links.of_rows(rows, len(snapshot.rows)),
         degraded=tuple(trace.degraded),
