@@ -140,3 +140,12 @@ async def test_a_reranker_that_hangs_costs_its_deadline_and_no_more(store):
 def test_what_cannot_score_is_refused_saying_what_is_expected(store):
     with pytest.raises(ConfigError, match="rerank"):
         DualRetriever(store, reranker=42)
+
+
+def test_a_reranker_judges_the_text_that_is_searched_with_the_titles_above_it():
+    mayors = {town: f"The mayor is {name}." for town, name in (("Jarrowby", "Ruth Pike"), ("Kestwell", "Ann Lowe"))}
+    with HybridStore.open() as store:
+        store.add(Chunk(town, text, search_text=f"{town} > Government >\n{text}") for town, text in mayors.items())
+        umi = DualRetriever(store, reranker=lambda query, texts: [float("Kestwell" in text) for text in texts])
+        result = umi.search("who is mayor of Kestwell?")
+    assert result.ids[0] == "Kestwell" and result.hits[0].chunk.text == "The mayor is Ann Lowe."

@@ -15,7 +15,7 @@ PAUSED = "left alone"
 """Beginning of the reason while a circuit breaker is open. It is not logged: the failures before it were."""
 WARNINGS_MAX = 100
 """Largest number of warnings of one process, because the reasons may differ at each search."""
-DEFAULT_ADVICE = "Check its key and network."
+DEFAULT_ADVICE = "If it is a service, check its key and network."
 """Advice about a part that `ADVICE` does not name: an extra arm, or the store's server."""
 ADVICE = {
     "embedder": "Check its key, network and model, and that its dimension is the store's.",

@@ -67,7 +67,7 @@ class Reranking:
         """
         with trace.stage("rerank") as facts:
             best = ranked.order[: self._config.pool].tolist()
-            texts = [chunks[pool.ids[row]].text for row in best]
+            texts = [chunks[pool.ids[row]].indexed_text for row in best]
             (scores,) = yield (self._call(query, texts),)
             ranked, fault = _reordered(ranked, best, scores)
             facts.update(candidates=len(best))
