@@ -95,6 +95,7 @@ def test_a_comment_in_a_code_fence_is_no_heading():
             ".rst",
             "=====\nBoats\n=====\n\nIntro.\n\nSails\n=====\n\nJib.\n\n=====\nCars\n=====\n\nToo long a line\n---",
         ),
+        (".rst", "Boats\n~~~~~\n\nIntro.\n\nSails\n`````\n\nJib.\n\nCars\n~~~~~\n"),
     ],
 )
 def test_headings_are_found_in_every_markup_for_notes(ending, text):
@@ -105,7 +106,8 @@ def test_headings_are_found_in_every_markup_for_notes(ending, text):
 
 
 def test_front_matter_a_rule_and_a_list_are_no_headings():
-    assert headings("---\ntitle: Boats\n---\n\nAll of us.\n---\n\n- item\n- item\n", ".md") == []
+    assert headings("---\ntitle: Boats\n---\n\nAll of us.\n---\n\n- item\n- item\n\n------\n", ".md") == []
+    assert headings("---\ntags:\n- a\n---\n\nAll of us.\n\n* item\n* item\n------\n", ".md") == []
     assert headings("Boats\n=====\n\n# Sails", ".txt") == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timezone
+from unicodedata import normalize
 
 import pytest
 
@@ -90,7 +91,8 @@ def test_what_is_looked_up_comes_first(handbook, question, answer):
 
 
 @pytest.mark.parametrize(
-    "question", ["why was the licence server behind the firewall not reached, error E-1043?", "guests"]
+    "question",
+    ["why was the licence server behind the firewall not reached, error E-1043?", "guests", "guests ?", "? !"],
 )
 def test_a_longer_question_or_one_without_a_code_is_ranked_as_before(handbook, question):
     with DualRetriever(handbook) as umi, DualRetriever(handbook, config=OFF) as off:
@@ -103,6 +105,12 @@ def test_the_words_of_a_period_are_no_codes(handbook):
     with DualRetriever(handbook) as umi:
         assert STAGE not in [stage.name for stage in umi.search("our chats of 11 June 2025", now=NOW).trace]
     assert not looked_up("what the invoices say 11 June 2025", (22, 34)).codes
+
+
+def test_the_words_of_a_period_that_filters_are_no_codes(handbook):
+    with DualRetriever(handbook, config=UmiConfig().replaced(when={"mode": "filter"})) as umi:
+        found = umi.search("messages from 2025 about the gateway", now=NOW)
+    assert found.trace["when"].facts["kind"] == "explicit" and found.trace[STAGE].facts["codes"] == 0
 
 
 def test_a_search_by_one_arm_or_by_ranks_does_not_use_it(handbook):
@@ -161,6 +169,13 @@ def test_the_text_that_holds_the_whole_query_or_a_quoted_phrase_word_for_word_co
     with HybridStore.open() as store, DualRetriever(store) as umi:
         store.add(Chunk(text, text) for text in CASES)
         assert umi.search(query, now=NOW).ids[0] == CASES[0]
+
+
+def test_a_phrase_is_found_in_a_text_whose_accents_are_characters_of_their_own():
+    cases = [normalize("NFD", text.replace("Harrow", "Härröw")) for text in CASES]
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(text, text) for text in cases)
+        assert umi.search("Härröw v Lindqvist", now=NOW).trace[STAGE].facts["held"] == 2
 
 
 def test_a_text_that_begins_with_the_code_comes_before_those_that_cite_it():

@@ -143,6 +143,7 @@ def test_a_store_that_fails_to_score_what_an_arm_found_is_told(monkeypatch, capl
     result = umi.search(QUERY)
     assert "x" in result.ids and [(loss.part, loss.reason) for loss in result.degraded] == [("arms", "KeyError")]
     assert "arms failed with KeyError, which may be a bug" in caplog.text and "4711" not in caplog.text
+    assert "Call the store's verify()" in caplog.text
 
 
 def test_eight_threads_log_a_failing_part_once(caplog):

@@ -17,7 +17,9 @@ WARNINGS_MAX = 100
 """Largest number of warnings of one process, because the reasons may differ at each search."""
 DEFAULT_ADVICE = "If it is a service, check its key and network."
 """Advice about a part that `ADVICE` does not name: an extra arm, or the store's server."""
+STORE_ADVICE = "Call the store's verify(); of a store on a server, check its key and network."
 ADVICE = {
+    **dict.fromkeys(("arms", "neighbours", "period"), STORE_ADVICE),
     "embedder": "Check its key, network and model, and that its dimension is the store's.",
     "lexical": "Call the store's repair().",
     "late_interaction": "Reinstall wordllama, or set late_interaction={'enabled': False}.",
@@ -35,7 +37,8 @@ BUGS = (
     TypeError,
     ValueError,
 )
-"""Errors that a program's mistake raises, unless they are a UmiError; services and disks fail with others."""
+"""Errors that a program's mistake raises. A UmiError is none, although it may be a ValueError, too. Services and disks
+mostly fail with other errors."""
 FRAMES_MAX = 20
 """Largest number of calls in a logged traceback, the last ones."""
 _logged: dict[tuple[str, str], object] = {}
@@ -60,7 +63,9 @@ def log_once(losses: Iterable[Degradation]) -> None:
 
 
 def log_bug(part: str, error: Exception) -> None:
-    """Log once, with its traceback, an error that is one of BUGS. For a part without which the search goes on.
+    """Log once, with its traceback, an error that is one of BUGS; any other error is not logged.
+
+    Called where a part fails and the search continues without it. One line of code is logged once for a part.
 
     The traceback names files, lines and functions. It leaves out the error's message, which may hold the query, and the
     source code, which may hold a key.

@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 
@@ -131,7 +132,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
     phrases = QUOTED.findall(query)
     if not phrases and len(query.split()) <= PHRASE_WORDS_MAX:
         phrases = [query]
-    several = [_words(phrase) for phrase in phrases if len(phrase.split()) > 1]
+    several = [_words(phrase) for phrase in phrases if sum(any(map(str.isalnum, w)) for w in phrase.split()) > 1]
     others_than_period = f"{query[: period[0]]} {query[period[1] :]}".split()
     words = dict.fromkeys(re.sub(r"^\W+|\W+$", "", word).lower() for word in others_than_period)
     codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
@@ -264,7 +265,7 @@ def with_number_pairs(
 
 def _phrase_in(text: str, phrase: str) -> float:
     """g of a phrase."""
-    lower = text.lower()
+    lower = normalize("NFC", text).lower()
     if not all(word in lower for word in phrase.split()):  # mostly so, and faster than the words of the text
         return 0.0
     words = _words(text)
@@ -274,7 +275,7 @@ def _phrase_in(text: str, phrase: str) -> float:
 
 def _words(text: str) -> str:
     """The words of a text in lower case, with one space before, between and after them."""
-    return f" {' '.join(WHOLE_WORD.findall(text.lower()))} "
+    return f" {' '.join(WHOLE_WORD.findall(normalize('NFC', text).lower()))} "
 
 
 def _code_in(text: str, code: re.Pattern[str]) -> float:

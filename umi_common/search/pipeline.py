@@ -24,6 +24,7 @@ from umi_common.runtime.losses import log_bug, log_once
 from umi_common.search.exact import (
     CANDIDATES,
     PHRASE_CANDIDATES,
+    Lookup,
     lookup_in_query,
     pairs_in_query,
     reorder_by_lookup,
@@ -56,12 +57,13 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
         limited = request
         recalled = yield from recall(components, request, trace)
-    chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, trace)
+    lookup = lookup_in_query(config.fusion, request, when)
+    chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, lookup, trace)
     if decides_by_evidence(components, request):
         wider = yield from recall_more(components, limited, recalled, ranked.scores, trace)
         if wider is not recalled:
             recalled = wider
-            chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, trace)
+            chunks, ranked = yield from _rank_and_fetch(components, limited, recalled, lifted, lookup, trace)
     if reranker is not None and chunks:
         ranked = yield from reranker.rerank(request.query, recalled.pool, ranked, chunks, trace)
     if config.mmr.enabled:
@@ -70,12 +72,18 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
 
 
 def _rank_and_fetch(
-    components: Components, request: SearchRequest, recalled: Recalled, lifted: When | None, trace: TraceBuilder
+    components: Components,
+    request: SearchRequest,
+    recalled: Recalled,
+    lifted: When | None,
+    lookup: Lookup,
+    trace: TraceBuilder,
 ) -> Body[tuple[dict[str, Chunk], RankedPool]]:
     """The order of the candidates by every score, and the chunks of the best by id.
 
     Args:
         lifted: The period whose candidates are raised; None: there is no such period.
+        lookup: From `lookup_in_query`.
     """
     config, pool = components.config, recalled.pool
     trace.degraded.extend(pool.degraded)
@@ -83,7 +91,6 @@ def _rank_and_fetch(
     arm_weights = None if components.arms is None else components.arms.weights
     ranked = rank(pool, config, boost=boost, trace=trace, arm_weights=arm_weights)
     pairs, share = None, 0.0
-    lookup = lookup_in_query(config.fusion, request, lifted)
     if lifted is None or not lifted.nothing_else:  # else the query has no words but those of the period
         pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
     read = CANDIDATES if pairs or lookup.codes else PHRASE_CANDIDATES if lookup.phrases else 0

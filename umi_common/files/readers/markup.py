@@ -18,7 +18,7 @@ _MARKED_HEADINGS = {
     ".adoc": re.compile(r"^(={1,6})[ \t]+(.+)$", re.MULTILINE),
 }
 """By ending: a heading after a mark, which is longer for a lower level."""
-_UNDERLINED_HEADING = re.compile(r"^(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
+_UNDERLINED_HEADING = re.compile(r"^(?![-*+] )(\S.*)\n(([-=~^\"'`*+#.:_])\3{2,})[ \t]*$", re.MULTILINE)
 _UNDERLINES = {".rst": "", **dict.fromkeys((".md", ".markdown", ".mdx"), "=-")}
 """By ending: the signs that underline headings, highest level first; "": each file has its own order."""
 _UNDER_HEAD = re.compile(r"^[ \t>]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:[|+][ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$", re.MULTILINE)
@@ -47,7 +47,8 @@ def headings(text: str, ending: str) -> list[Heading]:
     """The headings of a text in order, without those inside fenced code; none if files of this ending have no marks.
 
     They follow a mark (`## Title` in Markdown, `** Title` in Org, `== Title` in AsciiDoc) or, in Markdown and
-    reStructuredText, stand above a line of one sign that is as long, and below another such line or not.
+    reStructuredText, stand above a line of one sign that is at least as long. In reStructuredText the same line may
+    stand above them, too.
     """
     found = [] if ending not in _UNDERLINES else _underlined_headings(text, _UNDERLINES[ending])
     if marked := _MARKED_HEADINGS.get(ending):
@@ -59,7 +60,8 @@ def headings(text: str, ending: str) -> list[Heading]:
 def _underlined_headings(text: str, signs: str) -> list[Heading]:
     """The headings above a line of one sign; with `signs` "", levels are in the order in which their lines occur."""
     levels, found = {sign: level for level, sign in enumerate(signs, 1)}, list[Heading]()
-    for line in _unfenced(_UNDERLINED_HEADING, text):
+    # reStructuredText has no fences; there a line of ~ or ` underlines a heading.
+    for line in _unfenced(_UNDERLINED_HEADING, text) if signs else _UNDERLINED_HEADING.finditer(text):
         title, start = line[1].rstrip(), line.start()
         if len(title) <= len(line[2]) and any(map(str.isalnum, title)) and (not signs or line[3] in signs):
             overline = not signs and text.endswith(f"{line[2]}\n", 0, start)
@@ -116,11 +118,11 @@ def _without_closing(title: str) -> str:
 
 @dataclass(slots=True)
 class _OpenTable:
-    """A table of a page whose end was not read yet."""
+    """A table of a page; its end was not read yet."""
 
     start: int
     rows: int = 0
-    """Index after its head; 0: it has none so far."""
+    """Index in `text` of the last row read that may be the first row of data; 0: no row was read yet."""
     data_begun: bool = False
     """Whether a row that is not of the head was read."""
     in_head: bool = False
@@ -130,8 +132,8 @@ class _OpenTable:
 class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. After `read`: `text`, `headings` and `tables` in order, and `title`.
 
-    The head of a table is its first rows of <th> cells alone, or in <thead>. Of nested tables the inner ones are
-    listed.
+    The head of a table is its caption and its first rows, as long as they have <th> cells alone or are in <thead>. Of
+    nested tables only the inner ones with a head are listed; without such, the outer one.
     """
 
     def __init__(self) -> None:
@@ -214,7 +216,7 @@ class HtmlText(HTMLParser):
             self._open_tables[-1].in_head = False
 
     def _read_cell(self, table: _OpenTable, tag: str) -> None:
-        """Note where the head of the table ends: before the first row with a cell of data."""
+        """Update where the head of the table ends: before the first row with a cell of data."""
         if tag in ("thead", "tbody"):
             table.in_head = tag == "thead"
         elif tag == "tr" and not table.data_begun:
@@ -224,7 +226,7 @@ class HtmlText(HTMLParser):
 
     def _close_table(self, table: _OpenTable) -> None:
         has_head = table.data_begun and table.rows > table.start
-        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # else it holds another
+        if has_head and (not self._tables or self._tables[-1][0] < table.start):  # else an inner table is listed
             self._tables.append((table.start, table.rows, self._length))
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
