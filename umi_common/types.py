@@ -307,7 +307,8 @@ class Degradation:
 
     part: str
     """"embedder", "lexical", "references", "rewriter", "reranker", "late_interaction"; "when" or "period", of the
-    period in the query; "neighbours", of a context; the store's engine, such as "chroma"; or an extra arm's name."""
+    period in the query; "neighbours", of a context; "arms", scores of what extra arms found; the store's engine, such
+    as "chroma"; or an extra arm's name."""
     reason: str
     """One line, no query text."""
     consequence: str = ""

@@ -128,7 +128,8 @@ class UmiNearDuplicates(_Stage):
     """Remove duplicates: of equal or near documents only the one with the best score stays. Order and scores stay.
 
     Two documents are equal if their texts differ only in case, white space, Unicode form and punctuation. They are near
-    if one text is the other with plain words added, their cosine is at least `similarity` and their metadata is equal.
+    if one text is the other with plain words added, their cosine is at least `similarity` and their metadata is equal,
+    `relevance_score` apart.
     Documents that differ in a number, a name, a negation or the order of their words are not near.
     """
 

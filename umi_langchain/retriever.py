@@ -113,7 +113,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     chunk."""
     score_key: str | None = SCORE_KEY
     """Metadata key of a document's score in a result. None: no score, so that one document is equal in the results of
-    all queries, which `MultiQueryRetriever` needs to return it once."""
+    all queries, unless `reasons` or `whole` is given. `MultiQueryRetriever` needs that to return it once."""
     reasons: bool = False
     """Whether `metadata["umi_reasons"]` says why each document was found."""
     source_key: str | None = "source"

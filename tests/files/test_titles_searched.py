@@ -72,6 +72,13 @@ def test_a_long_heading_does_not_outweigh_a_short_passage(searched):
     assert path.startswith("Heading of") and len(path) <= 200 and text.startswith("The council")
 
 
+def test_many_nested_headings_do_not_outweigh_a_short_passage(searched):
+    levels = "\n".join(f"{'*' * level} Level {level} of the tree\n{FILLER}" for level in range(1, 90))
+    *_, last = searched("a.org", f"{levels}\n{FILLER * 3}")
+    path, _, _ = last.partition("\n")
+    assert len(path) <= 200 and "Level 89" in path and "Level 1 " not in path
+
+
 def test_later_rows_of_a_table_are_searched_with_its_heading_and_shown_with_its_head_alone(tmp_path):
     rows = "".join(f"| opt_{n} | Controls feature {n} of the renderer |\n" for n in range(90))
     content = f"# Settings\n\n| Name | Meaning |\n|---|---|\n{rows}"

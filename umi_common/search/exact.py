@@ -44,10 +44,11 @@ NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
 CANDIDATES = 50
 """Best candidates whose texts are read."""
 PHRASE_CANDIDATES = 20
-"""The same for a query that has phrases only. A text that holds one is mostly the first of the lexical arm."""
+"""Smallest number of candidates that are fetched for a query that has phrases only. A text that holds one is mostly the
+first of the lexical arm."""
 NUMBERS_MAX = 16
-"""Largest number of a query's numbers, or of its codes, that are searched for, first ones first; the time grows with
-it."""
+"""Largest number of a query's numbers, of its single letters, of its phrases and of its codes that are searched for,
+first ones first; the time grows with it."""
 OCCURRENCES_MAX = 500
 """Largest number of occurrences of the query's numbers read in a text, about 7 ms; only long tables have more."""
 DIGITS = re.compile(r"\d+")
@@ -121,7 +122,7 @@ def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | N
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
-    """The phrases in quotation marks, the whole query if it has few words, and the codes of a lookup.
+    """The phrases in quotation marks, or the whole query if it has few words and no quotation; the codes of a lookup.
 
     A phrase has at least two words. A code is a word of at least two characters with a digit: one digit mostly counts
     something.

@@ -26,6 +26,8 @@ from umi_common.types import ID_BYTES_MAX, Chunk
 
 RULES_VERSION = 7
 """Part of a file's version: raise it when the chunks of any file change."""
+TITLES_MAX = 10
+"""Largest number of titles above a passage that are searched with it."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
 """Keys of a record's text, id and time; if a record has several, the first of them is read."""
@@ -122,9 +124,10 @@ def chunks_in(
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
-    """The chunk of a passage; what is searched begins with the passage's path, in which long titles are cut."""
-    room = PATH_CHARACTERS // max(1, len(passage.path)) - len(PATH_END)
-    path = " > ".join(" ".join(title.split())[:room] for title in passage.path)
+    """The chunk of a passage; what is searched begins with its path: the TITLES_MAX last titles, long ones cut."""
+    titles = passage.path[-TITLES_MAX:]
+    room = PATH_CHARACTERS // max(1, len(titles)) - len(PATH_END)
+    path = " > ".join(" ".join(title.split())[:room] for title in titles)
     return Chunk(
         _id(name, position),
         passage.text,

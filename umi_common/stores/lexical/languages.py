@@ -43,14 +43,15 @@ NOT_FOUND = "not found"
 READ_CHARACTERS = 240
 """Characters at the beginning of a text by which its language is found, some 40 words."""
 ENGLISH_SHARE = 0.1
-"""A text is English if at least this share of its words are English function words that no other list holds."""
+"""A text is English if at least this share of its words are English function words that no other list holds, and these
+are more than its long function words of other languages."""
 LEAD, SHARE_MIN = 2, 0.1
 """A text is in another language if it has at least LEAD more function words of that language than English ones, and
-these are at least SHARE_MIN of all its words."""
+these are at least SHARE_MIN of all its words. An ASCII text also needs LEAD long function words; see LONG."""
 
 LONG = 3
-"""Letters of a long word. An ASCII text holds at least LEAD long function words of other languages if it is in one of
-them: shorter ones are often codes, syllables or names."""
+"""Letters of a long function word. In an ASCII text shorter ones of other languages than English are often codes,
+syllables or names."""
 
 LATIN = "Latin"
 """Name of the script of every letter that is in none of the blocks below."""
