@@ -188,3 +188,12 @@ def test_a_text_that_begins_with_the_code_comes_before_those_that_cite_it():
         for query in ("BUG-{}", "{}", "#{}", "bug {}"):
             first = [umi.search(query.format(number), now=NOW).ids[0] == str(number) for number in texts]
             assert sum(first) >= 28, query
+
+
+def test_a_phrase_is_sought_in_the_beginning_of_a_whole_book():
+    filler = "the man is who it was, and the man who is there was it. " * 2_000
+    texts = {"early": f"who was the man? {filler}", "late": f"{filler} who was the man?"}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(id, text) for id, text in texts.items())
+        found = umi.search("who was the man", now=NOW)
+    assert found.ids[0] == "early" and found.trace[STAGE].facts["held"] == 1
