@@ -113,6 +113,37 @@ async def test_from_its_first_blocking_call_on_a_body_stays_in_one_thread(thread
     assert set(await adrive(body(), threads, on_loop=True)) == {here}
 
 
+async def test_a_body_whose_call_is_prepared_on_the_loop_goes_on_in_a_thread(threads):
+    """As a search that has awaited its embedder: the ranking after it does not hold up the loop."""
+    seen = []
+
+    async def prepare(items):
+        seen.append(threading.get_ident())
+        return items
+
+    def body():
+        (found,) = yield (Call.batched("recall", [1], sum, lambda total, own: total, prepare),)
+        seen.append(threading.get_ident())
+        return found
+
+    assert await adrive(body(), threads) == 1
+    loop = threading.get_ident()
+    assert seen[0] == loop
+    assert seen[1] != loop
+
+
+async def test_a_preparation_that_fails_is_the_bodys_business(threads):
+    async def prepare(items):
+        raise OSError("no")
+
+    def body():
+        (failed,) = yield (Call.batched("recall", [1], sum, lambda total, own: total, prepare),)
+        (fine,) = yield (Call(lambda: "fine"),)
+        return type(failed.error).__name__, fine
+
+    assert await adrive(body(), threads) == ("OSError", "fine")
+
+
 async def test_what_the_body_raises_in_a_thread_reaches_the_caller(threads):
     def body():
         yield (Call(lambda: 1),)

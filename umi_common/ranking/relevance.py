@@ -114,7 +114,7 @@ def _features(pool: Pool, mode: str, evidence: ArmEvidence) -> Floats:
         features[0] = (pool.dense.max(axis=1) - mean) / largest_gap
         features[1] = deviation / largest_gap
     if mode != "vector":
-        features[2] = pool.coverage * by_bound(pool.lexical, pool.lexical_bound)[strongest]
+        features[2] = pool.coverage * by_bound(pool.lexical[strongest][:, np.newaxis], pool.lexical_bound)[:, 0]
     features[3] = fused[strongest]
     return features
 

@@ -232,8 +232,8 @@ def drive(body: Body[T], workers: Workers) -> T:
 async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T:
     """The body's result, without blocking the event loop.
 
-    At its first blocking call the body moves to a worker thread. It returns to the loop when it yields calls that do
-    not block, or several.
+    At its first blocking call the body moves to a worker thread; a single call with `prepare` is prepared on the loop
+    first. The body returns to the loop when it yields calls that do not block, or several.
 
     Args:
         body: Makes progress on the loop or in a worker, never in both at once.
@@ -248,6 +248,11 @@ async def adrive(body: Body[T], workers: Workers, *, on_loop: bool = False) -> T
                 if isinstance(left, Finished):
                     return left.result  # type: ignore[no-any-return]
                 calls = left
+            elif not on_loop and len(calls) == 1 and calls[0].prepare is not None:
+                try:
+                    calls = (await calls[0].prepare(),)
+                except Exception as error:  # noqa: BLE001 - the body decides how to go on
+                    calls = body.send([CallFailure(error)])
             elif not calls:
                 await asyncio.sleep(0)
                 calls = body.send([])

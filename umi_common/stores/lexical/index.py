@@ -289,8 +289,11 @@ class LexicalIndex:
         weights = first.weighted_terms(query, weight)
         idf = self._snapshot.scorer(config).scorer.weighting.idf
         combined: dict[str, float] = {}
-        for term, others in _in_other_languages(query, first, analyzers).items():
-            df = {each: count for each, count in zip(others, self.frequencies(others), strict=True) if count}
+        same = _in_other_languages(query, first, analyzers)
+        distinct_terms = list(dict.fromkeys(each for others in same.values() for each in others))
+        count_of = dict(zip(distinct_terms, self.frequencies(distinct_terms), strict=True))
+        for term, others in same.items():
+            df = {each: count for each in others if (count := count_of[each])}
             whole = idf(min(sum(df.values()), len(self))) if df else 0.0
             for each, count in df.items():
                 share = whole / alone if (alone := idf(count)) > 0 else 1.0

@@ -161,6 +161,7 @@ def _most_frequent_script(text: str) -> str | None:
     return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
 
 
+@lru_cache(maxsize=1024)  # a search asks for all languages
 def differ(language: str, other: str) -> bool:
     """Whether a word of one language is not expected in a text of the other: both are known, or their letters differ.
 
