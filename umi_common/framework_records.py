@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from inspect import getattr_static
 from math import isclose
 from typing import Any
 
@@ -301,6 +302,12 @@ def checked_retriever(retriever: Any, kind: type) -> None:
             f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
             "the .retriever() of a UmiVectorStore"
         )
+
+
+def overrides(instance: object, base: type, *methods: str) -> bool:
+    """Whether a subclass of `base` has its own version of one of these methods, which must then answer every call."""
+    own = type(instance)
+    return any(getattr_static(own, name) is not getattr_static(base, name) for name in methods)
 
 
 def chroma_collection(vector_store: Any, kind: str) -> Any:

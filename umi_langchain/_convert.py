@@ -145,37 +145,40 @@ def document_origin(chunk: Chunk, keys: PlaceKeys) -> str | None:
 
 
 def as_documents(
-    texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str | None] | None
+    texts: Iterable[str], metadatas: Iterable[Mapping[str, Any]] | None, ids: Iterable[str | None] | None
 ) -> list[Document]:
     """Documents of aligned texts, metadatas and ids.
 
     Raises:
         ConfigError: If their numbers differ.
-        InvalidChunk: If `texts` is one string, a text is no string, or a metadata no dict.
+        InvalidChunk: If `texts` is one string, a text or an id is no string, or a metadata no dict.
     """
     if isinstance(texts, str):
         raise InvalidChunk("texts is one string; expected a list of strings")
     texts = list(texts)
+    metadatas = [{}] * len(texts) if metadatas is None else list(metadatas)
+    ids = [None] * len(texts) if ids is None else list(ids)
     for name, values in (("metadatas", metadatas), ("ids", ids)):
-        if values is not None and len(values) != len(texts):
+        if len(values) != len(texts):
             raise ConfigError(f"{len(texts)} texts and {len(values)} {name}; expected one for each text")
-    metadatas = [{}] * len(texts) if metadatas is None else metadatas
-    ids = [None] * len(texts) if ids is None else ids
     rows = list(zip(texts, metadatas, ids, strict=True))
-    for index, (text, metadata, _) in enumerate(rows):
+    for index, (text, metadata, id) in enumerate(rows):
         if not isinstance(text, str):
             raise InvalidChunk(f"text {index} is {type(text).__name__}; expected str")
         if not isinstance(metadata, (Mapping, type(None))):
             raise InvalidChunk(f"metadata {index} is {type(metadata).__name__}; expected a dict")
+        if not isinstance(id, (str, type(None))):
+            raise InvalidChunk(f"id {index} is {type(id).__name__}; expected str; str(id) makes one")
     return [Document(id=id, page_content=text, metadata=dict(metadata or {})) for text, metadata, id in rows]
 
 
-def with_ids(documents: Sequence[Document], ids: Sequence[str | None]) -> list[Document]:
+def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[Document]:
     """Copies of the documents with these ids, aligned; for None, the document itself with its own id.
 
     Raises:
         ConfigError: If their numbers differ.
     """
+    documents, ids = list(documents), list(ids)
     if len(ids) != len(documents):
         raise ConfigError(f"{len(documents)} documents and {len(ids)} ids; expected one for each document")
     rows = zip(documents, ids, strict=True)

@@ -24,6 +24,7 @@ from umi_common.framework_records import (
     CheckedFields,
     PlaceKeys,
     add_mirrored,
+    overrides,
     refuse_factory_option,
     stages_and_fields,
 )
@@ -370,6 +371,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             return_exceptions: Return the exception of an input in place of its documents; False: raise the first one.
             **options: As in `invoke`, the same for all inputs.
         """
+        if overrides(self, UmiRetriever, "invoke", "_get_relevant_documents"):
+            return super().batch(inputs, config, return_exceptions=return_exceptions, **options)
         return _batch.batch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     async def abatch(
@@ -381,6 +384,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         **options: Any,
     ) -> list[list[Document]]:
         """`batch` for an event loop."""
+        if overrides(self, UmiRetriever, "ainvoke", "_get_relevant_documents", "_aget_relevant_documents"):
+            return await super().abatch(inputs, config, return_exceptions=return_exceptions, **options)
         return await _batch.abatch(self, inputs, config, options=options, return_exceptions=return_exceptions)
 
     def _get_relevant_documents(
@@ -395,6 +400,10 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
+        own = partial(overrides, self, UmiRetriever)
+        if own("_get_relevant_documents") and not own("_aget_relevant_documents"):
+            find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
+            return await asyncio.to_thread(find)
         asked = self.core_options(options)
         async with astages(run_manager) as on_stage:
             result = await self.umi.asearch(end_of(query), on_stage=on_stage, **asked)

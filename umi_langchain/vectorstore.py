@@ -257,7 +257,7 @@ class UmiVectorStore(Closing, VectorStore):
         For a blank query, the first `k` documents by id that pass the filter, with score 0.
         """
         query = end_of(query)
-        if not query.strip() and "query_vector" not in options:
+        if _is_listing(query, options):
             return self._listed(k, filter, **options)
         return self._scored(self.umi.search(query, **_asked(k, filter, options)))
 
@@ -266,13 +266,14 @@ class UmiVectorStore(Closing, VectorStore):
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` for an event loop."""
         query = end_of(query)
-        if not query.strip() and "query_vector" not in options:
+        if _is_listing(query, options):
             return await asyncio.to_thread(self._listed, k, filter, **options)
         return self._scored(await self.umi.asearch(query, **_asked(k, filter, options)))
 
     def _listed(self, k: int, filter: Where, **options: Any) -> list[tuple[Document, float]]:
         """The first `k` documents by id that pass filter and time range, each with score 0."""
-        asked = _asked(min(k, LIMIT_MAX), filter, options)  # only searches have an upper bound of k
+        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # only searches have an upper bound of k
+        asked = _asked(bounded, filter, options)
         where, window, k = asked["where"], narrowed(None, asked.get("time_range")), options.get("limit", k)
         chunks = (chunk for page in pages(self.store, where=where) for chunk in page)
         passing = (chunk for chunk in chunks if chunk_passes(chunk, None, window))
@@ -320,7 +321,8 @@ class UmiVectorStore(Closing, VectorStore):
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """Documents by maximal marginal relevance, relevant and unlike each other, in the order of choice."""
+        """Documents by maximal marginal relevance, relevant and unlike each other, in the order of choice; for a blank
+        query as `similarity_search`."""
         found = self.max_marginal_relevance_search_with_score(query, k, fetch_k, lambda_mult, filter, **options)
         return [document for document, _ in found]
 
@@ -328,14 +330,19 @@ class UmiVectorStore(Closing, VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`max_marginal_relevance_search` with scores, which do not fall along the list."""
-        return self._scored(self._diverse(k, fetch_k, lambda_mult).search(end_of(query), **_asked(k, filter, options)))
+        query, umi = end_of(query), self._diverse(fetch_k, lambda_mult)
+        if _is_listing(query, options):
+            return self._listed(k, filter, **options)
+        return self._scored(umi.search(query, **_asked(k, filter, options)))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
-        umi = self._diverse(k, fetch_k, lambda_mult)
-        found = self._scored(await umi.asearch(end_of(query), **_asked(k, filter, options)))
+        query, umi = end_of(query), self._diverse(fetch_k, lambda_mult)
+        if _is_listing(query, options):
+            return await self.asimilarity_search(query, k, filter, **options)
+        found = self._scored(await umi.asearch(query, **_asked(k, filter, options)))
         return [document for document, _ in found]
 
     def max_marginal_relevance_search_by_vector(
@@ -364,9 +371,8 @@ class UmiVectorStore(Closing, VectorStore):
         options = _vector_only(embedding, options)
         return await self.amax_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
-    def _diverse(self, k: int, fetch_k: int, lambda_mult: float) -> DualRetriever:
-        mmr = {"enabled": True, "trade_off": lambda_mult, "pool": max(k, fetch_k)}
-        return self.umi.with_config(mmr=mmr)
+    def _diverse(self, fetch_k: int, lambda_mult: float) -> DualRetriever:
+        return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": fetch_k})
 
     def _scored(self, result: SearchResult) -> list[tuple[Document, float]]:
         return [(to_document(hit.chunk, self._keys), hit.score) for hit in result]
@@ -418,6 +424,11 @@ def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
     refuse_unknown_options(set(options) - set(SearchOptions.__annotations__), CallOptions.__annotations__, TypeError)
     where = Scope(asked_filter(filter)).narrow(options.get("where"))
     return {"limit": checked_limit(k, "k"), **options, "where": where}
+
+
+def _is_listing(query: str, options: dict[str, Any]) -> bool:
+    """Whether a query is blank and has no vector: it then lists the documents that pass the filter."""
+    return not query.strip() and "query_vector" not in options
 
 
 def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:

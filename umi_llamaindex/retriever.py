@@ -29,6 +29,7 @@ from umi_common.framework_records import (
     PlaceKeys,
     add_mirrored,
     chroma_collection,
+    overrides,
     refuse_factory_option,
     stages_and_fields,
 )
@@ -363,6 +364,8 @@ class UmiRetriever(Closing, BaseRetriever):
     def batch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`retrieve` for each query, aligned; queries with the same options share one embedding call and one recall."""
         bundles = _bundles(queries)
+        if overrides(self, UmiRetriever, "_retrieve"):
+            return [self.retrieve(bundle) for bundle in bundles]
         answers = {row: self.search(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, self.umi.search_many(texts, **options), strict=True))
@@ -372,6 +375,8 @@ class UmiRetriever(Closing, BaseRetriever):
     async def abatch(self, queries: Sequence[str | QueryBundle]) -> list[list[NodeWithScore]]:
         """`batch` for an event loop."""
         bundles = _bundles(queries)
+        if overrides(self, UmiRetriever, "_retrieve", "_aretrieve"):
+            return [await self.aretrieve(bundle) for bundle in bundles]
         answers = {row: await self.asearch(bundle) for row, bundle in enumerate(bundles) if _has_vector(bundle)}
         for rows, texts, options in self._groups(bundles):
             answers.update(zip(rows, await self.umi.asearch_many(texts, **options), strict=True))
@@ -405,6 +410,8 @@ class UmiRetriever(Closing, BaseRetriever):
 
     @dispatcher.span
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if overrides(self, UmiRetriever, "_retrieve") and not overrides(self, UmiRetriever, "_aretrieve"):
+            return await asyncio.to_thread(self._retrieve, query_bundle)
         return self._nodes_with_events(await self.asearch(query_bundle))
 
     def _nodes_with_events(self, result: SearchResult) -> list[NodeWithScore]:

@@ -242,3 +242,21 @@ async def test_a_batch_tells_callbacks_what_invoke_tells_them(retriever):
                 _ = await answer if way.startswith("a") else answer
             told.append(handler.told)
         assert told == [told[0]] * 4 and len(told[0]) == 2
+
+
+class OfTasks(UmiRetriever):
+    """Returns the documents of one module alone, as a subclass does that checks permissions."""
+
+    def _get_relevant_documents(self, query, *, run_manager, **options):
+        found = super()._get_relevant_documents(query, run_manager=run_manager, **options)
+        return [document for document in found if document.metadata["source"] == "asyncio.tasks"]
+
+
+async def test_a_subclass_that_leaves_documents_out_leaves_them_out_of_every_call(retriever):
+    own = OfTasks.from_store(retriever.umi.store, k=4)
+    expected = [own.invoke(query, k=20) for query in QUERIES]
+    assert expected[0] and not any(d.metadata["source"] != "asyncio.tasks" for found in expected for d in found)
+    assert own.batch(QUERIES, k=20) == await own.abatch(QUERIES, k=20) == expected
+    assert [await own.ainvoke(query, k=20) for query in QUERIES] == expected
+    (found,) = (RunnableLambda(str.upper) | own).batch(QUERIES[:1])
+    assert {document.metadata["source"] for document in found} == {"asyncio.tasks"}

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
+from uuid import uuid4
 
 import pytest
 from langchain_chroma import Chroma
@@ -96,7 +97,22 @@ async def test_a_blank_query_lists_by_filter_as_self_query_retrievers_ask(store)
         assert ids(await store.asimilarity_search(blank, filter={"user": "a"}, k=1)) == {"0"}
         assert store.similarity_search_with_score(blank, k=2)[0][1] == 0.0
         assert len(await store.asimilarity_search_with_score(blank)) == 3
+        assert ids(store.max_marginal_relevance_search(blank, filter={"user": "a"})) == {"0", "2"}
+        assert ids(await store.amax_marginal_relevance_search(blank, filter={"user": "a"}, k=1)) == {"0"}
     assert ids(store.similarity_search(" ", time_range=(MAY + timedelta(days=1), None))) == {"1", "2"}
+
+
+@pytest.mark.parametrize("query", ["", "Ann"])
+@pytest.mark.parametrize("k", ["2", None, 2.0])
+def test_a_number_of_documents_that_is_no_whole_number_is_named(store, query, k):
+    for search in (store.similarity_search, store.max_marginal_relevance_search):
+        with pytest.raises(InvalidLimit, match=f"k {k!r}: expected a whole number"):
+            search(query, k=k)
+
+
+def test_a_pool_of_mmr_that_is_no_number_is_named(store):
+    with pytest.raises(ConfigError, match=r"mmr\.pool"):
+        store.max_marginal_relevance_search("Ann", fetch_k=None)
 
 
 def test_a_retriever_refuses_a_blank_query(retriever):
@@ -430,6 +446,24 @@ def test_a_text_that_is_no_string_and_a_metadata_that_is_no_dict_are_named(store
         store.add_texts(["Ann met Bob", None])
     with pytest.raises(InvalidChunk, match="metadata 0 is str; expected a dict"):
         UmiRetriever.from_texts(["Ann met Bob"], metadatas=["ann"])
+
+
+def test_an_id_that_is_no_string_is_named(store):
+    for id in (1, uuid4()):
+        with pytest.raises(InvalidChunk, match=rf"id 0 is {type(id).__name__}; expected str"):
+            store.add_texts(["Ann met Bob"], ids=[id])
+        with pytest.raises(InvalidChunk, match=r"document 0: .*expected a non-empty string"):
+            store.add_documents([Document(page_content="Ann met Bob")], ids=[id])
+        for call in (store.delete, store.get_by_ids):
+            with pytest.raises(InputError, match=r"id 0 is .*; expected str"):
+                call([id])
+
+
+def test_ids_and_metadata_may_come_from_a_generator(store):
+    texts = ["Dora met Emil", "Emil met Finn"]
+    assert store.add_texts(iter(texts), iter([{"n": 1}, {"n": 2}]), ids=iter("xy")) == ["x", "y"]
+    assert store.add_documents((Document(page_content=text) for text in texts), ids=iter("vw")) == ["v", "w"]
+    assert [document.metadata for document in store.get_by_ids(iter("xyv"))] == [{"n": 1}, {"n": 2}, {}]
 
 
 def test_a_text_may_have_no_metadata(store):

@@ -615,3 +615,19 @@ def test_the_class_of_an_embed_model_is_refused_with_what_is_missing():
 def test_a_tool_with_an_impossible_limit_is_refused_when_it_is_made(limit_max):
     with pytest.raises(InvalidLimit, match=f"^limit_max {limit_max!r}: expected a whole number from 1 to 100"):
         create_umi_tool(UmiRetriever.from_store(HybridStore.open()), limit_max=limit_max)
+
+
+class WithoutAnn(UmiRetriever):
+    """Leaves out nodes about Ann, as a subclass does that checks permissions."""
+
+    def _retrieve(self, query_bundle):
+        return [item for item in super()._retrieve(query_bundle) if "Ann" not in item.node.get_content()]
+
+
+async def test_a_subclass_that_leaves_nodes_out_leaves_them_out_of_every_call():
+    with WithoutAnn.from_nodes(NODES) as retriever:
+        expected = [item.node.node_id for item in retriever.retrieve("who met Bob?")]
+        assert 0 < len(expected) < len(NODES)
+        several = [*retriever.batch(["who met Bob?"]), *await retriever.abatch(["who met Bob?"])]
+        several.append(await retriever.aretrieve("who met Bob?"))
+        assert [[item.node.node_id for item in found] for found in several] == [expected] * 3

@@ -9,6 +9,7 @@ from functools import partial
 import chromadb
 import numpy as np
 import pytest
+from qdrant_client import QdrantClient
 from small_store import NOW, chunks, search
 
 from umi_common.config import UmiConfig
@@ -31,6 +32,7 @@ from umi_common.retriever import DualRetriever
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.qdrant import QdrantStore
 from umi_common.types import Chunk
 
 
@@ -73,6 +75,16 @@ def test_one_id_in_place_of_a_list_is_not_read_letter_by_letter(store, ids, tmp_
         with pytest.raises(InputError):
             each.delete(ids)
         assert each.get(iter(["no such id"])) == [None]
+
+
+@pytest.mark.parametrize("id", [5, None, b"t0"])
+def test_an_id_that_is_no_string_is_refused_in_place_of_finding_and_removing_nothing(store, id, tmp_path):
+    collection = chromadb.PersistentClient(str(tmp_path)).create_collection("ids")
+    qdrant = QdrantStore(QdrantClient(":memory:"), "ids", HashEmbedder())
+    for each in (store, ChromaStore(collection, HashEmbedder()), qdrant):
+        for call in (each.get, each.vectors, each.delete, partial(each.neighbours, reach=1)):
+            with pytest.raises(InputError, match=r"id 1 is .*; expected str"):
+                call(["no such id", id])
 
 
 def test_a_dict_in_place_of_settings_is_refused(store):

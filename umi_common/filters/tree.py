@@ -113,15 +113,15 @@ def any_of(parts: Sequence[Filter]) -> Filter:
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
-def comparisons(where: Filter) -> Iterator[Comparison]:
-    """The comparisons of a filter, left to right."""
+def comparisons(where: Filter, *, negated: bool = True) -> Iterator[Comparison]:
+    """The comparisons of a filter, left to right; `negated=False`: without those inside a `Not`."""
     if isinstance(where, Comparison):
         yield where
-    elif isinstance(where, Not):
-        yield from comparisons(where.part)
-    else:
+    elif not isinstance(where, Not):
         for part in where.parts:
-            yield from comparisons(part)
+            yield from comparisons(part, negated=negated)
+    elif negated:
+        yield from comparisons(where.part)
 
 
 def identity(value: MetadataValue) -> Hashable:

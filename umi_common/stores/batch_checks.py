@@ -218,10 +218,14 @@ def ids_to_delete(ids: Iterable[str] | None, where: object, advice: str) -> list
 
 
 def checked_ids(ids: Iterable[str]) -> list[str]:
-    """The ids as a list; raises InputError if they are one string, or no collection."""
+    """The ids as a list; raises InputError if they are one string, or no collection of strings."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InputError(f"ids is {ids!r:.80}; expected a list of ids")
-    return list(ids)
+    ids = list(ids)
+    for index, id in enumerate(ids):
+        if not isinstance(id, str):
+            raise InputError(f"id {index} is {id!r:.80} ({type(id).__name__}); expected str, as ids are stored")
+    return ids
 
 
 def refuse_other_dimension(vectors: Vectors, dim: int | None) -> None:

@@ -111,8 +111,8 @@ class MetadataColumns:
         return known[:n]
 
     def unknown_keys(self, where: Filter) -> list[str]:
-        """Keys of the filter under which no row has a value, rising."""
-        return sorted({each.key for each in comparisons(where)} - self._columns.keys())
+        """Keys of the filter under which no row has a value, rising; without those inside a `Not`, which all pass."""
+        return sorted({each.key for each in comparisons(where, negated=False)} - self._columns.keys())
 
     def _keep(self, where: Filter, mask: Mask) -> None:
         with self._caching:
