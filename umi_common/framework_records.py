@@ -38,6 +38,8 @@ PAGE = 5_000
 """Chunks read from a store in one call."""
 OFFSET_END = 10**7
 """Smaller numbers under the key of the time may be milliseconds or seconds from the start of a recording."""
+OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve", "_aretrieve")
+"""Methods by which a subclass of an adapter's retriever may search in its own way."""
 UNREAD_TIME = (
     "metadata[%r] is %.60r, which does not read as one moment: such a text has no time, so that periods and decay "
     "leave it out. Write ISO 8601, for example 2026-11-18T10:15:00Z. Logged once for this key."
@@ -301,6 +303,12 @@ def checked_retriever(retriever: Any, kind: type) -> None:
         raise ConfigError(
             f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
             "the .retriever() of a UmiVectorStore"
+        )
+    own = [name for name in OWN_SEARCH if hasattr(kind, name) and overrides(retriever, kind, name)]
+    if own:
+        raise ConfigError(
+            f"{type(retriever).__name__} has its own {own[0]}, which a tool or context would not call; give the "
+            "retriever a filter in its place, or wrap it in the framework's own retriever tool"
         )
 
 

@@ -14,7 +14,7 @@ from langchain_core.tracers import BaseTracer
 
 from umi_common.embedders import default_embedder
 from umi_common.errors import ConfigError, EmptyQuery
-from umi_langchain import UmiRetriever
+from umi_langchain import UmiRetriever, create_umi_context, create_umi_tool
 
 QUERIES = ["run a coroutine with a timeout", "merge sorted inputs", "copy a directory tree"]
 
@@ -260,3 +260,10 @@ async def test_a_subclass_that_leaves_documents_out_leaves_them_out_of_every_cal
     assert [await own.ainvoke(query, k=20) for query in QUERIES] == expected
     (found,) = (RunnableLambda(str.upper) | own).batch(QUERIES[:1])
     assert {document.metadata["source"] for document in found} == {"asyncio.tasks"}
+
+
+def test_a_tool_and_a_context_refuse_a_subclass_whose_own_search_they_would_pass_over(retriever):
+    own = OfTasks.from_store(retriever.umi.store)
+    for made in (create_umi_tool, create_umi_context):
+        with pytest.raises(ConfigError, match="OfTasks has its own _get_relevant_documents"):
+            made(own)

@@ -631,3 +631,8 @@ async def test_a_subclass_that_leaves_nodes_out_leaves_them_out_of_every_call():
         several = [*retriever.batch(["who met Bob?"]), *await retriever.abatch(["who met Bob?"])]
         several.append(await retriever.aretrieve("who met Bob?"))
         assert [[item.node.node_id for item in found] for found in several] == [expected] * 3
+
+
+def test_a_tool_refuses_a_subclass_whose_own_search_it_would_pass_over():
+    with WithoutAnn.from_nodes(NODES) as retriever, pytest.raises(ConfigError, match="WithoutAnn has its own _retrieve"):
+        create_umi_tool(retriever)
