@@ -43,6 +43,11 @@ def test_a_text_whose_accents_are_characters_of_their_own_has_the_vector_of_its_
     assert composed.tolist() == decomposed.tolist()
 
 
+def test_half_an_emoji_is_embedded_as_a_question_mark():
+    cut, marked = default_embedder().embed_documents(["roofers \ud83d", "roofers ?"])
+    assert (cut == marked).all()
+
+
 def test_it_loads_once_whatever_the_number_of_threads(monkeypatch):
     loads = []
     load = embedders._load_wordllama

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from umi_common.context.budget import AssemblyPolicy
 from umi_common.context.pieces import HEAD_KEY, pieces_of
 from umi_common.context.stitch import stitched
 from umi_common.filters import Filter
+from umi_common.framework_records import PlaceKeys, to_metadata
 from umi_common.protocols import Store, chunk_passes
+from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, Hit, SearchResult, TimeRange
 
 IDS_KEY = "umi_ids"
@@ -18,6 +21,10 @@ REACH = 100
 """Number of chunks before a hit, and after it, that are read first. A section may be longer."""
 GROWTH = 8
 """Factor by which more of the source is read where a section may go on."""
+NO_POSITION = (
+    "whole=%r joins adjacent chunks, and a found chunk has no source or no position, so it is returned alone; give "
+    "documents both in their metadata, or split them with add_start_index=True. Logged once for this key."
+)
 POLICY = AssemblyPolicy()
 """Defaults by which adjacent chunks are joined; text in which two of them overlap appears once."""
 
@@ -40,7 +47,7 @@ def with_sections(
         if hit.chunk.id not in shown:
             section = _section(hit.chunk, around.get(hit.chunk.id, []), store, key, where, window)
             shown.update(chunk.id for chunk in section)
-            chunk = _joined(hit.chunk, section) if hit.chunk.metadata.get(key) is not None else hit.chunk
+            chunk = _joined(hit.chunk, section) if _value(hit.chunk, key) is not None else hit.chunk
             hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
     return replace(result, hits=tuple(hits))
 
@@ -53,7 +60,10 @@ def _section(
     Args:
         around: The chunks at most REACH places from it that pass `where`; more are read if the section may go on.
     """
-    if found.metadata.get(key) is None:
+    if _value(found, key) is None:
+        return [found]
+    if found.position is None:
+        warn_once("whole", key, NO_POSITION, key)
         return [found]
     reach = REACH
     while True:
@@ -73,11 +83,16 @@ def _section(
 
 def _within(found: Chunk, around: list[Chunk], key: str) -> list[Chunk]:
     """`found` and the chunks adjacent to it that have the same value under the key, in reading order."""
-    for _, group in groupby(around, lambda chunk: chunk.metadata.get(key)):
+    for _, group in groupby(around, lambda chunk: _value(chunk, key)):
         section = list(group)
         if any(chunk.id == found.id for chunk in section):
             return section
     return [found]
+
+
+def _value(chunk: Chunk, key: str) -> Any:
+    """The value in the metadata as the document had it, nested values included."""
+    return to_metadata(chunk, PlaceKeys(None, None, None)).get(key) if key in chunk.metadata else None
 
 
 def _joined(found: Chunk, section: list[Chunk]) -> Chunk:

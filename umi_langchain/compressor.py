@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
@@ -76,7 +77,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 def scores_of_documents(documents: Sequence[Document]) -> list[float]:
     """`metadata["relevance_score"]` of each document if all have a finite one, else 1 / rank."""
     stated = [document.metadata.get(SCORE_KEY) for document in documents]
-    if all(isinstance(score, (int, float)) and math.isfinite(score) for score in stated):
+    if all(isinstance(score, (int, float, np.number)) and math.isfinite(score) for score in stated):
         return [float(score) for score in stated if score is not None]
     return [1.0 / rank for rank in range(1, len(documents) + 1)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from inspect import signature
@@ -146,7 +146,7 @@ class UmiRetriever(Closing, BaseRetriever):
     @classmethod
     def from_nodes(
         cls,
-        nodes: Sequence[BaseNode] = (),
+        nodes: Iterable[BaseNode] = (),
         embed_model: Any = None,
         llm: Any = None,
         persist_dir: str | None = None,
@@ -188,6 +188,7 @@ class UmiRetriever(Closing, BaseRetriever):
         """
         if nodes is None:
             raise InvalidChunk("nodes is None; expected a list of LlamaIndex nodes or Documents")
+        nodes = list(nodes)
         keys = PlaceKeys(source_key, position_key, time_key)
         skipped: list[SkippedChunk] = []
 
@@ -212,7 +213,7 @@ class UmiRetriever(Closing, BaseRetriever):
     @classmethod
     def from_documents(
         cls,
-        documents: Sequence[BaseNode] = (),
+        documents: Iterable[BaseNode] = (),
         transformations: Sequence[TransformComponent] | None = None,
         *,
         show_progress: bool = False,
@@ -232,6 +233,7 @@ class UmiRetriever(Closing, BaseRetriever):
         """
         if documents is None:
             raise InvalidChunk("documents is None; expected a list of LlamaIndex Documents")
+        documents = list(documents)
         for index, document in enumerate(documents):
             checked_node(index, document, "Document(text=...)")
         steps = Settings.transformations if transformations is None else transformations

@@ -25,7 +25,7 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
-from umi_common.errors import ConfigError, InvalidVector
+from umi_common.errors import ConfigError, InputError, InvalidVector
 from umi_common.filters import matches, parse_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Embedder, Probe, pages
@@ -196,6 +196,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             InvalidChunk, DuplicateId: If a node cannot be stored; names it.
             InvalidVector: If the embeddings have another dimension than the store's.
         """
+        nodes = list(nodes)
         filled = with_text(nodes)
         chunks = to_chunks(filled, self._keys, Counter())
         copied = not self._warned and self._holds_copies(chunks)
@@ -246,7 +247,13 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return False
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Remove all nodes of a document; does nothing if there are none."""
+        """Remove all nodes of a document; does nothing if there are none.
+
+        Raises:
+            InputError: If the id is no string: None would remove all nodes without a document.
+        """
+        if not isinstance(ref_doc_id, str):
+            raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
         self._store.delete(where={REF_DOC_ID: ref_doc_id})
 
     def delete_nodes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 
@@ -48,6 +49,12 @@ def test_of_two_that_say_the_same_the_better_is_kept_with_its_id():
 def test_without_scores_the_order_says_which_is_better():
     documents = [Document(id=id, page_content="the same words") for id in ("first", "second")]
     assert [document.id for document in packed(documents)] == ["first"]
+
+
+def test_scores_of_numpy_as_rerankers_write_them_count():
+    texts = [("one thing", 0.2), ("another matter", 0.9)]
+    scored = [Document(page_content=text, metadata={"relevance_score": np.float32(score)}) for text, score in texts]
+    assert [document.page_content for document in packed(scored, max_total=2)] == ["another matter"]
 
 
 def test_a_document_that_comes_twice_is_one():

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 
 from umi_common import HybridStore
 from umi_common.files import index
-from umi_langchain import UmiRetriever, create_umi_context, create_umi_tool
+from umi_langchain import UmiRetriever, UmiVectorStore, create_umi_context, create_umi_tool
 
 MAY = datetime(2024, 5, 1, tzinfo=timezone.utc)
 BOOK = [
@@ -124,3 +124,24 @@ def test_a_section_that_is_one_long_table_has_its_head_once_and_begins_where_it_
         (found,) = UmiRetriever.from_store(store, whole="file", k=1).invoke("burst pressure of valve 97")
     assert found.page_content == text.strip() and len(found.metadata["umi_ids"]) > 2
     assert found.metadata["start_index"] == 0 and "table_head" not in found.metadata
+
+
+def test_sections_whose_nested_values_differ_are_not_joined():
+    places = [{"page": 1}, {"page": 1}, {"page": 2}]
+    parts = [
+        Document(id=str(n), page_content=f"part {n} of the plan", metadata={"source": "plan.pdf", "place": place})
+        for n, place in enumerate(places)
+    ]
+    with UmiRetriever.from_documents(parts, whole="place") as plan:
+        found = plan.invoke("part 2 of the plan")
+    assert sorted(document.metadata["umi_ids"] for document in found) == [["0", "1"], ["2"]]
+
+
+def test_documents_that_cannot_be_joined_because_they_have_no_position_are_told(caplog, monkeypatch):
+    monkeypatch.setattr("umi_common.runtime.losses._logged", {})  # as in a new process
+    parts = [Document(page_content=f"part {n}", metadata={"source": "a.md", "section": "S"}) for n in range(2)]
+    with UmiVectorStore() as store:
+        store.add_documents(parts)
+        assert len(store.retriever(whole="section").invoke("part")) == 2
+    (record,) = caplog.records
+    assert "no source or no position" in record.getMessage() and "add_start_index=True" in record.getMessage()

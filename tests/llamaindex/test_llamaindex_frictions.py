@@ -634,5 +634,5 @@ async def test_a_subclass_that_leaves_nodes_out_leaves_them_out_of_every_call():
 
 
 def test_a_tool_refuses_a_subclass_whose_own_search_it_would_pass_over():
-    with WithoutAnn.from_nodes(NODES) as retriever, pytest.raises(ConfigError, match="WithoutAnn has its own _retrieve"):
-        create_umi_tool(retriever)
+    with WithoutAnn.from_nodes(NODES) as own, pytest.raises(ConfigError, match="WithoutAnn has its own _retrieve"):
+        create_umi_tool(own)

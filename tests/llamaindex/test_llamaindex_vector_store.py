@@ -18,7 +18,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Vector
 
 from umi_common.errors import ConfigError, FilterError, InputError, InvalidVector
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
-from umi_llamaindex import UmiEmbedding, UmiQuery, UmiVectorStore
+from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, UmiVectorStore
 
 # resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
 pytestmark = pytest.mark.filterwarnings(
@@ -355,3 +355,28 @@ async def test_a_delete_of_nodes_with_an_argument_that_there_is_not_removes_noth
     with pytest.raises(ConfigError, match="expected one of node_ids, filters"):
         await filled.adelete_nodes(["cats", "code"], where={"kind": "log"})
     assert len(filled.client) == 4
+
+
+def test_nodes_of_a_generator_are_stored_like_those_of_a_list(store):
+    texts = ["Ann met Bob in Paris.", "Carl met Dora in Oslo."]
+    assert store.add(node(str(n), text) for n, text in enumerate(texts)) == ["0", "1"]
+    assert found(store, "Ann")[0] == "0"
+    with UmiRetriever.from_nodes(node(str(n), text) for n, text in enumerate(texts)) as retriever:
+        assert len(retriever.retrieve("who met Bob?")) == 2
+    splitter = TokenTextSplitter()
+    with UmiRetriever.from_documents((Document(text=text) for text in texts), [splitter]) as retriever:
+        assert len(retriever.retrieve("who met Bob?")) == 2
+
+
+@pytest.mark.parametrize("lost", [None, 5])
+async def test_the_id_of_a_document_that_was_lost_does_not_remove_the_nodes_without_a_document(filled, lost):
+    with pytest.raises(InputError, match=f"ref_doc_id is {lost}; expected the id of a document"):
+        filled.delete(lost)
+    with pytest.raises(InputError, match="ref_doc_id"):
+        await filled.adelete(lost)
+    assert len(filled.client) == 4
+
+
+def test_half_an_emoji_in_a_question_does_not_stop_an_index_over_the_store(filled):
+    index = VectorStoreIndex.from_vector_store(filled, embed_model=filled.embed_model)
+    assert index.as_retriever().retrieve("who guards the house? \ud83d")[0].node.node_id == "dogs"

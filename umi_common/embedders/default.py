@@ -21,6 +21,7 @@ import numpy as np
 from umi_common.errors import EmbedderError
 from umi_common.pool import Vectors
 from umi_common.runtime.forks import give_lock
+from umi_common.types import utf8_text
 
 DEFAULT_NAME = "wordllama/l2_supercat_256"
 DEFAULT_DIM = 256
@@ -93,7 +94,7 @@ class WordLlamaEmbedder(PackagedModel):
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), BATCH):
             # File names of macOS and texts of PDFs write é as two characters, which are other tokens.
-            clipped = [normalize("NFC", text[:TEXT_CHARACTERS_MAX]) for text in texts[start : start + BATCH]]
+            clipped = [normalize("NFC", utf8_text(text[:TEXT_CHARACTERS_MAX])) for text in texts[start : start + BATCH]]
             for row, encoding in enumerate(tokenizer.encode_batch(clipped, add_special_tokens=False), start):
                 if encoding.ids:
                     vectors[row] = weights[encoding.ids].mean(axis=0)

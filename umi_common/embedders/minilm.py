@@ -20,6 +20,7 @@ import numpy as np
 from umi_common.embedders.default import TEXT_CHARACTERS_MAX, PackagedModel, unit_rows
 from umi_common.errors import EmbedderError, MissingExtra
 from umi_common.pool import Vectors
+from umi_common.types import utf8_text
 
 MINILM = "minilm"
 """Short name of the embedder, and name of the extra."""
@@ -78,7 +79,8 @@ class MiniLMEmbedder(PackagedModel):
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, 384) float32, unit rows."""
         session, tokenizer = self._loaded()
-        tokens = [each.ids for each in tokenizer.encode_batch([text[:TEXT_CHARACTERS_MAX] for text in texts])]
+        clipped = [utf8_text(text[:TEXT_CHARACTERS_MAX]) for text in texts]
+        tokens = [each.ids for each in tokenizer.encode_batch(clipped)]
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
 
         def embed(rows: Sequence[int]) -> None:
