@@ -107,7 +107,7 @@ class StoreLocked(StoreError):
 
 
 class StoreClosed(StoreError):
-    """The store was closed before this call."""
+    """The store, or the retriever that searches it, was closed before this call had run."""
 
 
 class StoreForked(StoreError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 import subprocess
@@ -640,3 +641,11 @@ def test_a_vector_store_that_cannot_be_made_leaves_its_directory_free(tmp_path):
     with HybridStore.open(tmp_path, embedder=HashEmbedder()) as other:
         assert len(other) == 0
     assert "reranker" in str(refused.value)
+
+
+async def test_searches_that_wait_while_their_retriever_is_closed_are_told_and_not_cancelled(retriever):
+    waiting = [asyncio.create_task(retriever.ainvoke("who met Bob?")) for _ in range(40)]
+    await asyncio.sleep(0)
+    retriever.close()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(each) for each in found} <= {list, StoreClosed} and StoreClosed in map(type, found)

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from umi_common.errors import StoreClosed
 from umi_common.runtime.calls import Call, CallFailure, adrive
 from umi_common.runtime.limits import GROUP_MAX
 from umi_common.runtime.workers import Workers
@@ -182,13 +183,13 @@ async def test_one_who_gave_up_while_waiting_is_closed_and_asks_for_nothing(thre
     assert log == [["a"]]
 
 
-async def test_who_waits_when_the_threads_are_closed_is_cancelled_and_the_next_get_new_ones(threads):
+async def test_who_waits_when_the_threads_are_closed_gets_an_error_and_the_next_get_new_ones(threads):
     upper = asked_of([])
     async with Busy(threads):
         task = asyncio.create_task(adrive(one(upper("a")), threads))
         await asyncio.sleep(0.01)
         threads.close()
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(StoreClosed, match="closed before this search had run"):
             await task
     assert await adrive(one(upper("b")), threads) == ["B"]
 
@@ -222,7 +223,7 @@ def test_searches_of_two_event_loops_share_threads(threads):
     assert sorted(found) == [["A"], ["B"]]
 
 
-async def test_a_call_without_company_that_waits_when_the_threads_are_closed_is_cancelled():
+async def test_a_call_without_company_that_waits_when_the_threads_are_closed_gets_an_error():
     threads, begun, released = Workers(call_threads=1), threading.Event(), threading.Event()
 
     def hold():
@@ -236,8 +237,18 @@ async def test_a_call_without_company_that_waits_when_the_threads_are_closed_is_
     threads.close()
     released.set()
     assert await first is None
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(StoreClosed, match="closed before this search had run"):
         await second
+
+
+@pytest.mark.parametrize("on_loop", [False, True])
+async def test_a_search_on_the_loop_that_waits_when_the_threads_are_closed_gets_an_error(threads, on_loop):
+    async with Busy(threads):
+        task = asyncio.create_task(adrive(one(asked_of([])("a")), threads, on_loop=on_loop))
+        await asyncio.sleep(0.01)
+        threads.close()
+        with pytest.raises(StoreClosed, match="closed before this search had run"):
+            await task
 
 
 @pytest.mark.parametrize("seed", range(5))

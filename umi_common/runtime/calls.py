@@ -276,11 +276,11 @@ async def _awaited(calls: Sequence[Call], workers: Workers) -> list[CallOutcome]
             try:
                 if call.prepare is not None:
                     call = await call.prepare()
-                if call.arun is None:
-                    return await workers.answer(call)
-                return await call.arun()
+                if call.arun is not None:
+                    return await call.arun()
             except Exception as error:  # noqa: BLE001 - the body decides how to go on
                 return CallFailure(error)
+            return await workers.answer(call)
 
     tasks = [asyncio.ensure_future(limited(call)) for call in calls]
     try:

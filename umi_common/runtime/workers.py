@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
 
+from umi_common.errors import StoreClosed
 from umi_common.runtime.calls import Body, Call, CallOutcome, Finished, blocks, merged_calls, outcome_of
 from umi_common.runtime.forks import renew_in_child
 from umi_common.runtime.limits import CALL_THREADS_MAX, COMPUTE_SLOTS, GROUP_MAX, SEARCH_THREADS_MAX
@@ -63,18 +64,19 @@ class Workers:
             return self._pools[name]
 
     def close(self) -> None:
-        """End the threads and cancel the queued searches; a later search starts new threads."""
+        """End the threads; the queued searches raise StoreClosed. A later search starts new threads."""
         with self._lock:
             pools, self._pools, self._starting = self._pools, {}, 0
         for pool in pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
-        _complete(self._dequeued(len(self._queue)), methodcaller("cancel"))
+        _complete(self._dequeued(len(self._queue)), _refuse)
 
     async def run(self, body: Body[Any], calls: tuple[Call, ...]) -> tuple[Call, ...] | Finished:
         """Run a body in a thread from these calls on: its result, or the first calls that need no thread.
 
         Raises:
             Exception: As the body.
+            StoreClosed: If `close` was called before a thread was free.
         """
         loop = asyncio.get_running_loop()
         task = _Task(body, calls, loop, loop.create_future())
@@ -103,9 +105,7 @@ class Workers:
             self._start_worker()
         else:
             alone = self.executor().submit(self._run_alone, task)
-            alone.add_done_callback(
-                lambda alone: _complete([task], methodcaller("cancel")) if alone.cancelled() else None
-            )
+            alone.add_done_callback(lambda alone: _complete([task], _refuse) if alone.cancelled() else None)
 
     def _start_worker(self) -> None:
         """Submit a worker, unless the workers that are starting can take the whole queue."""
@@ -207,6 +207,11 @@ def _shut_down(pool: ThreadPoolExecutor, process: int) -> None:
     """End a pool's threads; does nothing in a forked child, where the pool's lock may be held for ever."""
     if os.getpid() == process:
         pool.shutdown(wait=False)
+
+
+def _refuse(future: asyncio.Future[Any]) -> None:
+    """Complete with an error, not by cancelling: a task group ignores a task that is cancelled."""
+    future.set_exception(StoreClosed("the retriever or its store was closed before this search had run; open it again"))
 
 
 def _complete(tasks: Sequence[_Task], completion: Callable[[asyncio.Future[Any]], object]) -> None:
