@@ -361,6 +361,13 @@ def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
     return scores
 
 
+def edges_first(scores: Sequence[float]) -> bool:
+    """Whether the order is that of the frameworks' `LongContextReorder`: by rising score, inserted alternately at
+    front and end."""
+    rising = sorted(scores)
+    return len(scores) > 2 and list(scores) == rising[::2][::-1] + rising[1::2] and list(scores) != rising[::-1]
+
+
 class _ToolArguments(BaseModel):
     """Arguments of which null and "" count as missing: models send them for options that they leave open.
 

@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
-from umi_common.framework_records import CheckedFields, PlaceKeys
+from umi_common.framework_records import CheckedFields, PlaceKeys, edges_first
 from umi_common.types import Hit
 from umi_langchain._convert import SCORE_KEY, to_chunks
 from umi_langchain._sections import IDS_KEY
@@ -24,8 +24,9 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     """Returns the documents that fit a token budget: repeats left out, adjacent texts joined, the last one cut to fit.
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
-    The best documents are chosen, by `metadata["relevance_score"]` if all have one, else by their order. Copies are
-    returned, with ids and metadata; a joined document has those of its first part, and all ids in metadata["umi_ids"].
+    The best documents are chosen, by `metadata["relevance_score"]` if all have one and are sorted by it, else by their
+    order: a reranker may have put them into another one. Copies are returned, with ids and metadata; a joined document
+    has those of its first part, and all ids in metadata["umi_ids"].
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -75,10 +76,13 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
 
 def scores_of_documents(documents: Sequence[Document]) -> list[float]:
-    """`metadata["relevance_score"]` of each document if all have a finite one, else 1 / rank."""
+    """`metadata["relevance_score"]` of each document if all have a finite one and are sorted by it, or as
+    `LongContextReorder` leaves them; else 1 / rank: rerankers that write no scores leave the retriever's behind."""
     stated = [document.metadata.get(SCORE_KEY) for document in documents]
     if all(isinstance(score, (int, float, np.number)) and math.isfinite(score) for score in stated):
-        return [float(score) for score in stated if score is not None]
+        scores = [float(score) for score in stated if score is not None]
+        if scores == sorted(scores, reverse=True) or edges_first(scores):
+            return scores
     return [1.0 / rank for rank in range(1, len(documents) + 1)]
 
 

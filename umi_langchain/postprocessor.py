@@ -1,8 +1,8 @@
 """umi's ranking stages as LangChain document compressors, for the documents of any retriever.
 
 Each works in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`, and ignores the query. A document's
-score is `metadata["relevance_score"]` if all documents have a finite one, else 1 / rank; if a score is negative, the
-smallest is subtracted from all. The input is not changed.
+score is `metadata["relevance_score"]` if all documents have a finite one and are sorted by it, else 1 / rank; if a
+score is negative, the smallest is subtracted from all. The input is not changed.
 """
 
 from __future__ import annotations

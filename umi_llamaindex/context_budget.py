@@ -16,7 +16,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.framework_records import CheckedFields, time_in
+from umi_common.framework_records import CheckedFields, edges_first, time_in
 from umi_common.types import Chunk, Hit
 from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, node_text, to_node
@@ -73,7 +73,8 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:
             return []
-        index_of = {item.node.node_id: index for index, item in enumerate(items)} if _edges_first(items) else None
+        reordered = edges_first([item.score or 0.0 for item in items])
+        index_of = {item.node.node_id: index for index, item in enumerate(items)} if reordered else None
         if index_of is not None:
             items = sorted(items, key=lambda item: -(item.score or 0.0))
         hits, around = self._hits(items)
@@ -134,14 +135,6 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
             position=position,
             event_time=time_in(node.metadata, self.time_key),
         )
-
-
-def _edges_first(items: Sequence[NodeWithScore]) -> bool:
-    """Whether the order is that of `LongContextReorder`: nodes by rising score, inserted alternately at front and
-    end."""
-    scores = [item.score or 0.0 for item in items]
-    rising = sorted(scores)
-    return len(scores) > 2 and scores == rising[::2][::-1] + rising[1::2] and scores != rising[::-1]
 
 
 def _in_order(parts: Iterable[ContextPart], index_of: Mapping[str, int] | None) -> list[ContextPart]:

@@ -6,11 +6,14 @@ import copy
 
 import numpy as np
 import pytest
-from langchain_core.documents import Document
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pytest import approx
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import ConfigError
-from umi_langchain import UmiCompressor, UmiRetriever
+from umi_langchain import UmiCompressor, UmiMMR, UmiRetriever
 
 
 def words(text: str) -> int:
@@ -39,9 +42,9 @@ def test_documents_given_are_not_changed(documents):
 
 def test_of_two_that_say_the_same_the_better_is_kept_with_its_id():
     documents = [
-        Document(id="worse", page_content="the same words", metadata={"relevance_score": 0.2}),
         Document(id="better", page_content="the same words", metadata={"relevance_score": 0.9}),
         Document(id="other", page_content="something else entirely", metadata={"relevance_score": 0.5}),
+        Document(id="worse", page_content="the same words", metadata={"relevance_score": 0.2}),
     ]
     assert [document.id for document in packed(documents)] == ["better", "other"]
 
@@ -52,9 +55,33 @@ def test_without_scores_the_order_says_which_is_better():
 
 
 def test_scores_of_numpy_as_rerankers_write_them_count():
-    texts = [("one thing", 0.2), ("another matter", 0.9)]
+    texts = [("one thing", 0.9), ("another matter", 0.2)]
     scored = [Document(page_content=text, metadata={"relevance_score": np.float32(score)}) for text, score in texts]
-    assert [document.page_content for document in packed(scored, max_total=2)] == ["another matter"]
+    assert [document.metadata["relevance_score"] for document in packed(scored)] == approx([0.9, 0.2])
+
+
+class WithoutScores(BaseDocumentCompressor):
+    """A reranker that writes no scores, as `CrossEncoderReranker` and `LLMListwiseRerank` do."""
+
+    def compress_documents(self, documents, query, callbacks=None):
+        return sorted(documents, key=lambda document: "mayor" not in document.page_content)
+
+
+@pytest.mark.parametrize("choice", [UmiMMR(top_n=1), UmiCompressor(budget=9, counter=words)])
+def test_what_a_reranker_puts_first_stays_although_it_writes_no_scores(choice):
+    texts = ["Jarrowby is a small town in the north.", "Ruth Pike is the mayor of it."]
+    stages = DocumentCompressorPipeline(transformers=[WithoutScores(), choice])
+    with UmiRetriever.from_texts(texts) as retriever:
+        assert [found.page_content for found in retriever.invoke("Jarrowby")] == texts
+        chain = ContextualCompressionRetriever(base_retriever=retriever, base_compressor=stages)
+        assert [found.page_content for found in chain.invoke("Jarrowby")] == texts[1:]
+
+
+def test_what_long_context_reorder_puts_at_the_end_is_still_the_best():
+    reordered = {"another matter": 0.7, "no answer": 0.3, "small talk": 0.5, "one thing": 0.9}
+    documents = [Document(page_content=text, metadata={"relevance_score": score}) for text, score in reordered.items()]
+    kept = {document.page_content for document in packed(documents, max_total=4)}
+    assert kept == {"one thing", "another matter"}
 
 
 def test_a_document_that_comes_twice_is_one():

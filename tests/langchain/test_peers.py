@@ -266,8 +266,8 @@ def test_time_weighted_reading_changes_nothing_and_the_clock_is_the_callers(tmp_
 
 def test_redundant_filter_keeps_the_better_of_two_and_its_id():
     documents = [
-        Document(id="worse", page_content="the very same words", metadata={"relevance_score": 0.1}),
         Document(id="better", page_content="the very same words", metadata={"relevance_score": 0.9}),
+        Document(id="worse", page_content="the very same words", metadata={"relevance_score": 0.1}),
     ]
     assert ids(UmiCompressor(counter=lambda text: len(text.split())).compress_documents(documents, "words")) == [
         "better"
