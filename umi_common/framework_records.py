@@ -141,14 +141,14 @@ def content_id(text: str, plain: Mapping[str, Any]) -> str:
 
 
 def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
-    """The time under a key of a text's metadata; None: there is none. A value that does not read as one is logged, once
-    for each key.
+    """The time under a key of a text's metadata; None: there is none, or it is NaN, NaT or "". A value that does not
+    read as one is logged, once for each key.
 
     Raises:
         InvalidChunk: For a datetime without a zone, whose moment is unknown.
     """
     value = None if key is None else metadata.get(key)
-    if value is None or value == "":
+    if plain_value(value) is None or (isinstance(value, str) and value == ""):
         return None
     moment = read_time(value, f"metadata[{key!r}]")
     if moment is None and not may_be_offset(value):

@@ -51,6 +51,7 @@ def abatch(
 async def _batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, *calls: Any, **how: Any) -> list[Any]:
     """The answers of `_together` for at most `max_concurrency` inputs at a time."""
     refuse_unlisted(inputs, "inputs")
+    inputs = list(inputs)
     configs = get_config_list(config, len(inputs))
     stated = configs[0].get("max_concurrency") if configs else None
     at_once = max(len(inputs), 1) if stated is None else stated

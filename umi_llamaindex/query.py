@@ -67,6 +67,7 @@ def history_texts(history: Sequence[str | ChatMessage]) -> tuple[str, ...]:
     """
     if isinstance(history, (str, ChatMessage)):
         raise InputError(f"history is {type(history).__name__}; expected a list of strings or ChatMessages")
+    history = list(history)
     for index, turn in enumerate(history):
         if not isinstance(turn, (str, ChatMessage)):
             raise InputError(f"history[{index}] is {turn!r:.80}; expected a string or a ChatMessage")

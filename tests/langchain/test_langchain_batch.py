@@ -80,6 +80,7 @@ async def test_a_batch_is_one_recall_and_gives_what_invoke_gives(retriever):
     assert counted.batch(QUERIES, **options) == expected
     assert await counted.abatch(QUERIES, **options) == expected
     assert store.recalls == [3, 3]
+    assert counted.batch((query for query in QUERIES), **options) == expected
     assert counted.batch([]) == await counted.abatch([]) == []
 
 

@@ -144,6 +144,13 @@ def test_what_reads_as_a_time_is_utc(value, expected):
     assert one(timestamp=value).event_time == expected.replace(tzinfo=timezone.utc)
 
 
+def test_a_missing_time_of_a_table_is_no_time_and_an_array_is_metadata_only():
+    pandas = pytest.importorskip("pandas")
+    for missing in (pandas.NaT, float("nan"), np.datetime64("NaT"), np.array([1.5, 2.5])):
+        assert one(timestamp=missing).event_time is None
+    assert one(timestamp=np.array([1.5, 2.5])).metadata["timestamp"] == (1.5, 2.5)
+
+
 def test_a_datetime_without_a_zone_is_refused_by_name():
     with pytest.raises(InvalidChunk, match=r"document 0: metadata\['timestamp'\] 2024-05-01T00:00:00 has no time zone"):
         one(timestamp=datetime(2024, 5, 1))

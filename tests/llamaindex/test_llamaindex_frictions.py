@@ -499,6 +499,7 @@ async def test_the_history_of_a_query_may_be_chat_messages():
     retriever.retrieve(query)
     await retriever.aretrieve(query)
     retriever.batch([query])
+    retriever.retrieve(UmiQuery("who met her?", history=iter(history)))
     assert all("user: I mean Ann of Oslo." in prompt and "assistant: I see." in prompt for prompt in prompts)
     with pytest.raises(InputError, match=r"history\[0\] is 3; expected a string or a ChatMessage"):
         retriever.retrieve(UmiQuery("who met her?", history=[3]))
