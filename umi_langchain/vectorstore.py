@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, get_args
 
@@ -40,6 +40,11 @@ from umi_langchain.retriever import UmiRetriever
 log = logging.getLogger("umi")
 OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text", "on_invalid")
 """Options of `UmiVectorStore`, besides the metadata keys and the stages of `UmiConfig`."""
+SEARCHES = [
+    *(f"similarity_search{which}" for which in ("", "_with_score", "_with_relevance_scores", "_by_vector")),
+    *(f"max_marginal_relevance_search{which}" for which in ("", "_by_vector")),
+]
+"""The synchronous methods that search; "a" before the name is the asynchronous one."""
 WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size")
 """Options of `add_documents`."""
 
@@ -104,6 +109,13 @@ class UmiVectorStore(Closing, VectorStore):
             if self._owns_store:
                 store.close()
             raise
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let a subclass's own synchronous searches answer asynchronous calls, too, as LangChain's base class does."""
+        super().__init_subclass__(**kwargs)
+        for name in SEARCHES:
+            if name in vars(cls) and f"a{name}" not in vars(cls):
+                setattr(cls, f"a{name}", _in_thread(name))
 
     @property
     def embeddings(self) -> Embeddings:
@@ -433,6 +445,15 @@ def _is_listing(query: str, options: dict[str, Any]) -> bool:
 
 def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:
     return options if score_threshold is None else {**options, "min_relevance": score_threshold}
+
+
+def _in_thread(name: str) -> Callable[..., Awaitable[Any]]:
+    """An asynchronous method that calls the method `name` in a thread."""
+
+    async def method(self: UmiVectorStore, *args: Any, **options: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, name), *args, **options)
+
+    return method
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class UmiRetriever(Closing, BaseRetriever):
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
         """Raise ConfigError for an unknown argument; the message names the right one."""
-        own, factory = list(signature(cls.__init__).parameters)[1:], (*CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields)
+        own, factory = cls._own_options(), (*CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields)
         refuse_unknown_options(options, (*own, *factory), ConfigError)
         for name in options:
             if name not in own:
@@ -303,7 +303,7 @@ class UmiRetriever(Closing, BaseRetriever):
         **options: Any,
     ) -> Self:
         """Make a retriever over an existing store, which the caller closes. Arguments as in `from_nodes`."""
-        own = list(signature(cls.__init__).parameters)[1:]
+        own = cls._own_options()
         refuse_unknown_options(options, (*own, *CONSTRUCTOR_OPTIONS, *UmiConfig.model_fields), ConfigError)
         stages, fields = stages_and_fields(options)
         umi = DualRetriever(
@@ -343,6 +343,13 @@ class UmiRetriever(Closing, BaseRetriever):
             raise
         retriever._owns_store = True
         return retriever
+
+    @classmethod
+    def _own_options(cls) -> list[str]:
+        """The arguments of the constructor; those of a subclass's constructor, which may pass on others, come first."""
+        bases = cls.__mro__[: cls.__mro__.index(UmiRetriever) + 1]
+        makers = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
+        return [name for maker in makers for name in list(signature(maker).parameters)[1:]]
 
     def close(self) -> None:
         """End the threads, and close the store if this retriever has opened it."""

@@ -27,7 +27,7 @@ from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InputError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.framework_records import PlaceKeys, overrides
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
@@ -309,6 +309,8 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` for an event loop; never blocks it."""
+        if overrides(self, UmiVectorStore, "query") and not overrides(self, UmiVectorStore, "aquery"):
+            return await asyncio.to_thread(self.query, query, **kwargs)
         text, options, changes = search_of(query, kwargs)
         with _with_advice():
             hits = (await self._with(changes).asearch(text, **options)).hits if text else ()

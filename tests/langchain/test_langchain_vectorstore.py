@@ -335,3 +335,22 @@ async def test_a_delete_with_an_option_that_there_is_not_removes_nothing(two_use
             await two_users.adelete(["a", "b"], **options)
     two_users.delete(["a", "b"], where={"user": "ann"})
     assert two_users.store.ids() == ["b"]
+
+
+class OfAnn(UmiVectorStore):
+    """Searches Ann's documents alone."""
+
+    def similarity_search_with_score(self, query, k=4, filter=None, **options):
+        return super().similarity_search_with_score(query, k, {"user": "ann"}, **options)
+
+    def max_marginal_relevance_search(self, query, k=4, **options):
+        return super().max_marginal_relevance_search(query, k, **{**options, "filter": {"user": "ann"}})
+
+
+async def test_what_a_subclass_changes_in_a_search_holds_for_the_asynchronous_one():
+    with OfAnn() as store:
+        store.add_texts(["the plan of Ann", "the plan of Bob"], [{"user": "ann"}, {"user": "bob"}])
+        assert len(store.similarity_search("plan")) == len(await store.asimilarity_search("plan")) == 1
+        for kind in ("similarity", "mmr"):
+            (found,) = await store.as_retriever(search_type=kind).ainvoke("plan")
+            assert found.metadata == {"user": "ann"}

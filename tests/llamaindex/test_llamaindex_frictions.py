@@ -637,3 +637,19 @@ async def test_a_subclass_that_leaves_nodes_out_leaves_them_out_of_every_call():
 def test_a_tool_refuses_a_subclass_whose_own_search_it_would_pass_over():
     with WithoutAnn.from_nodes(NODES) as own, pytest.raises(ConfigError, match="WithoutAnn has its own _retrieve"):
         create_umi_tool(own)
+
+
+class OfTenant(UmiRetriever):
+    """Has an argument of its own, and passes on the others."""
+
+    def __init__(self, *args, tenant="", **options):
+        super().__init__(*args, **options)
+        self.tenant = tenant
+
+
+def test_a_subclass_may_have_arguments_of_its_own_and_pass_on_the_others():
+    with OfTenant.from_nodes(NODES, tenant="ann", similarity_top_k=1) as retriever:
+        assert retriever.tenant == "ann" and len(retriever.retrieve("who met Bob?")) == 1
+        assert OfTenant(retriever.umi, similarity_top_k=2, tenant="bob").similarity_top_k == 2
+        with pytest.raises(ConfigError, match="no option 'tenent'; did you mean tenant"):
+            OfTenant.from_store(retriever.umi.store, tenent="ann")

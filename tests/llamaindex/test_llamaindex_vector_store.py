@@ -380,3 +380,18 @@ async def test_the_id_of_a_document_that_was_lost_does_not_remove_the_nodes_with
 def test_half_an_emoji_in_a_question_does_not_stop_an_index_over_the_store(filled):
     index = VectorStoreIndex.from_vector_store(filled, embed_model=filled.embed_model)
     assert index.as_retriever().retrieve("who guards the house? \ud83d")[0].node.node_id == "dogs"
+
+
+class OfPets(UmiVectorStore):
+    """Searches pets alone."""
+
+    def query(self, query, **kwargs):
+        return super().query(query, where={"kind": "pet"}, **kwargs)
+
+
+async def test_what_a_subclass_changes_in_a_query_holds_for_the_asynchronous_one(filled):
+    retriever = VectorStoreIndex.from_vector_store(
+        OfPets(store=filled.client), embed_model=filled.embed_model
+    ).as_retriever(similarity_top_k=10)
+    pets = {hit.node.node_id for hit in retriever.retrieve("error at boot")}
+    assert pets == {hit.node.node_id for hit in await retriever.aretrieve("error at boot")} == {"cats", "dogs"}
