@@ -142,7 +142,11 @@ class UmiVectorStore(Closing, VectorStore):
     ) -> Self:
         """A store with these texts in it; metadatas and ids are aligned with them, options as in the constructor."""
         made = cls(embedding, **options)
-        made.add_documents(as_documents(texts, metadatas, ids))
+        try:
+            made.add_documents(as_documents(texts, metadatas, ids))
+        except BaseException:
+            made.close()
+            raise
         return made
 
     @classmethod

@@ -643,6 +643,18 @@ def test_a_vector_store_that_cannot_be_made_leaves_its_directory_free(tmp_path):
     assert "reranker" in str(refused.value)
 
 
+async def test_a_vector_store_whose_first_documents_are_refused_leaves_its_directory_free(tmp_path):
+    """A notebook keeps the last exception, and with it every object of its traceback."""
+    blank = [Document(page_content=" ")]
+    with pytest.raises(InvalidChunk) as refused:
+        UmiVectorStore.from_documents(blank, persist_directory=str(tmp_path))
+    with pytest.raises(InvalidChunk) as refused_too:
+        await UmiVectorStore.afrom_documents(blank, persist_directory=str(tmp_path))
+    with HybridStore.open(tmp_path, embedder=HashEmbedder()) as other:
+        assert len(other) == 0
+    assert str(refused.value) == str(refused_too.value)
+
+
 async def test_searches_that_wait_while_their_retriever_is_closed_are_told_and_not_cancelled(retriever):
     waiting = [asyncio.create_task(retriever.ainvoke("who met Bob?")) for _ in range(40)]
     await asyncio.sleep(0)
