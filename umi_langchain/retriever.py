@@ -41,6 +41,7 @@ from umi_common.search.request import (
     refuse_unknown_options,
 )
 from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
@@ -247,7 +248,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             ConfigError: If it is no Chroma store; `from_documents` takes the documents of any other.
             ReindexRequired: If its vectors were made by another model.
         """
-        checked_chroma(vectorstore)
+        collection = checked_chroma(vectorstore)
         embedding = vectorstore.embeddings if embedding is None else embedding
         if not copy:
             settings, fields = stages_and_fields(options)
@@ -257,8 +258,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             return cls._owning(store, None, llm=llm, k=k, **options)
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
-            for chunks, vectors in chunk_pages(vectorstore, keys):
-                store.add(chunks, vectors=vectors)
+            add_with_vectors(store, collection.name, chunk_pages(vectorstore, keys))
 
         return cls._with_own_store(fill, embedding, persist_directory, llm=llm, k=k, **options)
 

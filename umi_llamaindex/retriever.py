@@ -47,6 +47,7 @@ from umi_common.search.request import (
     refuse_unlisted,
 )
 from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
 from umi_common.types import SearchResult
@@ -286,8 +287,8 @@ class UmiRetriever(Closing, BaseRetriever):
             return cls._owning(store, None, llm=llm, similarity_top_k=similarity_top_k, **options)
 
         def fill(store: HybridStore) -> None:
-            for chunks, vectors in index_pages(index, keys):
-                store.add(chunks, vectors=vectors)
+            name = getattr(collection, "name", type(index.vector_store).__name__)
+            add_with_vectors(store, name, index_pages(index, keys))
 
         return cls._with_own_store(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
@@ -16,7 +17,16 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from umi_common.errors import ConfigError, DuplicateId, FilterError, InputError, InvalidLimit, InvalidTimeRange
+from umi_common.embedders import default_embedder
+from umi_common.errors import (
+    ConfigError,
+    DuplicateId,
+    FilterError,
+    InputError,
+    InvalidLimit,
+    InvalidTimeRange,
+    ReindexRequired,
+)
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
@@ -227,20 +237,34 @@ def test_the_callers_store_stays_open(documents):
         assert len(store) == 0
 
 
-def test_a_chroma_store_is_copied_without_embedding_anything(tmp_path, documents, embeddings):
+def test_a_chroma_store_is_copied_and_three_texts_are_embedded_to_check_the_model(tmp_path, documents, embeddings):
     chroma = Chroma(embedding_function=embeddings, persist_directory=str(tmp_path / "chroma"))
     bare = [Document(page_content="bare text without metadata", id="bare")]
     chroma.add_documents(documents[:60] + bare)
     assert embeddings.documents == 61
     retriever = UmiRetriever.from_vectorstore(chroma, k=5, copy=True)
+    assert embeddings.documents == 61 + 3
     direct = UmiRetriever.from_documents(documents[:60] + bare, embeddings, k=5)
-    assert embeddings.documents == 61 + 61
+    assert embeddings.documents == 61 + 3 + 61
     assert retriever.umi.store.ids() == sorted(ids(documents[:60] + bare))
     assert retriever.umi.store.get(["bare"])[0].metadata == {}
     for query in (QUESTION, "bare text", "cancel all tasks"):
         assert retriever.invoke(query) == direct.invoke(query)
     retriever.close()
     direct.close()
+
+
+@pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.parametrize("size", [8, 256])
+def test_a_chroma_store_of_another_model_is_refused_and_its_directory_is_left_free(tmp_path, documents, size, copy):
+    others = DeterministicFakeEmbedding(size=size)
+    chroma = Chroma(embedding_function=others, persist_directory=str(tmp_path / "chroma"))
+    chroma.add_documents(documents[:4])
+    folder = str(tmp_path / "umi")
+    with pytest.raises(ReindexRequired, match=rf"the vectors of collection 'langchain' \({size} dimensions\)"):
+        UmiRetriever.from_vectorstore(chroma, default_embedder(), persist_directory=folder, copy=copy)
+    with UmiRetriever.from_vectorstore(chroma, persist_directory=str(tmp_path / "own"), copy=copy) as own:
+        assert len(own.umi.store) == 4
 
 
 def test_any_other_vector_store_is_refused_with_the_way_to_go(documents, embeddings):

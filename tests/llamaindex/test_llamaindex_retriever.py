@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from loop_watch import held
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit
+from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit, ReindexRequired
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
 from umi_common.types import Chunk
-from umi_llamaindex import UmiQuery, UmiRetriever
+from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever
 
 # resolve_embed_model imports whatever langchain-community is installed, which warns about itself.
 pytestmark = pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
@@ -183,12 +183,12 @@ def chroma_index(path, nodes, embed_model) -> VectorStoreIndex:
     return VectorStoreIndex.from_vector_store(ChromaVectorStore(chroma_collection=collection), embed_model=embed_model)
 
 
-def test_a_chroma_index_is_copied_without_embedding_anything(tmp_path, nodes, embed_model):
+def test_a_chroma_index_is_copied_and_three_texts_are_embedded_to_check_the_model(tmp_path, nodes, embed_model):
     index = chroma_index(tmp_path / "chroma", nodes[:60], embed_model)
     assert embed_model.documents == 60
     retriever = UmiRetriever.from_index(index, similarity_top_k=5, copy=True)
     found = retriever.retrieve(QUESTION)
-    assert embed_model.documents == 60 and embed_model.queries == 1
+    assert embed_model.documents == 60 + 3 and embed_model.queries == 1
     by_id = {node.node_id: node for node in nodes[:60]}
     assert [item.node for item in found] == [by_id[id] for id in ids(found)]
     chunks = [chunk for chunk in retriever.umi.store.get(sorted(by_id)) if chunk is not None]
@@ -241,9 +241,18 @@ def test_a_record_whose_node_cannot_be_read_is_left_out_and_the_others_are_found
 def test_an_index_in_memory_is_taken_over_too(nodes, embed_model):
     index = VectorStoreIndex(nodes[:60], embed_model=embed_model)
     retriever = UmiRetriever.from_index(index, similarity_top_k=5)
-    assert embed_model.documents == 60 and len(retriever.umi.store) == 60
+    assert embed_model.documents == 60 + 3 and len(retriever.umi.store) == 60
     assert retriever.retrieve(QUESTION)[0].node in nodes
     retriever.close()
+
+
+@pytest.mark.parametrize("in_chroma", [False, True])
+def test_an_index_of_another_model_is_refused_where_it_is_copied(tmp_path, nodes, embed_model, in_chroma):
+    index = VectorStoreIndex(nodes[:6], embed_model=embed_model)
+    if in_chroma:
+        index = chroma_index(tmp_path / "chroma", nodes[:6], embed_model)
+    with pytest.raises(ReindexRequired, match="were not made by embedder"):
+        UmiRetriever.from_index(index, UmiEmbedding(HashEmbedder()), copy=True)
 
 
 def test_an_index_with_a_blank_node_is_taken_over_without_it_and_the_node_is_named(embed_model, caplog):

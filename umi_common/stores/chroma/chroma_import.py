@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -190,6 +190,26 @@ def _columns(collection: Any, include: list[str], **arguments: Any) -> list[Any]
         return [got[name] for name in ("ids", *include)]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"the collection cannot be read as a Chroma collection: {error}") from error
+
+
+def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk], Any]]) -> None:
+    """Add chunks with the vectors that another vector store has of them; a few are embedded, to check the model.
+
+    Args:
+        store: A `HybridStore`.
+        name: Of the other vector store.
+        pages: Chunks and their vectors (n, dim).
+
+    Raises:
+        ReindexRequired: If another model than the store's made the vectors; nothing is added.
+    """
+    unchecked = True
+    for chunks, vectors in pages:
+        if chunks and unchecked:
+            advice = "pass the one that made them, or give the texts to from_documents or from_nodes"
+            refuse_other_model(name, chunks[:SAMPLES], np.asarray(vectors[:SAMPLES]), store.embedder, advice)
+            unchecked = False
+        store.add(chunks, vectors=vectors)
 
 
 def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
