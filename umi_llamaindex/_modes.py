@@ -70,7 +70,8 @@ def _strategy(alpha: float | None) -> str:
 
 def _mmr(query: VectorStoreQuery, extras: Mapping[str, Any]) -> dict[str, Any]:
     factor = extras.get("mmr_prefetch_factor", PREFETCH_FACTOR)
-    pool = extras.get("mmr_prefetch_k", int(query.similarity_top_k * factor))
+    stated = extras.get("mmr_prefetch_k")
+    pool = int(query.similarity_top_k * factor) if stated is None else stated
     threshold = extras.get("mmr_threshold") if query.mmr_threshold is None else query.mmr_threshold
     trade_off = MmrConfig().trade_off if threshold is None else threshold
     return {"enabled": True, "trade_off": trade_off, "pool": max(1, pool)}

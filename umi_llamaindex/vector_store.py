@@ -251,7 +251,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
         Raises:
             InputError: If the id is no string: None would remove all nodes without a document.
+            ConfigError: If there is another argument; it may be meant to narrow what is removed.
         """
+        refuse_unknown_options(delete_kwargs, ("ref_doc_id",), ConfigError)
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
         self._store.delete(where={REF_DOC_ID: ref_doc_id})
@@ -334,7 +336,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """`delete` in a thread."""
-        await asyncio.to_thread(self.delete, ref_doc_id)
+        await asyncio.to_thread(self.delete, ref_doc_id, **delete_kwargs)
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any

@@ -347,6 +347,7 @@ def test_the_threshold_of_mmr_may_stand_among_the_kwargs_as_in_llamaindexs_own_s
         stated = store.query(VectorStoreQuery(**asked, mmr_threshold=threshold)).ids
         assert store.query(VectorStoreQuery(**asked), mmr_threshold=threshold).ids == stated
     assert store.query(VectorStoreQuery(**asked), mmr_threshold=0.0).ids != stated
+    assert store.query(VectorStoreQuery(**asked), mmr_threshold=1.0, mmr_prefetch_k=None).ids == stated
 
 
 async def test_a_delete_of_nodes_with_an_argument_that_there_is_not_removes_nothing(filled):
@@ -354,6 +355,10 @@ async def test_a_delete_of_nodes_with_an_argument_that_there_is_not_removes_noth
         filled.delete_nodes(["cats", "code"], where={"kind": "log"})
     with pytest.raises(ConfigError, match="expected one of node_ids, filters"):
         await filled.adelete_nodes(["cats", "code"], where={"kind": "log"})
+    with pytest.raises(ConfigError, match="no option 'where'"):
+        filled.delete("animals", where={"kind": "log"})
+    with pytest.raises(ConfigError, match="no option 'where'"):
+        await filled.adelete("animals", where={"kind": "log"})
     assert len(filled.client) == 4
 
 
