@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
 from umi_common.framework_records import CheckedFields, PlaceKeys, edges_first
-from umi_common.types import Hit
+from umi_common.types import Hit, utf8_text
 from umi_langchain._convert import SCORE_KEY, to_chunks
 from umi_langchain._sections import IDS_KEY
 
@@ -58,7 +58,11 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
             BudgetError: If the budget cannot hold one character of any document.
             InvalidChunk: If a document's metadata cannot be read; names the document.
         """
-        filled = [document for document in documents if document.page_content.strip()]
+        filled = [
+            document.model_copy(update={"page_content": utf8_text(document.page_content)})
+            for document in documents
+            if document.page_content.strip()
+        ]
         ids, chunks = to_chunks(filled, PlaceKeys(self.source_key, self.position_key, self.time_key))
         # Reversed, so that the first document of a repeated id counts.
         scores = dict(zip(reversed(ids), reversed(scores_of_documents(filled)), strict=True))

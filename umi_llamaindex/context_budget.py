@@ -17,7 +17,7 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
 from umi_common.framework_records import CheckedFields, edges_first, time_in
-from umi_common.types import Chunk, Hit
+from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, node_text, to_node
 
@@ -129,7 +129,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         return Chunk(
             node.node_id,
-            node_text(item),
+            utf8_text(node_text(item)),
             metadata=facts if start is None else {**facts, START: start},
             source=None if source is None else str(source),
             position=position,

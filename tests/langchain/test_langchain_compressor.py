@@ -129,3 +129,8 @@ async def test_it_stands_behind_a_retriever(documents):
 def test_unknown_settings_are_refused():
     with pytest.raises(ConfigError, match="max_tokens"):
         UmiCompressor(max_tokens=3)
+
+
+def test_half_an_emoji_in_a_document_does_not_lose_the_others():
+    documents = [Document(page_content="one thing \ud83d"), Document(page_content="another matter")]
+    assert [document.page_content for document in packed(documents)] == ["one thing ?", "another matter"]

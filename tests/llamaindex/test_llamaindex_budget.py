@@ -123,3 +123,9 @@ def test_a_store_of_strangers_changes_nothing():
     with HybridStore.open(embedder=HashEmbedder()) as store:
         nodes = [item("a", "one two", 1.0)]
         assert of(10, store=store).postprocess_nodes(nodes) == nodes
+
+
+def test_half_an_emoji_in_a_node_does_not_lose_the_others():
+    nodes = [item("a", "cats sleep \ud83d", 1.0), item("b", "tax law", 0.5)]
+    kept = of(20).postprocess_nodes(nodes)
+    assert [one.node.get_content() for one in kept] == ["cats sleep ?", "tax law"]
