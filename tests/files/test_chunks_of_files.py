@@ -308,10 +308,19 @@ def test_a_files_name_with_several_dates_or_none_dates_nothing(file, name):
     assert [chunk.event_time for chunk in chunks_of(file(name, "The board met."))] == [None]
 
 
-@pytest.mark.parametrize("empty", ["date: ", 'date: ""', "date: # to be filled in"])
-def test_a_key_of_front_matter_that_was_left_empty_does_not_hide_the_next(file, empty):
+@pytest.mark.parametrize(
+    "empty", ["date: ", 'date: ""', "date: # to be filled in", "date: null", "date: ~", "date: TBD"]
+)
+def test_a_key_of_front_matter_that_holds_no_date_does_not_hide_the_next(file, empty):
     (note,) = chunks_of(file("minutes.md", f"---\n{empty}\ncreated: 2026-11-18\n---\nThe board met."))
     assert note.event_time == datetime(2026, 11, 18, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("empty", [None, "", "unknown", 12.5])
+def test_a_records_first_time_that_does_not_read_as_one_does_not_hide_the_next(file, empty):
+    record = {"text": "The board met.", "event_time": empty, "timestamp": "2026-11-18"}
+    (chunk,) = chunks_of(file("notes.jsonl", json.dumps(record)))
+    assert chunk.event_time == datetime(2026, 11, 18, tzinfo=timezone.utc)
 
 
 def test_what_a_file_says_of_its_times_counts_before_the_date_in_its_name(file):

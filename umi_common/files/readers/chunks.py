@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
@@ -15,7 +15,7 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import DATED, message_pattern, messages
-from umi_common.files.readers.markup import HtmlText, front_matter_date, front_matter_title, headings, markdown_tables
+from umi_common.files.readers.markup import HtmlText, front_matter_dates, front_matter_title, headings, markdown_tables
 from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
@@ -24,13 +24,14 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 7
+RULES_VERSION = 8
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
-"""Keys of a record's text, id and time; if a record has several, the first of them is read."""
+"""Keys of a record's text, id and time. If a record has several, the first text and id are read, and the first time
+that reads as one."""
 SKIPPED_LISTED = 100
 """Largest number of skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
@@ -160,11 +161,11 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
-    stated = front_matter_date(text)
-    when = None if stated is None else time_in(*stated)
+    stated = front_matter_dates(text)
+    when = time_in(stated, _time_key(stated, stated))
     title = front_matter_title(text) or _title_in_name(path)
     found = passages(text, headings(text, path.suffix.lower()), markdown_tables(text), title=title)
-    return _dated(found, when or _date_in_name(path), undated=stated is not None and when is None)
+    return _dated(found, when or _date_in_name(path), undated=bool(stated) and when is None)
 
 
 def _dated(found: Iterable[Passage], when: datetime | None, *, undated: bool = False) -> Iterator[Passage]:
@@ -253,7 +254,7 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
     if not isinstance(text, str) or not isinstance(inner, (dict, type(None))):
         raise ValueError("no text" if isinstance(inner, (dict, type(None))) else "metadata is no object")
     metadata = {**rest, **(inner or {}), FILE_KEY: name}
-    keys = PlaceKeys(time=next((key for key in TIME_KEYS if key in metadata), None))
+    keys = PlaceKeys(time=_time_key(metadata, TIME_KEYS))
     if not text.strip():
         return None
     own = _id(name, number) if id is None else str(id)
@@ -261,8 +262,14 @@ def _record(record: Any, name: str, number: int) -> Chunk | None:
 
 
 def _has_unread_time(chunk: Chunk) -> bool:
-    value = next((chunk.metadata[key] for key in TIME_KEYS if key in chunk.metadata), None)
-    return chunk.event_time is None and value not in (None, "") and not may_be_offset(value)
+    key = _time_key(chunk.metadata, TIME_KEYS)
+    return chunk.event_time is None and key is not None and not may_be_offset(chunk.metadata[key])
+
+
+def _time_key(stated: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    """The first of the keys whose value reads as a time, else the first that has a value; None: none has one."""
+    present = [key for key in keys if stated.get(key) not in (None, "")]
+    return next((key for key in present if read_time(stated[key])), present[0] if present else None)
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:

@@ -83,21 +83,20 @@ def markdown_tables(text: str) -> list[Table]:
     return tables
 
 
-def front_matter_date(text: str) -> tuple[dict[str, str], str] | None:
-    """The first date key with a value in a file's front matter (YAML or TOML), as {key: value}, and the key."""
-    found = _in_front_matter(_FRONT_DATE, text)
-    return None if found is None else ({found[1]: found[2].strip()}, found[1])
+def front_matter_dates(text: str) -> dict[str, str]:
+    """The value of each date key in a file's front matter (YAML or TOML) that has one, in order."""
+    return {found[1]: found[2].strip() for found in _FRONT_DATE.finditer(_front_matter(text))}
 
 
 def front_matter_title(text: str) -> str:
     """The title in the front matter of a file; "": it states none."""
-    found = _in_front_matter(_FRONT_TITLE, text)
+    found = _FRONT_TITLE.search(_front_matter(text))
     return "" if found is None else found[1].strip(" \t\"'")
 
 
-def _in_front_matter(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
-    return None if front_matter is None else pattern.search(front_matter[2])
+def _front_matter(text: str) -> str:
+    found = _FRONT_MATTER.match(text, 0, FRONT_MATTER_CHARACTERS)
+    return "" if found is None else found[2]
 
 
 def _unfenced(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
