@@ -179,18 +179,36 @@ def test_a_question_finds_the_passage_that_it_names_and_does_after_reopening_too
             assert ids[-1] not in umi.search(question, now=NOW, where={"public": True}).ids
 
 
-def test_a_passage_leads_to_the_one_that_it_names_and_does_after_reopening_too(tmp_path):
+@pytest.fixture
+def plays(tmp_path):
+    """Forty notes, then a text that names the last one."""
     texts = [f"Note {number}: writers, towns, boats and harbours of the north." for number in range(40)]
     texts.append("Brand. The play Brand has an author, Zorbian Quell, who wrote it in spring.")
     texts.append("Zorbian Quell. Born in Skien, he left home at fifteen.")
-    collection = chromadb.PersistentClient(str(tmp_path / "chroma")).create_collection("plays")
+    made = chromadb.PersistentClient(str(tmp_path / "chroma")).create_collection("plays")
     ids = [str(number) for number in range(len(texts))]
-    collection.add(ids=ids, documents=texts, embeddings=MODEL.embed_documents(texts))
+    made.add(ids=ids, documents=texts, embeddings=MODEL.embed_documents(texts))
+    return made
+
+
+def test_a_passage_leads_to_the_one_that_it_names_and_does_after_reopening_too(plays, tmp_path):
     for _ in ("first read", "opened again"):
-        with ChromaStore(collection, MODEL, tmp_path / "beside") as store, DualRetriever(store) as umi:
+        with ChromaStore(plays, MODEL, tmp_path / "beside") as store, DualRetriever(store) as umi:
             found = umi.search("Where was the author of the play Brand born?", now=NOW, limit=2)
-            assert set(found.ids) == set(ids[-2:]) and not found.degraded
+            assert set(found.ids) == {"40", "41"} and not found.degraded
             assert (
                 store.recall([Probe("author of the play Brand born")], depth=20, references=True, now=NOW).links
                 is not None
             )
+
+
+@pytest.mark.parametrize("part", ["named_by", "find_references"])
+def test_a_search_goes_on_without_references_if_looking_for_them_fails(plays, monkeypatch, part):
+    def broken(*_, **__):
+        raise KeyError("Brand")
+
+    monkeypatch.setattr(f"umi_common.stores.chroma.recall.{part}", broken)
+    with ChromaStore(plays, MODEL) as store, DualRetriever(store) as umi:
+        found = umi.search("Where was the author of the play Brand born?", now=NOW, limit=2)
+    assert "40" in found.ids
+    assert [(loss.part, loss.reason) for loss in found.degraded] == [("references", "KeyError")]

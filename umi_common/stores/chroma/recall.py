@@ -163,10 +163,10 @@ def _references(
 
     Empty and None if references are not asked for, or there are none.
     """
+    named = Named({}, {})
     if not request.references or lexical is None or not store.side.names:
-        return Named({}, {}), None
+        return named, None
     text, query = request.probes[0].text, lexical[0].query
-    named = named_by(snapshot.lexical, store.side.names, text, query, allowed, request.lexical)
 
     def terms_of(rows: Sequence[int]) -> list[Sequence[str]]:
         ids = [snapshot.rows.ids[row] for row in rows]
@@ -174,12 +174,13 @@ def _references(
         known |= store.collection.records([id for id in ids if id not in known])
         return [store.side.terms(known.get(id)) for id in ids]
 
-    referring = distinct(np.concatenate([lexical[0].rows[:REFERRING], np.fromiter(named.rows, np.int64)]))
     try:
+        named = named_by(snapshot.lexical, store.side.names, text, query, allowed, request.lexical)
+        referring = distinct(np.concatenate([lexical[0].rows[:REFERRING], np.fromiter(named.rows, np.int64)]))
         links = find_references(
             snapshot.lexical, store.side.names, query, referring, terms_of, allowed, request.lexical, rare=False
         )
-    except StoreUnavailable as error:
+    except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
         trace.lost("references", error, "searched without references between chunks")
         return named, None
     return named, links
