@@ -79,10 +79,10 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         return await asyncio.to_thread(self.compress_documents, documents, query, callbacks)
 
 
-def scores_of_documents(documents: Sequence[Document]) -> list[float]:
-    """`metadata["relevance_score"]` of each document if all have a finite one and are sorted by it, or as
-    `LongContextReorder` leaves them; else 1 / rank: rerankers that write no scores leave the retriever's behind."""
-    stated = [document.metadata.get(SCORE_KEY) for document in documents]
+def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:
+    """`metadata[key]` of each document if all have a finite one and are sorted by it, or as `LongContextReorder` leaves
+    them; else 1 / rank: rerankers that write no scores leave the retriever's behind."""
+    stated = [document.metadata.get(key) for document in documents]
     if all(isinstance(score, (int, float, np.number)) and math.isfinite(score) for score in stated):
         scores = [float(score) for score in stated if score is not None]
         if scores == sorted(scores, reverse=True) or edges_first(scores):

@@ -1,8 +1,8 @@
 """umi's ranking stages as LangChain document compressors, for the documents of any retriever.
 
 Each works in a `ContextualCompressionRetriever` or a `DocumentCompressorPipeline`, and ignores the query. A document's
-score is `metadata["relevance_score"]` if all documents have a finite one and are sorted by it, else 1 / rank; if a
-score is negative, the smallest is subtracted from all. The input is not changed.
+score is `metadata[score_key]` if all documents have a finite one and are sorted by it, else 1 / rank; if a score is
+negative, the smallest is subtracted from all. The input is not changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from umi_common.ranking.fusion import best_first
 from umi_common.ranking.mmr import mmr
 from umi_common.ranking.neighbours import spread
 from umi_common.types import utc_now
-from umi_langchain._convert import SCORE_KEY
+from umi_langchain._convert import REASONS_KEY, SCORE_KEY
 from umi_langchain.compressor import scores_of_documents
 
 
@@ -37,6 +37,9 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
     """Base class: reads the documents' scores, calls `_ranked`, and returns copies with the new scores."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    score_key: str = SCORE_KEY
+    """Metadata key of a document's score, read and written."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -48,11 +51,15 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
         """The documents that the stage keeps, in its order; documents that get a new score are copies."""
         if not documents:
             return []
-        given = np.array(scores_of_documents(documents), dtype=np.float64)
+        given = np.array(scores_of_documents(documents, self.score_key), dtype=np.float64)
         rows, scores = self._ranked(documents, given - min(0.0, float(given.min())))
         if scores is None:
             return [documents[row] for row in rows]
-        return [_scored(documents[row], float(scores[row])) for row in rows]
+        return [self._scored(documents[row], float(scores[row])) for row in rows]
+
+    def _scored(self, document: Document, score: float) -> Document:
+        metadata = {**document.metadata, self.score_key: score}
+        return Document(id=document.id, page_content=document.page_content, metadata=metadata)
 
     @abstractmethod
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
@@ -129,7 +136,7 @@ class UmiNearDuplicates(_Stage):
 
     Two documents are equal if their texts differ only in case, white space, Unicode form and punctuation. They are near
     if one text is the other with plain words added, their cosine is at least `similarity` and their metadata is equal,
-    `relevance_score` apart.
+    `score_key` and "umi_reasons" apart.
     Documents that differ in a number, a name, a negation or the order of their words are not near.
     """
 
@@ -144,10 +151,10 @@ class UmiNearDuplicates(_Stage):
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         vectors = _vectors(documents, self.embedding)
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
-        kept = []
+        kept, own = [], (self.score_key, REASONS_KEY)
         for row in best_first(scores).tolist():
             document = documents[row]
-            metadata = {key: value for key, value in document.metadata.items() if key != SCORE_KEY}
+            metadata = {key: value for key, value in document.metadata.items() if key not in own}
             if not finder.add(str(row), document.page_content, vectors[row], repr(sorted(metadata.items()))):
                 kept.append(row)
         return np.sort(np.array(kept, dtype=np.int64)), None
@@ -183,8 +190,3 @@ class UmiMMR(_Stage):
 def _vectors(documents: Sequence[Document], embedding: Any) -> Vectors:
     """(n, dim) L2-normalised vectors of the texts. Errors of the embedding pass through."""
     return unit_rows(as_embedder(embedding).embed_documents([document.page_content for document in documents]))
-
-
-def _scored(document: Document, score: float) -> Document:
-    metadata = {**document.metadata, SCORE_KEY: score}
-    return Document(id=document.id, page_content=document.page_content, metadata=metadata)

@@ -71,6 +71,21 @@ def test_of_two_that_say_the_same_the_better_stays_and_scores_are_left_alone():
     assert UmiNearDuplicates(embedding=HashEmbedder()).compress_documents(given, "") == given[:2]
 
 
+def test_of_near_copies_one_stays_whatever_key_holds_the_score_and_with_reasons_too():
+    texts = ["the fee is 3 euros", "the fee is 3 euros now"]
+    with UmiRetriever.from_texts(texts, score_key="score", reasons=True) as retriever:
+        found = retriever.invoke("the fee")
+    stage = UmiNearDuplicates(similarity=0.5, score_key="score")
+    assert stage.compress_documents(found, "") == found[:1]
+
+
+def test_a_stage_reads_and_writes_the_score_under_its_key():
+    given = [document("old", score=None, timestamp=DAY_OLD, points=1.0), document("new", timestamp=NOW, points=0.7)]
+    found = UmiDecay(half_life_hours=24, score_key="points", clock=lambda: NOW).compress_documents(given, "")
+    assert [each.metadata["points"] for each in found] == approx([0.75, 0.7])
+    assert all("relevance_score" not in each.metadata for each in found)
+
+
 def test_mmr_chooses_as_in_llamaindex():
     from llama_index.core.schema import NodeWithScore, TextNode
 
