@@ -31,6 +31,7 @@ from umi_common.errors import (
     StoreLocked,
 )
 from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.directory import WriterLock
 from umi_langchain import (
     UmiCompressor,
     UmiDecay,
@@ -388,6 +389,14 @@ def test_a_store_that_another_process_writes_says_what_a_langchain_user_types(tm
                 opened(persist_directory=path)
             opened(persist_directory=path, read_only=True).close()
         writer.communicate(b"\n")
+
+
+@pytest.mark.parametrize("make", [UmiVectorStore.from_texts, UmiRetriever.from_texts])
+def test_another_process_can_open_a_directory_after_texts_that_could_not_be_stored(tmp_path, make):
+    with pytest.raises(InvalidChunk) as failure:  # its traceback keeps the local variables of the call alive
+        make(["Ann met Bob", " "], persist_directory=str(tmp_path))
+    WriterLock(tmp_path).release()  # acquires the lock as another process does
+    assert failure.value
 
 
 class Sized(Embeddings):
