@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InputError
 from umi_common.evaluation.answering import auroc, coverage_at, reliability
 from umi_common.evaluation.plots import plot_reliability
 
@@ -31,9 +31,16 @@ def test_auroc_is_what_counting_pairs_gives(above, below):
     assert auroc(above, below, resamples=2).mean == approx(sum(pairs) / len(pairs))
 
 
-def test_auroc_without_a_kind_of_question_is_refused():
-    with pytest.raises(ConfigError, match="0 and 1 questions"):
-        auroc([], [0.5])
+@pytest.mark.parametrize("measure", [auroc, coverage_at])
+@pytest.mark.parametrize("answerable, unanswerable, said", [([], [0.5], "0 and 1 questions"), ([0.5], [], "1 and 0")])
+def test_a_measure_without_a_kind_of_question_is_refused(measure, answerable, unanswerable, said):
+    with pytest.raises(ConfigError, match=f"{measure.__name__} of {said}.*; expected at least one of each kind"):
+        measure(answerable, unanswerable)
+
+
+def test_a_share_of_false_answers_outside_0_to_1_is_refused():
+    with pytest.raises(ConfigError, match=r"false_answers is 5; expected a share, 0\.\.1"):
+        coverage_at([0.9], [0.1], false_answers=5)
 
 
 def test_coverage_at_no_false_answer_counts_those_above_the_best_false_one():
@@ -42,6 +49,16 @@ def test_coverage_at_no_false_answer_counts_those_above_the_best_false_one():
 
 def test_reliability_gives_each_bin_that_holds_a_hit():
     assert reliability([0.05, 0.0, 0.95, 1.0], [0, 1, 1, 1]) == [(0.025, 0.5, 2), (approx(0.975), 1.0, 2)]
+
+
+def test_reliability_of_more_hits_than_judgements_is_refused():
+    with pytest.raises(ConfigError, match="2 relevances and 1 judgements; expected one of each for every hit"):
+        reliability([0.5, 0.6], [1])
+
+
+def test_a_plot_of_reliability_without_hits_is_refused():
+    with pytest.raises(InputError, match="no hits to plot; give a relevance and a judgement of at least one"):
+        plot_reliability([], [])
 
 
 def test_reliability_is_drawn(tmp_path):

@@ -153,6 +153,12 @@ def test_a_bad_record_is_named_by_line(file, line):
         chunks_of(file("a.jsonl", f'{{"text": "fine"}}\n{line}\n'))
 
 
+@pytest.mark.parametrize("lines, others", [(2, 1), (3, 2)])
+def test_a_file_of_bad_records_is_refused_with_the_first_and_the_number_of_the_others(file, lines, others):
+    with pytest.raises(FileUnreadable, match=rf"a\.jsonl line 1: .*; other lines that cannot be read: {others}$"):
+        chunks_of(file("a.jsonl", "[1]\n" * lines))
+
+
 LOGS = {
     "iso": "[2024-06-11 19:15] Mira: Nine thousand.\n[2024-06-11 19:16] Jonas: That is fair.\nSecond line.\n",
     "slashes": "[31/05/24, 9:01:00 AM] Mira: Nine\n[11/06/24, 7:16:00 PM] Jonas: Fair\n",

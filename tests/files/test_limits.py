@@ -199,7 +199,7 @@ def test_of_very_many_bad_lines_the_first_are_listed_and_the_others_counted(stor
     (folder / "b.jsonl").write_text('{"id": "r", "text": "a"}\n' + "x\n" * 1_000)
     problems = [str(problem) for problem in run(store, [folder]).problems]
     assert len(problems) == 101
-    assert problems[-1] == f"{folder / 'b.jsonl'}: 900 more lines or pages were skipped, 100 are listed"
+    assert problems[-1] == f"{folder / 'b.jsonl'}: further lines or pages that were skipped: 900; 100 are listed"
 
 
 @both

@@ -25,14 +25,19 @@ def auroc(
     Raises:
         ConfigError: If either is empty.
     """
-    above, below = (np.sort(np.asarray(values, dtype=np.float64)) for values in (answerable, unanswerable))
-    if not len(above) or not len(below):
-        raise ConfigError(f"auroc of {len(above)} and {len(below)} questions; expected at least one of each kind")
+    above, below = map(np.sort, _both_kinds("auroc", answerable, unanswerable))
     rng = np.random.default_rng(seed)
     drawn = [_area(rng.choice(above, len(above)), np.sort(rng.choice(below, len(below)))) for _ in range(resamples)]
     low, high = np.percentile(drawn, [2.5, 97.5])
     count = len(above) + len(below)
     return Estimate(_area(above, below), float(low), float(high), count, count)
+
+
+def _both_kinds(measure: str, *kinds: npt.ArrayLike) -> tuple[Floats, Floats]:
+    above, below = (np.asarray(values, dtype=np.float64) for values in kinds)
+    if not len(above) or not len(below):
+        raise ConfigError(f"{measure} of {len(above)} and {len(below)} questions; expected at least one of each kind")
+    return above, below
 
 
 def _area(above: Floats, below: Floats) -> float:
@@ -45,9 +50,14 @@ def coverage_at(answerable: npt.ArrayLike, unanswerable: npt.ArrayLike, *, false
     """The share of the answerable questions whose number is above a threshold.
 
     The threshold is the smallest number that at most the share `false_answers` of the unanswerable questions exceeds.
+
+    Raises:
+        ConfigError: If there are no questions of a kind, or `false_answers` is not 0..1.
     """
-    threshold = np.quantile(np.asarray(unanswerable, dtype=np.float64), 1 - false_answers, method="higher")
-    return float((np.asarray(answerable, dtype=np.float64) > threshold).mean())
+    if not 0 <= false_answers <= 1:
+        raise ConfigError(f"false_answers is {false_answers}; expected a share, 0..1")
+    above, below = _both_kinds("coverage_at", answerable, unanswerable)
+    return float((above > np.quantile(below, 1 - false_answers, method="higher")).mean())
 
 
 def reliability(relevance: npt.ArrayLike, relevant: npt.ArrayLike, *, bins: int = 10) -> list[tuple[float, float, int]]:
@@ -56,8 +66,13 @@ def reliability(relevance: npt.ArrayLike, relevant: npt.ArrayLike, *, bins: int 
     Args:
         relevance: (n,) 0..1.
         relevant: (n,) 0 or 1.
+
+    Raises:
+        ConfigError: If their lengths differ.
     """
     stated, true = (np.asarray(values, dtype=np.float64) for values in (relevance, relevant))
+    if len(stated) != len(true):
+        raise ConfigError(f"{len(stated)} relevances and {len(true)} judgements; expected one of each for every hit")
     which = np.minimum((stated * bins).astype(np.int64), bins - 1)
     inside = ((which == index) for index in range(bins))
     return [(float(stated[hits].mean()), float(true[hits].mean()), int(hits.sum())) for hits in inside if hits.any()]

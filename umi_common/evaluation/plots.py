@@ -71,7 +71,10 @@ def plot_reliability(relevance: Sequence[float], relevant: Sequence[float], path
         relevance: One per hit, 0..1.
         relevant: For each hit, in the same order, 1 if it is relevant, else 0.
     """
-    stated, measured, counts = zip(*reliability(relevance, relevant), strict=True)
+    bins = reliability(relevance, relevant)
+    if not bins:
+        raise InputError("no hits to plot; give a relevance and a judgement of at least one")
+    stated, measured, counts = zip(*bins, strict=True)
     chart = new_chart(4.5, 4.2)
     axes = chart.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="stated = measured")

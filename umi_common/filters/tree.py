@@ -224,7 +224,7 @@ def _checked_value(where: str, operator: Operator, value: object) -> MetadataVal
         return _checked_list(where, value)
     scalar = _checked_scalar(where, value)
     if operator in TEXT_MATCHES and (not isinstance(scalar, str) or not scalar or min(scalar) <= CONTROL_MAX):
-        raise FilterError(f"{where}: {shown(scalar)}; expected a text that values hold, without control characters")
+        raise FilterError(f"{where}: {shown(scalar)}; expected a text, not empty, without U+0000, U+0001 and U+0002")
     if operator in ORDERINGS and (scalar is None or isinstance(scalar, bool)):
         raise FilterError(f"{where}: {scalar} has no order; expected a number or a string; use $eq or $ne")
     return scalar

@@ -71,7 +71,7 @@ class FileChunks:
 
     def listed(self, path: Path) -> list[str]:
         """`skipped`, a line that says how many more there are, and one each for the blank and the undated records."""
-        more = f"{path}: {self.unlisted} more lines or pages were skipped, {SKIPPED_LISTED} are listed"
+        more = f"{path}: further lines or pages that were skipped: {self.unlisted}; {SKIPPED_LISTED} are listed"
         lines = [*self.skipped, more] if self.unlisted else list(self.skipped)
         if self.blank:
             lines.append(f"{path}: records without text are left out: {len(self.blank)}, first line {self.blank[0]}")
@@ -241,7 +241,7 @@ def _records(path: Path, text: str, name: str, first_line: int) -> FileChunks:
                     found.undated.append(number)
     if found.skipped and not found.chunks:  # chunks of the file in the store stay, as for any unreadable file
         others = len(found.skipped) + found.unlisted - 1
-        raise FileUnreadable(found.skipped[0] + (f"; nor can its {others} other lines be read" if others else ""))
+        raise FileUnreadable(found.skipped[0] + (f"; other lines that cannot be read: {others}" if others else ""))
     return found
 
 
