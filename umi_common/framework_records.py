@@ -234,11 +234,11 @@ def add_mirrored(
 
     Args:
         store: A `HybridStore`.
-        chunks: All that there is now of each origin.
+        chunks: All present chunks of each origin.
         origin_of: What a chunk was cut from; None: it replaces nothing.
         left_out: (id, origin) of given items that are no chunks, for example of a file that is empty now: they replace
             what is stored, too.
-        everything: Also remove what comes from elsewhere.
+        everything: Also remove all other stored chunks.
         on_invalid: As in `store.add`; what it skips is returned.
 
     Raises:

@@ -316,7 +316,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
     @property
     def skipped(self) -> tuple[SkippedChunk, ...]:
-        """The documents that `from_documents(on_invalid="skip")`, and `add_documents` then, left out, with reasons."""
+        """The documents that `from_documents(on_invalid="skip")` and later `add_documents` left out, with reasons."""
         return tuple(self._skipped)
 
     def close(self) -> None:

@@ -35,9 +35,9 @@ ScoredChunks = list[tuple[Chunk | str, float]]
 def as_arm(finder: BaseRetriever | Arm, name: str | None = None, weight: float = 0.5, *, keys: PlaceKeys = KEYS) -> Arm:
     """A retriever as an arm for `UmiRetriever.from_store(arms=...)`; its nodes are scored by their ranks.
 
-    Nodes that do not pass the filter and the time range of a search are dropped. A `UmiRetriever` gets both, and the
-    retriever of an index over LlamaIndex's simple store, Chroma or umi's store the conditions that a key is one of some
-    strings, so that nodes that pass take the places of others; other retrievers get neither.
+    Nodes that do not pass the filter and the time range of a search are dropped. A `UmiRetriever` gets both, so that it
+    finds only nodes that pass. The retriever of an index over LlamaIndex's simple store, Chroma or umi's store gets the
+    conditions that a key is one of some strings. Other retrievers get neither.
 
     Args:
         finder: A `BaseRetriever`, or an `Arm`, which is returned unchanged.
@@ -84,7 +84,7 @@ def _narrowed(
 
 
 def _conditions(where: Filter | None) -> list[MetadataFilter | MetadataFilters]:
-    """What must hold for the filter to hold, as far as FILTERING_STORES understand it alike."""
+    """The conditions that a key is one of some strings, of those that must all hold for the filter to hold."""
     if isinstance(where, And):
         return [condition for part in where.parts for condition in _conditions(part)]
     if not isinstance(where, Comparison) or where.operator not in ("$eq", "$in"):
@@ -107,7 +107,7 @@ def _scored(items: Sequence[NodeWithScore], k: int, keys: PlaceKeys) -> ScoredCh
 
 
 class SettingsLLM:
-    """An LLM that calls the current `Settings.llm`. If that changes, umi's cached replies of the old one stay valid."""
+    """An LLM that calls the current `Settings.llm`. If that changes, umi still uses cached replies of the old."""
 
     def complete(self, prompt: str) -> Any:
         """The completion of the current `Settings.llm`."""

@@ -60,8 +60,8 @@ def parts_of(path: Path, source: str, *, size: int = PART_BYTES, limits: ReadLim
     """The parts of a file in order, without gaps. Reads the file once.
 
     A file of records (JSONL) is cut after the line that reaches `size` bytes; every other file is one part. For records
-    the limit on bytes applies to each line and not to the file, of which `size` bytes are in memory at a time. A file
-    of records in UTF-16 is one part, too.
+    the limit on bytes applies to each line and not to the file, of which two parts are in memory at a time. A file of
+    records in UTF-16 is one part, too.
 
     Raises:
         FileUnreadable: Names the file and what to do.

@@ -1,6 +1,6 @@
 """Raise the scores of candidates that hold numbers, codes and phrases of the query exactly. Two stages share a formula.
 
-    g(p, i) = 1 - offset / length, by the first offset of p in candidate i; 0 if i does not hold it
+    g(p, i) = 1 - offset / length, by the first p in candidate i (of a pair: its number); 0 if i does not hold it
     h(p, i) = g(p, i) / max_i g(p, i)
     w(p) = the share of candidates that do not hold p; 0 if no candidate holds it
     final(i) = score(i) * (1 + weight * sum_p w(p) * h(p, i) / max(1, sum_p w(p)))
@@ -253,7 +253,7 @@ def _terms(word: str, terms_of: TermsOf) -> tuple[str, ...]:
 def with_number_pairs(
     scores: Floats, pairs: frozenset[Pair], held: Sequence[Mapping[Pair, float]], weight: float
 ) -> Floats:
-    """(n,) scores by the formula at the top of this file, not yet multiplied; scores below 0 stay.
+    """(n,) scores by the formula at the top of this file, before all are scaled; scores below 0 stay.
 
     Args:
         scores: (n,) scores after the stages before.
@@ -267,7 +267,7 @@ def with_number_pairs(
 
 
 def _phrase_in(text: str, phrase: str) -> float:
-    """g of a phrase."""
+    """g of a phrase; offset and length are those of the words alone."""
     text = text[:PHRASE_CHARACTERS_MAX]
     lower = normalize("NFC", text).lower()
     if not all(word in lower for word in phrase.split()):  # mostly so, and faster than the words of the text
@@ -289,7 +289,7 @@ def _code_in(text: str, code: re.Pattern[str]) -> float:
 
 
 def _raised(scores: Floats, g: Floats, weight: float) -> Floats:
-    """(n,) scores by the formula, not yet multiplied; g: (n, P). Scores below 0 stay."""
+    """(n,) scores by the formula, before all are scaled; g: (n, P). Scores below 0 stay."""
     h = g / np.where(g.any(axis=0), g.max(axis=0), 1.0)
     w = np.where(h.any(axis=0), (h == 0).mean(axis=0), 0.0)
     share = h @ w / max(1.0, w.sum())

@@ -1,4 +1,5 @@
-"""One file as chunks. The file's ending selects the reader; chat logs are recognised by their lines."""
+"""One file as chunks. The file's ending selects the reader; chat logs in plain text are recognised by their
+lines."""
 
 from __future__ import annotations
 

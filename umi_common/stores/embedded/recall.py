@@ -47,10 +47,10 @@ PAUSES_SECONDS = (0.05, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class StoreHits:
-    """What one search found, before its pool is made."""
+    """The rows that one search found, from which its pool is made."""
 
     queries: Vectors | None
-    """(V, dim) unit rows; None: there are none."""
+    """(V, dim) unit rows; None: no probe has a vector."""
     lexical: Sequence[LexicalHits] | None
     """The ranking for each probe; None: the arm did not answer."""
     dense: Sequence[DenseHits] | None

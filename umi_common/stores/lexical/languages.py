@@ -74,7 +74,8 @@ _BLOCKS = {
 SCRIPTS = tuple(_BLOCKS)
 """The scripts other than Latin that are told apart."""
 SCRIPT_SHARE = 0.25
-"""A text is in the language of another script than Latin if at least this share of its letters is of that script."""
+"""A text is in the language of another script than Latin if its characters of that script, marks and signs included,
+are at least this share of its letters."""
 _LANGUAGE_SCRIPTS = {
     "greek": ("Greek",),
     "russian": ("Cyrillic",),
@@ -155,7 +156,7 @@ def language_of(text: str) -> str:
 
 
 def _most_frequent_script(text: str) -> str | None:
-    """The most frequent of SCRIPTS; None: too few letters are of it."""
+    """The most frequent of SCRIPTS; None: too few characters are of it."""
     counts = Counter(letter.lastgroup for letter in _SCRIPT_OF.finditer(text))
     script, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
     return script if count and count >= SCRIPT_SHARE * sum(map(str.isalpha, text)) else None
@@ -204,7 +205,7 @@ def _only_english_words() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _long_words() -> frozenset[str]:
-    """The words of LONG letters or more in the lists of other languages than English that are not English, too."""
+    """The words of LONG letters or more in the lists of other languages, without words of the English list."""
     words = _languages_of_words().items()
     return frozenset(word for word, languages in words if len(word) >= LONG and ENGLISH not in languages)
 
