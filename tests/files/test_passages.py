@@ -197,11 +197,22 @@ def test_a_long_html_table_has_its_head_in_every_passage():
         "<tr><th>Name<th>Office",
         "<thead><tr><td>Name</td><td>Office</td></tr></thead>",
         "<thead><tr><td>Name<td>Office<tbody>",
+        "<tr><td><b>Name</b></td><td>Office</td></tr>",
+        "<tbody><tr><td>Name<td>Office",
     ):
         page = HtmlText()
         page.read(f"<p>Us.<table>{head}{rows}</table><p>After.")
         found = list(passages(page.text, page.headings, page.tables))
         assert len(found) == 3 and all("Name Office\nPerson" in passage.text for passage in found)
+
+
+@pytest.mark.parametrize(
+    "head", ["", "<tr><td>Name", "<tr><td>Ann<td>Room 7", "<tr><td>Name<td>Office<tr><td>Ann<td>Attic"]
+)
+def test_the_first_row_of_an_html_table_is_no_head_if_it_may_be_data_or_layout(head):
+    page = HtmlText()
+    page.read(f"<table>{head}{'<tr><td>Person 1<td>Room 2' * 60}</table>")
+    assert page.tables == []
 
 
 def test_an_html_table_of_names_and_values_and_one_for_layout_repeat_nothing():

@@ -126,13 +126,30 @@ class _OpenTable:
     """Whether a row that is not of the head was read."""
     in_head: bool = False
     """Whether <thead> is open, whose cells may be <td>."""
+    cells: int = 0
+    """Number of cells of the row that is open."""
+    has_digit: bool = False
+    """Whether the row that is open has a digit."""
+    second_row: int = 0
+    """Index in `text` of the second row; 0: it was not read yet."""
+    columns: int = 0
+    """Number of cells of each row, if a row without a digit is followed by rows with one; else 0."""
+
+    def end_row(self, next_row: int) -> None:
+        """End the row that is open, if it has cells; `next_row` is the index of the next one in `text`."""
+        if self.cells and not self.second_row:
+            self.columns, self.second_row = (0 if self.has_digit else self.cells), next_row
+        elif self.cells and (not self.has_digit or self.cells != self.columns):
+            self.columns = 0
+        self.cells, self.has_digit = 0, False
 
 
 class HtmlText(HTMLParser):
     """Collects the visible text of an HTML page. After `read`: `text`, `headings` and `tables` in order, and `title`.
 
-    The head of a table is its caption and its first rows, as long as they have <th> cells alone or are in <thead>. Of
-    nested tables only the inner ones with a head are listed; without such, the outer one.
+    The head of a table is its caption and its first rows, as long as they have <th> cells alone or are in <thead>. The
+    first row of <td> is the head if each row has as many cells and each but the first has a digit. Of nested tables
+    only the inner ones with a head are listed; without such, the outer one.
     """
 
     def __init__(self) -> None:
@@ -218,12 +235,18 @@ class HtmlText(HTMLParser):
         """Update where the head of the table ends: before the first row with a cell of data."""
         if tag in ("thead", "tbody"):
             table.in_head = tag == "thead"
-        elif tag == "tr" and not table.data_begun:
-            table.rows = self._length
-        elif tag == "td" and not table.in_head:
-            table.data_begun = True
+        elif tag == "tr":
+            table.end_row(self._length)
+            if not table.data_begun:
+                table.rows = self._length
+        elif tag in ("td", "th"):
+            table.cells += 1
+            table.data_begun = table.data_begun or (tag == "td" and not table.in_head)
 
     def _close_table(self, table: _OpenTable) -> None:
+        table.end_row(self._length)
+        if table.columns > 1 and table.second_row < self._length:
+            table.rows = max(table.rows, table.second_row)
         has_head = table.data_begun and table.rows > table.start
         if has_head and (not self._tables or self._tables[-1][0] < table.start):  # else an inner table is listed
             self._tables.append((table.start, table.rows, self._length))
@@ -236,6 +259,8 @@ class HtmlText(HTMLParser):
         if self._in_title:
             self.title += data
         elif not self._invisible:
+            if self._open_tables and any(map(str.isdigit, data)):
+                self._open_tables[-1].has_digit = True
             self._add(data if self._open_pre else re.sub(r"\s+", " ", data))
 
     def _add(self, piece: str) -> None:
