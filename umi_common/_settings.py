@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError
 
 from umi_common.config import ENVIRONMENT_PREFIX
@@ -26,16 +26,20 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     """The file's tables; variables `UMI_<STAGE>__<FIELD>` replace single fields. The caller validates the values.
 
     Raises:
-        ConfigError: If the file cannot be read or parsed, a variable has one underscore in place of two, or it is not
-            valid JSON where JSON is needed.
+        ConfigError: If the file cannot be read or parsed, a variable has one underscore in place of two, or a variable
+            for a list or a table is not valid JSON.
     """
     wrong = re.compile(f"({ENVIRONMENT_PREFIX}(?:{'|'.join(model.model_fields)}))_(?!_)(.+)", re.IGNORECASE)
     for name in filter(wrong.fullmatch, os.environ):
         right = wrong.sub(r"\1__\2", name)
         raise ConfigError(f"{name} is no setting; two underscores follow the stage: {right}")
     values = _read_toml(Path(path)) if path is not None else {}
-    settings = type("Settings", (BaseSettings,), {"__annotations__": _stages(model), **_defaults(model)})
-    source = EnvSettingsSource(settings, env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", case_sensitive=False)
+    source = EnvSettingsSource(
+        model,  # type: ignore[arg-type]  # it reads only the fields, which every model has
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        case_sensitive=False,
+    )
     try:
         environment = source()
     except SettingsError as error:
@@ -63,7 +67,10 @@ class WatchedFile:
         self._looked = time.monotonic()
 
     def changed(self) -> bool:
-        """Whether the file changed since the last call that returned True, or since the start."""
+        """Whether the file differs from the last look at it. False if that look was less than `seconds` ago.
+
+        A file that is gone counts as unchanged; when it is there again, it counts as changed.
+        """
         now = time.monotonic()
         if now - self._looked < self._seconds:
             return False
@@ -72,7 +79,7 @@ class WatchedFile:
         return self._stamp not in (before, None)
 
     def _stamp_now(self) -> tuple[int, int, int] | None:
-        """Differs after every change; None: there is no file."""
+        """Time of the last change, size and inode; None: there is no file."""
         try:
             found = self.path.stat()
         except OSError:
@@ -80,18 +87,10 @@ class WatchedFile:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _stages(model: type[BaseModel]) -> dict[str, Any]:
-    return {name: field.annotation for name, field in model.model_fields.items()}
-
-
-def _defaults(model: type[BaseModel]) -> dict[str, Any]:
-    defaults = {name: field.default for name, field in model.model_fields.items()}
-    return {**defaults, "model_config": SettingsConfigDict(extra="ignore")}
-
-
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows editors write a mark
+        # utf-8-sig: Windows editors write a byte-order mark.
+        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         return tables
     except OSError as error:
         raise ConfigError(f"cannot read the settings file {path}: {error.strerror}; check the path") from error

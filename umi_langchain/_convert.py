@@ -284,9 +284,9 @@ def as_turns(history: Sequence[str | MessageLikeRepresentation]) -> list[str]:
     """A conversation as a list of texts; a message, pair or dict becomes "role: text".
 
     Raises:
-        InputError: If it is one message or string and no list, or if a turn is no message.
+        InputError: If it is not a list, or an item cannot be read as a message.
     """
-    if isinstance(history, (str, Mapping, BaseMessage)):
+    if isinstance(history, (str, Mapping, BaseMessage)) or not isinstance(history, Iterable):
         raise InputError(f"history is {type(history).__name__}; expected a list of messages or strings, oldest first")
     return [turn if isinstance(turn, str) else _turn_text(index, turn) for index, turn in enumerate(history)]
 

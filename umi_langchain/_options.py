@@ -1,4 +1,4 @@
-"""The options of one call."""
+"""The type of the options that one call of the retriever may carry."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from umi_common.search.request import Window
 
 
 class CallOptions(TypedDict, total=False):
-    """The options of one call; None: the retriever's own value."""
+    """The options of one call. One that is missing or None leaves the retriever's own value."""
 
     k: int | None
     """Largest number of documents in the result, 1..100."""
     filter: Where
-    """Metadata filter; documents must pass the retriever's own filter as well."""
+    """Metadata filter; documents must also pass the retriever's own filter."""
     time_range: Window
     """Only documents whose time lies in [start, end), and in the retriever's own time range; aware datetimes."""
     deep_search: bool | None

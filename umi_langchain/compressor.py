@@ -21,7 +21,7 @@ from umi_langchain._sections import IDS_KEY
 
 
 class UmiCompressor(CheckedFields, BaseDocumentCompressor):
-    """Returns the documents that fit a token budget: repeats left out, adjacent texts joined, the last one cut to fit.
+    """Returns the documents that fit a token budget. Repeats are left out, adjacent texts joined, the last one cut.
 
     The budget counts the texts and the blank line that LangChain's chains put between two of them, no metadata.
     The best documents are chosen, by `metadata["relevance_score"]` if all have one and are sorted by it, else by their
@@ -32,7 +32,7 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     budget: TokenBudget = TokenBudget()
-    """Limits in tokens: in all, per source and per document. A number limits all."""
+    """Limits in tokens: in all, per source and per document. A number is the limit in all."""
     policy: AssemblyPolicy = AssemblyPolicy()
     """Order, and rules for repeats; its format, header and citations are not used."""
     counter: Any = None

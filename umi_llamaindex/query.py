@@ -1,9 +1,9 @@
-"""A query with its own options."""
+"""`UmiQuery`, a query with its own options, and the texts of queries and conversations."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -27,7 +27,7 @@ TOOL_INPUT = re.compile(r"\A\ninput is (.*)\n\Z", re.DOTALL)
 class UmiQuery(QueryBundle):
     """A `QueryBundle` with options for this one query: `retriever.retrieve(UmiQuery("who?", limit=3))`.
 
-    Options that are None are the retriever's.
+    An option that is None leaves the retriever's own value.
     """
 
     limit: int | None = None
@@ -40,32 +40,34 @@ class UmiQuery(QueryBundle):
     """Whether the LLM may be asked for variations of the query."""
     now: datetime | None = None
     """The present, for phrases such as "last week"."""
-    history: Sequence[str | ChatMessage] = ()
+    history: Sequence[str | ChatMessage] | None = None
     """Earlier messages of the conversation, oldest first; only the LLM gets them."""
     strategy: Strategy | None = None
     """Both arms ("hybrid"), or one alone ("text", "vector")."""
     min_relevance: float | None = None
-    """0..1: nodes of a lower relevance are left out. It replaces the retriever's own; with 0 none is left out."""
+    """0..1: nodes of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
-        """Raises TypeError for an unknown option; says what was meant."""
+        """Raises TypeError for an unknown option; its message suggests a similar name."""
         refuse_unknown_options(options, [field.name for field in fields(cls)], TypeError)
         return super().__new__(cls)
 
 
 def query_text(bundle: QueryBundle) -> str:
-    """The query's text without what a `RetrieverTool` adds; of a long one its end, which usually holds the question."""
+    """The query's text without the frame of a `RetrieverTool`, cut by `end_of` to the longest query allowed."""
     wrapped = TOOL_INPUT.match(bundle.query_str)
     return end_of((bundle.query_str if wrapped is None else wrapped[1]).strip())
 
 
-def history_texts(history: Sequence[str | ChatMessage]) -> tuple[str, ...]:
+def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...]:
     """The texts of a conversation; a message becomes "role: text".
 
     Raises:
-        InputError: If it is one message or string and no list, or if a turn is neither.
+        InputError: If it is not a list, or an item is neither a string nor a ChatMessage.
     """
-    if isinstance(history, (str, ChatMessage)):
+    if history is None:
+        return ()
+    if isinstance(history, (str, ChatMessage)) or not isinstance(history, Iterable):
         raise InputError(f"history is {type(history).__name__}; expected a list of strings or ChatMessages")
     history = list(history)
     for index, turn in enumerate(history):

@@ -76,6 +76,13 @@ def test_a_link_that_stays_inside_is_read_and_so_is_one_into_another_folder_that
 
 
 @bring_in
+def test_a_named_folder_keeps_its_own_path_where_a_followed_link_leads_to_it_too(store, folder, tmp_path, run):
+    (folder / "private").symlink_to(tmp_path / "private")
+    run(store, [folder, tmp_path / "private"], follow_symlinks=True)
+    assert store.ids() == ["docs/a.txt#0", "private/b.txt#0"]
+
+
+@bring_in
 def test_a_link_that_is_named_itself_is_followed(store, tmp_path, folder, run):
     (tmp_path / "link").symlink_to(folder)
     assert not run(store, [tmp_path / "link"]).problems

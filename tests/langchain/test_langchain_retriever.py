@@ -180,7 +180,7 @@ def test_a_filter_that_was_lost_is_refused_and_does_not_open_everything(notes, l
 def test_one_moment_is_no_time_range_and_one_message_no_history(notes):
     with pytest.raises(InvalidTimeRange, match="expected TimeRange"):
         notes.invoke("met", time_range=datetime(2024, 5, 1, tzinfo=timezone.utc))
-    for one in ("and Carl?", HumanMessage("and Carl?"), {"role": "user", "content": "and Carl?"}):
+    for one in (5, "and Carl?", HumanMessage("and Carl?"), {"role": "user", "content": "and Carl?"}):
         with pytest.raises(InputError, match=r"history is .*expected a list"):
             notes.invoke("met", history=one)
 

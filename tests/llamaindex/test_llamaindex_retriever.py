@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from loop_watch import held
 
 from umi_common.embedders import default_embedder
-from umi_common.errors import ConfigError, DuplicateId, FilterError, InvalidLimit, ReindexRequired
+from umi_common.errors import ConfigError, DuplicateId, FilterError, InputError, InvalidLimit, ReindexRequired
 from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.tenants import Tenants
@@ -116,6 +116,12 @@ async def test_the_present_and_the_history_reach_the_core(notes, monkeypatch):
     assert notes.retrieve(query) == await notes.aretrieve(query)
     assert seen[0] == seen[1]
     assert (seen[0]["now"], seen[0]["history"], seen[0]["deep_search"]) == (MAY, ("hello",), False)
+
+
+def test_no_history_may_be_written_as_none_and_a_number_is_refused(notes):
+    assert notes.retrieve(UmiQuery("met", history=None)) == notes.retrieve("met")
+    with pytest.raises(InputError, match="history is int; expected a list"):
+        notes.retrieve(UmiQuery("met", history=5))
 
 
 def test_a_querys_filters_narrow_the_retrievers_own_and_never_widen_them(notes):

@@ -33,10 +33,14 @@ def processes_of_ray() -> set[int]:
 
 @pytest.fixture(scope="module")
 def ray():
-    """The local Ray that `ingest_on_ray` starts where none is connected; it leaves nothing behind."""
+    """The local Ray that `ingest_on_ray` starts where none is connected, though the environment names a cluster.
+
+    It leaves nothing behind.
+    """
     before, usage = processes_of_ray(), os.environ.get("RAY_USAGE_STATS_ENABLED")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)  # for workers that need ingest_toys
+        patch.setenv("RAY_ADDRESS", "127.0.0.1:1")
         with ingest_ray._ray(2) as started:
             assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
             yield started

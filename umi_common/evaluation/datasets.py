@@ -15,7 +15,7 @@ from umi_common.types import Chunk, ReadOnlyDict
 SourcePosition = tuple[str | None, int | None]
 """Source and position of a chunk."""
 NOTHING_JUDGED = "no query of the datasets has a relevant document; check their qrels"
-"""Message of the error where there is nothing to measure."""
+"""Message of the ConfigError where no query can be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,11 @@ class Query:
     history: tuple[str, ...] = ()
     """Earlier turns, "role: content", oldest first."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What the collection states of the query, without the history."""
 
     @property
     def category(self) -> str | None:
-        """The kind of query, where the collection states it."""
+        """The kind of query; None: the collection does not state it."""
         for key in ("category_name", "question_type", "category"):
             if self.metadata.get(key) is not None:
                 return str(self.metadata[key])

@@ -39,6 +39,7 @@ class Report:
     files: int = 0
     """Files below the paths that umi can read."""
     unchanged: int = 0
+    """Files whose current content an earlier run had finished; they were not read."""
     indexed: int = 0
     """New or changed files that were read to the end, including those with skipped records or pages."""
     finished: int = 0
@@ -46,18 +47,18 @@ class Report:
     removed: int = 0
     """Files removed from the store because they are gone from the disk."""
     chunks: int = 0
-    """Chunks of the parts done in this run: written, or found in the store as they should be."""
+    """Chunks of the parts done in this run: written, or found in the store with the same content."""
     stale: int = 0
     """Chunks removed because their file no longer has them."""
     parts_skipped: int = 0
-    """Parts finished by an earlier, interrupted run, or unchanged parts of a changed file."""
+    """Parts that were not read: an earlier, interrupted run had finished them, or they did not change in their file."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of files of other kinds, by ending."""
     problems: list[Problem] = field(default_factory=list)
     """Files, records and pages that were skipped. The next run tries them again.
 
-    Of a file's records and pages the first 100 are listed and the others counted. The chunks that the store held of a
-    skipped file stay, unless the file is gone or is a link out of the folders.
+    For each file the first 100 records or pages are listed, and the others are counted. Chunks of a skipped file that
+    were in the store stay there, unless the file is gone or is a link out of the folders.
     """
     stopped: bool = False
     """Whether `stop` ended the run early; the same call continues from there."""

@@ -47,37 +47,35 @@ def files_below(
     that begin with a dot, and FOLDERS_LEFT_OUT, are not.
 
     Args:
-        roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending.
+        roots: Absolute paths without symbolic links; a file among them is yielded whatever its ending is.
         store: The store's own folder, which is not read.
         follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
             True: all are followed; a folder is walked once, even if several links or a loop lead to it.
     """
     seen = {_identity(store)} if store is not None else set()
-    for root in roots:
-        if not root.is_dir():
-            yield root
+    folders = [root for root in roots if root.is_dir()]
+    yield from (root for root in roots if not root.is_dir())
+    linked: list[Path] = []
+    while folders or linked:
+        # Links come last, so that a folder that is also reached without a link keeps its own path.
+        folder = folders.pop() if folders else linked.pop()
+        identity = _identity(folder)
+        if identity in seen:
             continue
-        folders: list[Path] = [root]
-        linked: list[Path] = []
-        while folders or linked:
-            folder = folders.pop() if folders else linked.pop()  # last: a folder reached both ways keeps its own path
-            identity = _identity(folder)
-            if identity in seen:
+        seen.add(identity)
+        for entry in _entries(folder, report):
+            path = Path(folder, entry.name)
+            if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)):
                 continue
-            seen.add(identity)
-            for entry in _entries(folder, report):
-                path = Path(folder, entry.name)
-                if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)):
-                    continue
-                if not _is_folder(path):
-                    if _is_readable(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
-                        yield path
-                elif not entry.is_symlink():
-                    folders.append(path)
-                elif follow_symlinks:
-                    linked.append(path)
-                else:  # not walked; if it leads outside, that is reported
-                    _is_inside(path, roots, report)
+            if not _is_folder(path):
+                if _is_readable(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
+                    yield path
+            elif not entry.is_symlink():
+                folders.append(path)
+            elif follow_symlinks:
+                linked.append(path)
+            else:  # not walked; if it leads outside, that is reported
+                _is_inside(path, roots, report)
 
 
 def check_inside(path: Path, roots: Sequence[Path]) -> None:
@@ -96,7 +94,7 @@ def is_outside(path: Path, roots: Sequence[Path]) -> bool:
 
 
 def is_gone(path: Path) -> bool:
-    """Whether a path certainly is no file: it does not exist or is a folder; one that cannot be accessed may be."""
+    """Whether a path does not exist or is a folder. False if it cannot be accessed, since a file may be there."""
     try:
         return stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -139,7 +137,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _is_readable(path: Path, report: Report) -> bool:
-    """Whether umi reads files with this ending."""
+    """Whether umi reads files with this ending; if not, the file is counted in `report.left_out`."""
     readable = path.suffix.lower() in ENDINGS
     if not readable:
         kind = path.suffix.lower() or path.name

@@ -23,7 +23,7 @@ _COLUMN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 # The escaped backslash comes first: after it, every \u000x left in the text is truly an escape.
 _DOCUMENT = r"replace(replace(replace({column}, '\\', '\u005c'), '\u0001', '\u0001\u0002'), '\u0000', '\u0001\u0001')"
 
-# 1 = 1.0 but true is not 1, though json_each gives 1 for it: kinds are compared beside values.
+# json_each gives 1 for 1, 1.0 and true. The first two are equal and true is not, so kinds are compared beside values.
 _KIND = "CASE {of}.type WHEN 'real' THEN 'integer' ELSE {of}.type END"
 
 LOWER = "umi_lower"
@@ -103,7 +103,7 @@ def _comparison(comparison: Comparison, document: str) -> _Sql:
         case ordering if isinstance(value, str):
             return _some(document, key, f"e.type = 'text' AND e.value {_SYMBOL[ordering]} ?", _escaped(value))
         case ordering:
-            # Through SQLite's own number parser, as the stored number was.
+            # SQLite parses the bound number as it parses the stored one, so equal texts give equal numbers.
             test = f"e.type IN ('integer', 'real') AND e.value {_SYMBOL[ordering]} json_extract(?, '$')"
             return _some(document, key, test, json.dumps(value))
 
@@ -130,7 +130,7 @@ def _one_of(values: Sequence[MetadataValue], key: str, document: str) -> _Sql:
 
 
 def _some(document: str, key: str, test: str, *bound: str) -> _Sql:
-    """A condition: the key is present and its value `e` passes the test."""
+    """The condition that the key is present and that its value, `e` in `test`, passes the test."""
     sql = f"EXISTS (SELECT 1 FROM json_each({document}) AS e WHERE e.key = ? AND {test})"
     return _Sql(sql, [_escaped(key), *bound])
 

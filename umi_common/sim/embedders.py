@@ -74,8 +74,7 @@ class TranslatingEmbedder:
 
     Args:
         embedder: Embeds texts of one language.
-        translations: Text in another language -> its translation into that language. A text without one is embedded
-            as it is.
+        translations: The translation by text. A text without a translation is embedded as it is.
     """
 
     def __init__(self, embedder: Embedder, translations: Mapping[str, str]) -> None:
@@ -96,7 +95,7 @@ class FaultyEmbedder:
 
     Args:
         embedder: Answers the other calls.
-        fail_on: A word: calls fail if a text contains it. A number: that call fails, counted from 1. A function of
+        fail_on: A string: calls fail if a text contains it. A number: that call fails, counted from 1. A function of
             the texts: calls fail if it returns True. None: all calls fail.
         fault: "raises"; "nan": the first row is NaN; "shape": one dimension too few; "short": one row too few.
     """

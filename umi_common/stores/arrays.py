@@ -27,7 +27,12 @@ def beginnings(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
 
 
 class Growing(Generic[Scalar]):
-    """An array that grows at its end. Earlier views stay valid and keep their values. One writer at a time."""
+    """An array that grows at its end. Earlier views stay valid and keep their values. One writer at a time.
+
+    Args:
+        width: Values of a row; None: the array has one dimension.
+        room: Rows that fit before the array is copied to a larger one.
+    """
 
     def __init__(self, dtype: type[Scalar], width: int | None = None, room: int = ROWS_FIRST) -> None:
         shape = (room,) if width is None else (room, width)
@@ -50,8 +55,7 @@ class Growing(Generic[Scalar]):
 
     @classmethod
     def mapped(cls, file: BinaryIO, dtype: type[Scalar], width: int, size: int) -> Growing[Scalar]:
-        """The first `size` rows of a file, in a private map: rows appended later fill the rest of the map, in memory
-        alone.
+        """The first `size` rows of a file, mapped into memory; rows appended later are not written to the file.
 
         Raises:
             ValueError: If the file is shorter.
@@ -66,7 +70,7 @@ class Growing(Generic[Scalar]):
         return growing
 
     def after(self, size: int) -> Growing[Scalar]:
-        """This array if its size is `size`; else a copy of its first `size` values that grows by itself."""
+        """This array if its size is `size`; else a new one of its first `size` values, copied when it first grows."""
         return self if size == self._size else Growing.holding(self._array[:size])
 
     def extend(self, values: npt.ArrayLike) -> None:

@@ -1,15 +1,15 @@
-"""Statistics of a corpus that ranking uses; they depend on the living chunks alone, not on the order of writes.
+"""Statistics of a corpus that ranking uses. They depend on the chunks in the store, not on the order of writes.
 
 For a query, the background: mean and standard deviation of its cosines over a sample of the corpus.
 
 For the corpus, how far positions and sources are informative:
 
-    succession   how much more similar adjacent chunks, and those two apart, are than any two of their source: the lag-1
-                 plus the lag-2 autocorrelation of the vectors around their source's mean, less the value expected by
-                 chance. Lag 2 matters because speakers alternate. 0: positions carry no information.
+    succession   how much more similar chunks one or two positions apart are than any two chunks of their source: the
+                 lag-1 plus the lag-2 autocorrelation of the vectors around their source's mean, less the value expected
+                 by chance. Lag 2 matters because speakers alternate. 0: positions carry no information.
     unity        the share of the vectors' variance that lies between sources (intra-class correlation).
                  0: sources carry no information, 1: all chunks of a source have the same vector.
-    company      the share of chunks whose source has more than one chunk.
+    company      of the chunks with a source and a position, the share whose source has more than one of them.
 
 All are computed from sums over each source, so after a write only the sums of the changed sources are computed again.
 """
@@ -38,7 +38,7 @@ LAGS = (1, 2)
 SOURCE_CHUNKS_MAX = 1_024
 """Largest number of chunks of one source from which the statistics are computed; more hardly change them."""
 SAMPLE_CHUNKS_MAX = 8_192
-"""Chunks of all sources together, likewise."""
+"""Sources are measured until they hold this many chunks together; more hardly change the statistics."""
 DIVISOR_MIN = 1e-12
 """Smallest divisor; a smaller variance counts as none."""
 CHUNKS, SQUARES, WEIGHTS_SQUARED, PAIRS, WITHIN = range(5)
@@ -80,7 +80,7 @@ Lengths = npt.NDArray[np.integer]
 
 
 class Sample:
-    """The sample of the last snapshot asked for. Not thread-safe.
+    """The sampled rows of the last snapshot it was asked about, and their vectors. Not thread-safe.
 
     Args:
         checksums: CRC-32 of the ids of the first rows.
@@ -97,10 +97,10 @@ class Sample:
         self._drawn, self._vectors = drawn, vectors
 
     def saved(self) -> tuple[Ints, Vectors]:
-        """The last sample that has vectors, for `restore`; empty if there is none."""
-        return (
-            (self._drawn[:0], np.zeros((0, 0), np.float32)) if self._vectors is None else (self._drawn, self._vectors)
-        )
+        """The sampled rows and their vectors, for `restore`; both empty if no vectors were needed yet."""
+        if self._vectors is None:
+            return self._drawn[:0], np.zeros((0, 0), np.float32)
+        return self._drawn, self._vectors
 
     def vectors(self, rows: Rows, vectors: Vectors) -> Vectors:
         """(at most SAMPLE_SIZE, dim) vectors of the sampled rows."""
@@ -120,11 +120,11 @@ class Sample:
         return drawn
 
     def _eligible(self, rows: Rows) -> Ints:
-        """Rows that the sample may hold: if it lost none since the last snapshot, these and the new ones."""
+        """Rows among which the sample is drawn: the sampled and the new rows, or all if a sampled row was deleted."""
         known = 0 if self._rows is None else len(self._rows)
         if self._rows is None or known > len(rows) or not rows.alive[self._drawn].all():
             return np.flatnonzero(rows.alive)
-        if (rows.alive[:known] > self._rows.alive).any():  # this is an earlier snapshot
+        if (rows.alive[:known] > self._rows.alive).any():  # `rows` is the earlier snapshot of the two
             return np.flatnonzero(rows.alive)
         return np.concatenate([self._drawn, known + np.flatnonzero(rows.alive[known:])])
 
@@ -167,11 +167,11 @@ class Calibration:
 
     @classmethod
     def restored(cls, rows: Rows, saved: Mapping[str, npt.NDArray[Any]]) -> Calibration:
-        """The statistics that `saved` gave: the next ones are computed from what has changed since.
+        """The statistics of the arrays from `saved`; the sums of sources that have not changed since are used again.
 
         Args:
-            rows: A snapshot with the rows of then, and perhaps more.
-            saved: Arrays of `saved`.
+            rows: A snapshot that holds the rows of that time, and perhaps later ones.
+            saved: The arrays by name.
         """
         made = cls(saved["id checksums"])
         drawn, chosen, alive = saved["drawn"], saved["chosen"], saved["alive then"]
@@ -182,7 +182,7 @@ class Calibration:
         return made
 
     def saved(self, rows: Rows) -> dict[str, npt.NDArray[Any]]:
-        """One-dimensional arrays for `restored`; of vectors and sums, those that the last search has used."""
+        """One-dimensional arrays for `restored`: the checksums of `rows`, and the sample and sums last computed."""
         with self._lock:
             drawn, sample = self._sample.saved()
             arrays: dict[str, npt.NDArray[Any]] = {

@@ -50,6 +50,7 @@ def ingest_on_ray(
 ) -> Report:
     """`umi_common.files.index` with many processes: on the connected Ray, else on a local Ray that ends with the call.
 
+    To use a cluster, call `ray.init()` first; an address in the environment is not read.
     Each chunk is stored exactly once, even if processes were killed and batches repeated. On a cluster every node must
     have the files under the same paths.
 
@@ -58,7 +59,7 @@ def ingest_on_ray(
             `functools.partial` of one.
         checkpoint: A file of the driver's machine; for one store only.
         open_embedder: Called in every worker; the default is the embedded model.
-        workers: Number of processes of one core each; None: one for each core that Ray has.
+        workers: Number of processes of one core each, >= 1; None: one for each core that Ray has.
         each_writes: True: every worker opens the store and writes to it, for a server (Qdrant). False: one process
             writes for all, for a store in a directory.
         relative_to: Folder that sources, and so ids, are relative to; None: sources are whole paths.
@@ -139,6 +140,7 @@ def _ray(workers: int | None) -> Iterator[Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     try:
         ray.init(
+            "local",
             num_cpus=workers,
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,

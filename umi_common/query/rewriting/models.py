@@ -4,7 +4,7 @@
 |---|---|---|
 | `complete(prompt)` / `acomplete` | umi's own protocol, LlamaIndex LLMs | str, or `.text` |
 | `invoke(prompt)` / `ainvoke` | LangChain chat models, LLMs, runnables | str, or `.content`: str or a list of blocks |
-| is callable, sync or async | a function, a bound method | any of these |
+| none of these, but can be called, sync or async | a function, a bound method | any of the above |
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Model:
 
     Args:
         name: Part of the cache's key, so that two models do not share replies.
-        complete: Blocking; None: `acomplete` runs on an event loop in a thread instead, the same for all calls.
-        acomplete: Not blocking; None: there is no such method.
+        complete: Blocks; None: `acomplete` is called instead, on an event loop in one thread for all calls.
+        acomplete: Does not block; None: there is no such method. At least one of the two is given.
     """
 
     def __init__(

@@ -72,6 +72,8 @@ def map_rows(
     """Memory maps of the vectors and of the codes.
 
     Args:
+        directory: The store's.
+        saved: From `append_rows`.
         checked: Compare the checksums, which reads both files once.
 
     Raises:
@@ -96,7 +98,7 @@ def _mapped(file: BinaryIO, dtype: Any, saved: SavedVectors, sums: Sums | None) 
     data = _bytes_of(rows.view)
     whole = len(data) // _BLOCK * _BLOCK
     if sums is not None and not np.array_equal(_sums(data[:whole], 0) + _sums(data[whole:], whole), sums):
-        raise ValueError("the saved vectors do not fit their checksums")
+        raise ValueError("the saved vectors or their codes do not have their checksums")
     return rows
 
 

@@ -33,13 +33,13 @@ class Acknowledged:
 
     mark: Mark = field(default_factory=Mark)
     session: str = ""
-    """Name of the writer's session, which `umi.db` itself holds; "": only the write-ahead log may hold it."""
+    """Name of the writer's session; "": it may not have been copied from the write-ahead log into `umi.db` yet."""
     closed: bool = True
-    """The session ended with all commits in `umi.db`, so no log can be lost."""
+    """Whether the session ended with all commits copied into `umi.db`, so that losing the log loses nothing."""
 
 
 class MarkFile:
-    """The file `umi.mark` of a store's directory; None: the store is in memory, and there is no file."""
+    """The file `umi.mark` of a store's directory. Without a directory, for a store in memory, nothing is kept."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / MARK
@@ -52,7 +52,7 @@ class MarkFile:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
 
     def read(self) -> Acknowledged:
-        """The content; zeros if there is no readable file."""
+        """The content; without a readable file that of a closed session, for which `check` passes."""
         if self._path is None:
             return Acknowledged()
         with suppress(OSError, ValueError, TypeError, KeyError):
@@ -72,10 +72,10 @@ class MarkFile:
         file and log must name the same session.
 
         Raises:
-            LedgerDamaged: As described; nothing has been changed then.
+            LedgerDamaged: If the log belongs to another file; no file was changed.
         """
-        log = file.with_name(f"{file.name}-wal")
-        if not log.exists() or not log.stat().st_size:
+        wal = file.with_name(f"{file.name}-wal")
+        if not wal.exists() or not wal.stat().st_size:
             return
         try:
             with closing(connect(file, ALONE)) as without_log, closing(connect(file, "mode=ro")) as whole:
@@ -86,14 +86,14 @@ class MarkFile:
         accepted = with_log[:1] if self.read().session in with_log[:1] else [*with_log, ""]
         if with_log and next(iter(in_file), "") not in accepted:
             raise LedgerDamaged(
-                f"{log} is not the log of this {file.name}, which another session wrote; delete {log.name} and "
+                f"{wal} is not the log of this {file.name}, which another session wrote; delete {wal.name} and "
                 f"{file.name}-shm if {file.name} is a copy that you put back, else restore both from a copy"
             )
 
     def check(self, acknowledged: Acknowledged, ledger: Ledger, now: Mark) -> None:
         """Raise if the ledger, whose last commit is `now`, lacks an acknowledged write.
 
-        A copy of `umi.db` that was put back is accepted as it is; the name of its last session shows it.
+        An older copy of `umi.db` that was put back is accepted, with a warning: its last session has another name.
 
         Args:
             acknowledged: Read before the ledger was opened.

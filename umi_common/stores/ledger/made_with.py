@@ -18,7 +18,7 @@ from umi_common.stores.ledger.ledger import Ledger
 EMBEDDER = "embedder"
 ANALYZER = "analyzer"
 CHECK = "{}.crc32"
-"""Name of the setting with the CRC-32 of another one; stores of early versions lack it."""
+"""Name of the setting that holds another setting's CRC-32; stores of early versions lack it."""
 
 
 def fingerprint(embedder: Embedder) -> dict[str, str]:
@@ -93,6 +93,7 @@ def checked_config(ledger: Ledger, config: UmiConfig | None) -> UmiConfig:
 
     Raises:
         ReindexRequired: If the caller gives an analyzer that is not the store's.
+        LedgerDamaged: If the store's settings cannot be read.
     """
     text = _setting(ledger, ANALYZER)
     if text is None:

@@ -61,7 +61,9 @@ def as_umi_error(error: Exception, path: Path | None, *, writing: bool) -> Store
     if unwritable(error):
         return StoreReadOnly(f"{where} cannot be written ({error}); open it with read_only=True")
     if "locked" in message or "busy" in message:
-        return StoreLocked(f"{where} stayed locked for {BUSY_SECONDS:g} s; another program holds it open for writing")
+        return StoreLocked(
+            f"{where} stayed locked for {BUSY_SECONDS:g} s by another program; end its transaction and repeat the call"
+        )
     if any(phrase in message for phrase in DAMAGED):
         return LedgerDamaged(
             f"{where} is damaged ({error}); run repair() (umi repair), which mends SQLite's indexes; where that "
@@ -80,7 +82,7 @@ def sqlite_errors(path: Path | None, *, writing: bool = False) -> Iterator[None]
 
 
 def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
-    """A connection for any one thread at a time; None: to a new database in memory.
+    """A connection that any thread may use, one at a time. Without a path: to a new database in memory.
 
     `options` is the query part of SQLite's file URI: "mode=rwc", "mode=rw", "mode=ro&immutable=1".
     """
@@ -129,7 +131,7 @@ def insert(
 
 
 class Location:
-    """Device and inode of a file and of its directory, as they were when the store was opened.
+    """Identity (device and inode) of a file and of its directory, as they were when the store was opened.
 
     An open file stays writable after it, or its directory, was deleted or renamed. Later writes would be lost, or
     would lie under a path that nobody opens.
@@ -150,15 +152,11 @@ class Location:
         return inode_of(self._path.parent) == self._directory and inode_of(self._path) == self.file
 
     def check(self) -> None:
-        """Raise unless the path still names this directory and this file.
-
-        Raises:
-            StoreMoved: As described.
-        """
+        """Raise StoreMoved unless `unchanged`."""
         if not self.unchanged():
             raise StoreMoved(
-                f"{self._path} or its directory was deleted, renamed or replaced while the store was open; nothing is "
-                "acknowledged. Close this store, then open it under its present path"
+                f"{self._path} or its directory was deleted, renamed or replaced while the store was open; no write of "
+                "this call counts. Close this store, then open it under its present path"
             )
 
 
@@ -184,7 +182,7 @@ class Connections(Protocol):
 
 
 class ConnectionPool:
-    """As many connections as are used at once; a released one is used again."""
+    """One connection for each thread that reads at a time; a released one is used again."""
 
     def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._open = open_connection

@@ -46,14 +46,14 @@ class OpenCollection:
     search_params: Any
     """`models.SearchParams` of the dense arm; None: the server's defaults."""
     made_with: Mapping[str, Any]
-    """The settings that it was made with, of MADE_WITH."""
+    """The values of MADE_WITH when it was opened."""
 
     def check(self, settings: Mapping[str, Any] | None) -> None:
-        """Check the stored settings, as read now: the collection may have been deleted and made again since.
+        """Compare the settings that are stored now with those at opening: the collection may have been made again.
 
         Raises:
-            NotAStore: If there are none.
-            ReindexRequired: If they are others.
+            NotAStore: If no settings are stored.
+            ReindexRequired: If they differ.
         """
         name = self.connection.collection
         if settings is None:
@@ -78,7 +78,7 @@ def open_collection(
     """The collection, created if there is none; missing payload indexes are created, too.
 
     Raises:
-        ConfigError: If a tenant's key cannot be a path.
+        ConfigError: If a tenant's key has other characters than letters, digits, _ and -.
         NotAStore: If umi did not make the collection.
         ReindexRequired: If it was made with another embedder, dimension or analyzer.
         StoreUnavailable: If the server fails.
@@ -118,7 +118,7 @@ def settings_request() -> Any:
 
 
 def collection_made_with(connection: Connection) -> tuple[str, int] | None:
-    """Name and dimension of the embedder behind a collection's vectors; None: umi made no such collection.
+    """Name and dimension of the embedder that a collection was made with; None: there is none that umi made.
 
     Raises:
         StoreUnavailable: If the server fails.
@@ -202,11 +202,14 @@ def _checked(
     except (KeyError, TypeError, ValueError) as error:
         raise NotAStore(f"collection {name!r} has unreadable settings; restore it from a snapshot") from error
     if not same_format:
-        raise NotAStore(f"collection {name!r} has format {settings['format']!r}; this umi writes format {FORMAT}")
+        raise NotAStore(
+            f"collection {name!r} has format {settings['format']!r} and this version of umi reads format {FORMAT}; "
+            "open it with the version that made it"
+        )
     if made_with != embedder.name or dim != embedder.dim:
         raise ReindexRequired(
             f"collection {name!r} was made with embedder {made_with!r} ({dim} dimensions), not {embedder.name!r} "
-            f"({embedder.dim}); open it with the first, or add everything to a new collection"
+            f"({embedder.dim}); open it with {made_with!r}, or add everything to a new collection"
         )
     chosen = config or UmiConfig()
     if "analyzer" not in chosen.model_fields_set:
