@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 
 from umi_common.cli import app, main
 from umi_common.cli.indexing import _interruptible
-from umi_common.cli.maintenance import human_bytes
 from umi_common.errors import StoreError
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -233,13 +232,6 @@ def test_status_says_what_is_out_of_action_and_what_to_do(store, monkeypatch):
         in shown.output
     )
     assert json.loads(said.stdout)["problems"] == ["lexical index: ZeroDivisionError while indexing"]
-
-
-@pytest.mark.parametrize(
-    "count, shown", [(0, "0 bytes"), (999, "999 bytes"), (1_500, "1.5 kB"), (2_500_000, "2.5 MB"), (3e12, "3.0 TB")]
-)
-def test_sizes_are_read_by_people(count, shown):
-    assert human_bytes(count) == shown
 
 
 def test_a_damaged_ledger_ends_verify_with_1(notes, tmp_path):

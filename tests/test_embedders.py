@@ -50,8 +50,8 @@ def test_half_an_emoji_is_embedded_as_a_question_mark():
 
 def test_it_loads_once_whatever_the_number_of_threads(monkeypatch):
     loads = []
-    load = embedders._load_wordllama
-    monkeypatch.setattr(embedders, "_load_wordllama", lambda: loads.append(1) or load())
+    load = WordLlamaEmbedder._load
+    monkeypatch.setattr(WordLlamaEmbedder, "_load", lambda self: loads.append(1) or load(self))
     model = WordLlamaEmbedder()
     threads = [threading.Thread(target=model.embed_queries, args=(["x"],)) for _ in range(8)]
     for thread in threads:

@@ -17,7 +17,10 @@ from umi_common.errors import ConfigError, ReindexRequired
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
+NotNegative = Annotated[float, Field(ge=0.0)]
+Similarity = Annotated[float, Field(ge=0.5, le=1.0)]
 Count = Annotated[int, Field(ge=0)]
+OneOrMore = Annotated[int, Field(ge=1)]
 
 ENVIRONMENT_PREFIX = "UMI_"
 REWRITE_TEMPLATE = """Rewrite this search query into 2-3 variations that would help find relevant memories.
@@ -190,9 +193,9 @@ class NeighboursConfig(Frozen):
     """A chunk's score gains from the chunks beside it and from its source; formulas in `ranking.neighbours`."""
 
     enabled: bool = True
-    previous: float = Field(default=0.6, ge=0.0)
+    previous: NotNegative = 0.6
     """Factor on the gain from the chunk before. Larger than `following`, because answers follow questions."""
-    following: float = Field(default=0.3, ge=0.0)
+    following: NotNegative = 0.3
     """Factor on the gain from the chunk after."""
     source: float = Field(default=0.5, ge=0.0)
     """Factor on the gain from the whole source, by how well it matches the query."""
@@ -252,7 +255,7 @@ class DuplicatesConfig(Frozen):
     """
 
     enabled: bool = False
-    similarity: float = Field(default=0.98, ge=0.5, le=1.0)
+    similarity: Similarity = 0.98
     """Smallest cosine of near texts."""
     across_sources: bool = False
     """Whether equal texts of different groups are duplicates. Near texts of different groups never are."""
@@ -264,7 +267,7 @@ class MmrConfig(Frozen):
     enabled: bool = False
     trade_off: Share = 0.7
     """lambda: 1 is relevance alone, 0 is diversity alone."""
-    pool: int = Field(default=50, ge=1)
+    pool: OneOrMore = 50
     """Best candidates that it chooses from."""
 
 

@@ -17,10 +17,19 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
-from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
+from umi_common.config import (
+    DecayConfig,
+    DuplicatesConfig,
+    MmrConfig,
+    NeighboursConfig,
+    NotNegative,
+    OneOrMore,
+    Positive,
+    Share,
+    Similarity,
+)
 from umi_common.decay import decay, rate_of
 from umi_common.embedders import as_embedder, unit_rows
-from umi_common.errors import ConfigError
 from umi_common.framework_records import CheckedFields, ages_in_hours, position_in_metadata, source_in_metadata
 from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
 from umi_common.ranking.duplicates import DuplicateFinder
@@ -36,14 +45,10 @@ from umi_langchain.compressor import scores_of_documents
 class _Stage(CheckedFields, BaseDocumentCompressor):
     """Base class: reads the documents' scores, calls `_ranked`, and returns copies with the new scores."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
     score_key: str = SCORE_KEY
     """Metadata key of a document's score, read and written."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._check()
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
@@ -65,10 +70,6 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         """Indices of the documents to return, in order, and the new scores of all (n,); None: the scores stay."""
 
-    @abstractmethod
-    def _check(self) -> None:
-        """Raise ConfigError if a setting is out of range."""
-
 
 class UmiDecay(_Stage):
     """Multiply scores by floor + (1 - floor) * 2 ** (-age / half-life), and sort the documents by the new scores.
@@ -76,17 +77,14 @@ class UmiDecay(_Stage):
     A document without a time keeps its score; a time in the future has age 0.
     """
 
-    half_life_hours: float
+    half_life_hours: Positive
     """Age at which the factor has fallen halfway to `floor`."""
-    floor: float = DecayConfig().floor
+    floor: Share = DecayConfig().floor
     """Smallest factor, 0..1."""
     time_key: str = "timestamp"
     """Metadata key of the document's time: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
     clock: Callable[[], datetime] | None = None
     """Returns the present as an aware datetime; None: the computer's clock."""
-
-    def _check(self) -> None:
-        DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         now = utc_now() if self.clock is None else self.clock()
@@ -102,17 +100,14 @@ class UmiNeighbours(_Stage):
     `ranking.neighbours.spread`.
     """
 
-    previous: float = NeighboursConfig().previous
+    previous: NotNegative = NeighboursConfig().previous
     """Weight of the score of the document before it."""
-    following: float = NeighboursConfig().following
+    following: NotNegative = NeighboursConfig().following
     """Weight of the score of the document after it."""
     source_key: str = "source"
     """Metadata key of the source, such as a file, that a document is a part of."""
     position_key: str = "position"
     """Metadata key of the document's position in its source, a whole number."""
-
-    def _check(self) -> None:
-        NeighboursConfig(previous=self.previous, following=self.following)
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         sources = [source_in_metadata(document.metadata.get(self.source_key)) for document in documents]
@@ -140,13 +135,10 @@ class UmiNearDuplicates(_Stage):
     Documents that differ in a number, a name, a negation or the order of their words are not near.
     """
 
-    similarity: float = DuplicatesConfig().similarity
+    similarity: Similarity = DuplicatesConfig().similarity
     """Smallest cosine of near documents."""
     embedding: Any = None
     """Embeds the texts; None: umi's embedded model."""
-
-    def _check(self) -> None:
-        DuplicatesConfig(similarity=self.similarity)
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         vectors = _vectors(documents, self.embedding)
@@ -167,19 +159,14 @@ class UmiMMR(_Stage):
     the metadata stay.
     """
 
-    top_n: int | None = None
+    top_n: OneOrMore | None = None
     """Largest number of documents that are returned; None: no limit."""
-    trade_off: float = MmrConfig().trade_off
+    trade_off: Share = MmrConfig().trade_off
     """lambda: 1 is relevance alone, 0 is diversity alone."""
-    pool: int = MmrConfig().pool
+    pool: OneOrMore = MmrConfig().pool
     """Number of the best documents from which MMR chooses, but at least as many as are returned."""
     embedding: Any = None
     """Embeds the texts; None: umi's embedded model."""
-
-    def _check(self) -> None:
-        MmrConfig(trade_off=self.trade_off, pool=self.pool)
-        if self.top_n is not None and self.top_n < 1:
-            raise ConfigError(f"UmiMMR.top_n is {self.top_n}; expected a whole number above 0, or None for all")
 
     def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
         limit = len(documents) if self.top_n is None else self.top_n

@@ -17,9 +17,18 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from umi_common.config import DecayConfig, DuplicatesConfig, MmrConfig, NeighboursConfig
+from umi_common.config import (
+    DecayConfig,
+    DuplicatesConfig,
+    MmrConfig,
+    NeighboursConfig,
+    NotNegative,
+    OneOrMore,
+    Positive,
+    Share,
+    Similarity,
+)
 from umi_common.decay import decay, rate_of
-from umi_common.errors import ConfigError
 from umi_common.framework_records import CheckedFields, ages_in_hours
 from umi_common.pool import Floats, Ints
 from umi_common.ranking.duplicates import DuplicateFinder
@@ -36,23 +45,12 @@ from umi_llamaindex.query import UmiQuery
 class _Stage(CheckedFields, BaseNodePostprocessor):
     """A postprocessor that selects, orders or scores nodes."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._check()
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
     def class_name(cls) -> str:
         """Name of the class in LlamaIndex's traces."""
         return cls.__name__
-
-    def _check(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ConfigError: If one is out of range.
-        """
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -76,15 +74,12 @@ class UmiNeighbours(_Stage):
     See `umi_common.ranking.neighbours.spread`. Adjacent nodes are found by the nodes' relationships, or in `store`.
     """
 
-    previous: float = NeighboursConfig().previous
+    previous: NotNegative = NeighboursConfig().previous
     """Share of the score of the node before it that a node gains."""
-    following: float = NeighboursConfig().following
+    following: NotNegative = NeighboursConfig().following
     """Share of the score of the node after it that a node gains."""
     store: Any = Field(default=None, exclude=True)
     """The `Store` that the nodes are from, which tells their neighbours; None: their relationships do."""
-
-    def _check(self) -> None:
-        NeighboursConfig(previous=self.previous, following=self.following)
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
         n = len(nodes)
@@ -107,17 +102,14 @@ class UmiDecay(_Stage):
     A node without a time keeps its score; a time in the future has age 0.
     """
 
-    half_life_hours: float
+    half_life_hours: Positive
     """Age, in hours, at which the factor is halfway between 1 and `floor`."""
-    floor: float = DecayConfig().floor
+    floor: Share = DecayConfig().floor
     """Smallest factor, 0..1."""
     time_key: str = "timestamp"
     """Metadata key of the event time: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
     clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
     """Returns the present as an aware datetime; None: the computer's clock. The `now` of a `UmiQuery` is used first."""
-
-    def _check(self) -> None:
-        DecayConfig(half_life_hours=self.half_life_hours, floor=self.floor)
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, Floats]:
         ages = ages_in_hours((item.node.metadata for item in nodes), self.time_key, self._now(bundle))
@@ -139,15 +131,12 @@ class UmiNearDuplicates(_Stage):
     name, a negation or the order of their words are different.
     """
 
-    similarity: float = DuplicatesConfig().similarity
+    similarity: Similarity = DuplicatesConfig().similarity
     """Least cosine of texts that are nearly the same."""
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)
     """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: no store."""
-
-    def _check(self) -> None:
-        DuplicatesConfig(similarity=self.similarity)
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, None]:
         vectors = vectors_of(nodes, self.embed_model, self.store)
@@ -170,21 +159,16 @@ class UmiMMR(_Stage):
     Relevance is the score, scaled to 0..1 over all nodes. The returned scores are the given ones.
     """
 
-    top_n: int | None = None
+    top_n: OneOrMore | None = None
     """Largest number of nodes to return; None: all."""
-    trade_off: float = MmrConfig().trade_off
+    trade_off: Share = MmrConfig().trade_off
     """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
-    pool: int = MmrConfig().pool
+    pool: OneOrMore = MmrConfig().pool
     """Number of the best nodes from which MMR chooses, but at least as many as are returned."""
     embed_model: Any = Field(default=None, exclude=True)
     """Embeds the texts if a node has no embedding; None: umi's embedded model. `Settings`: its embed model."""
     store: Any = Field(default=None, exclude=True)
     """The store that the nodes are from, for example `retriever.umi.store`, whose vectors are used; None: no store."""
-
-    def _check(self) -> None:
-        MmrConfig(trade_off=self.trade_off, pool=self.pool)
-        if self.top_n is not None and self.top_n < 1:
-            raise ConfigError(f"UmiMMR.top_n is {self.top_n}; expected a whole number above 0, or None for all")
 
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, None]:
         limit = len(nodes) if self.top_n is None else self.top_n

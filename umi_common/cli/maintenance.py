@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
 from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json
 
@@ -38,7 +39,7 @@ def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
     yield "dense", f"{found.dense}; {found.dimension or 'no'} dimensions, {found.embedder}"
     if found.dead_rows:
         yield "removed", f"{found.dead_rows:,} chunks still take room; umi rebuild frees it"
-    yield "on disk", human_bytes(found.bytes_on_disk)
+    yield "on disk", decimal(found.bytes_on_disk)
     yield from _search_lines(found.searches)
 
 
@@ -53,16 +54,6 @@ def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
         yield "searches", f"{counted.searches:,}, and {counted.failures:,} that failed; {speed}"
         rate = f"{100 * counted.fallback_rate:.1f} % without some part"
         yield "", f"{rate}; {counted.llm_calls:,} LLM calls, {counted.cache_hits:,} cache hits"
-
-
-def human_bytes(count: int) -> str:
-    """`504.9 kB`; a kB is 1,000 bytes."""
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1_000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1_000
-    return f"{size:.1f} TB"
 
 
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:

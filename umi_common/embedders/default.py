@@ -110,18 +110,14 @@ class WordLlamaEmbedder(PackagedModel):
         return weights
 
     def _load(self) -> tuple[Vectors, Any]:
-        return _load_wordllama()
+        path = _file(WEIGHTS)
+        try:
+            from safetensors.numpy import load_file
 
-
-def _load_wordllama() -> tuple[Vectors, Any]:
-    path = _file(WEIGHTS)
-    try:
-        from safetensors.numpy import load_file
-
-        weights = load_file(path)["embedding.weight"]
-    except Exception as error:  # safetensors raises its own, which is an Exception
-        raise _unreadable(error) from error
-    return np.ascontiguousarray(weights, dtype=np.float32), embedded_tokenizer()
+            weights = load_file(path)["embedding.weight"]
+        except Exception as error:  # safetensors raises its own, which is an Exception
+            raise _unreadable(error) from error
+        return np.ascontiguousarray(weights, dtype=np.float32), embedded_tokenizer()
 
 
 @lru_cache(maxsize=1)
