@@ -32,7 +32,7 @@ NESTED = ["umi_nested"]
 ID_CHARACTERS = 32
 POSITION_END = 2**62
 """A position from here on is dropped: it is too large for a chunk."""
-NAMED = 20
+IDS_NAMED = 20
 """Ids in one warning, so that it stays readable."""
 PAGE = 5_000
 """Chunks read from a store in one call."""

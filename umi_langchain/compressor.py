@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -71,12 +70,6 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
         context = assemble(hits, budget=self.budget, policy=as_list(self.policy), counter=self.counter)
         by_id = dict(zip(reversed(ids), reversed(filled), strict=True))
         return [_document(part, by_id[part.ids[0]]) for part in context]
-
-    async def acompress_documents(
-        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
-    ) -> list[Document]:
-        """`compress_documents` in a thread: counting tokens takes milliseconds."""
-        return await asyncio.to_thread(self.compress_documents, documents, query, callbacks)
 
 
 def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:

@@ -328,12 +328,6 @@ class UmiVectorStore(Closing, VectorStore):
         """The nearest documents by cosine alone, nearest first."""
         return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
-    async def asimilarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
-    ) -> list[Document]:
-        """The nearest documents by cosine alone, nearest first."""
-        return await self.asimilarity_search("", k, filter, **_vector_only(embedding, options))
-
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
@@ -373,19 +367,6 @@ class UmiVectorStore(Closing, VectorStore):
         """`max_marginal_relevance_search` among the nearest documents by cosine alone."""
         options = _vector_only(embedding, options)
         return self.max_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
-
-    async def amax_marginal_relevance_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        filter: Where = None,
-        **options: Any,
-    ) -> list[Document]:
-        """`max_marginal_relevance_search` among the nearest documents by cosine alone."""
-        options = _vector_only(embedding, options)
-        return await self.amax_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
 
     def _diverse(self, fetch_k: int, lambda_mult: float) -> DualRetriever:
         return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": fetch_k})

@@ -32,7 +32,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
 from umi_common.framework_records import (
-    NAMED,
+    IDS_NAMED,
     PlaceKeys,
     chroma_collection,
     plain_metadata,
@@ -142,7 +142,7 @@ def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     """The nodes without the blank ones, which a warning of the logger `umi` names."""
     blank = [node.node_id for node in nodes if is_blank(node)]
     if blank:
-        log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
+        log.warning("%d nodes without text are left out: %s", len(blank), ", ".join(blank[:IDS_NAMED]))
     return [node for node in nodes if not is_blank(node)]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from umi_common.config import RoutingConfig
 from umi_common.pool import Pool
-from umi_common.query.routing import leans_on_pronoun, needs_deep_search, query_words, route, weigh_evidence
+from umi_common.query.routing import needs_deep_search, pronoun_precedes_nouns, query_words, route, weigh_evidence
 
 # ADR-015, "Deep Search Heuristics": "Static word sets for O(1) lookup"
 ADR_015 = {
@@ -213,12 +213,12 @@ def test_the_threshold_is_the_configured_one():
 
 @pytest.mark.parametrize("query", ["What did she say?", "and how did they do it", "Why is that?", "its price"])
 def test_a_pronoun_before_its_noun_is_unresolved(query: str):
-    assert leans_on_pronoun(query)
+    assert pronoun_precedes_nouns(query)
 
 
 @pytest.mark.parametrize("query", ["Did Ann keep her job?", "acme", "", "Where did Bob say he was?", "who do I know"])
 def test_a_pronoun_after_a_noun_is_resolved(query: str):
-    assert not leans_on_pronoun(query)
+    assert not pronoun_precedes_nouns(query)
 
 
 @given(

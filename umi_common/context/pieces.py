@@ -69,6 +69,7 @@ class Piece:
 
     @property
     def trimmed(self) -> bool:
+        """Whether the end of the chunk is not shown."""
         return self.end >= 0
 
     @property

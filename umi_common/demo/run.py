@@ -37,21 +37,21 @@ PACKAGES = {
     "chromadb": "chromadb",
     "rank-bm25": "rank_bm25",
 }
-"""Their modules by package."""
+"""Packages that the demo needs, and a module of each by which it is found."""
 SLICE = 2_000
-"""Chunks a write; an interrupted demo keeps what was written and goes on from there."""
+"""Chunks of one write. After an interruption the next run writes only the chunks that are missing."""
 
 
 def run(directory: Path, question: str | None = None, console: Console | None = None) -> list[SearchResult]:
-    """Show everything; `directory` keeps the index for the next time.
+    """Run all sections of the demo; a later run uses the index again.
 
     Args:
-        directory: Where the store lives; made if missing.
-        question: Ask this one instead of the five.
-        console: Where to draw.
+        directory: Directory of the store; made if missing.
+        question: Asked in place of the five questions; the sections over Chroma and the conversation are left out.
+        console: Where to write; None: the terminal.
 
     Returns:
-        What umi found for each question about the standard library.
+        The result for each question about the standard library.
 
     Raises:
         MissingExtra: If a package that the demo shows umi with is not installed.
@@ -78,7 +78,7 @@ def run(directory: Path, question: str | None = None, console: Console | None = 
 
 
 def open_standard_library(directory: Path, console: Console) -> HybridStore:
-    """The store with the standard library in it; what is missing is added with a progress bar."""
+    """The store with the standard library; missing chunks are added, with a progress bar."""
     begun = time.perf_counter()
     store = HybridStore.open(directory)
     chunks = standard_library()

@@ -1,6 +1,7 @@
 """Measure retrieval: load a collection, compare systems, tune umi to your material.
 
-    from umi_common.evaluation import compare, load_conversations
+    from umi_common import UmiConfig
+    from umi_common.evaluation import arm, compare, load_conversations
 
     comparison = compare({"umi": UmiConfig(), "bm25": arm("lexical")}, load_conversations("data/locomo"))
     print(comparison)

@@ -66,7 +66,7 @@ def _body(result: SearchResult, context: AssembledContext | None) -> str:
 
 
 def _times(result: SearchResult) -> str:
-    """The time of the search; that of loading the model, which only the first search of a process has, beside it."""
+    """The time of the search. The time of loading the model, in the first search of a process, is named separately."""
     loading = sum(stage.facts.get("load_ms", 0.0) for stage in result.trace)
     first = f", besides {loading:.0f} ms once for loading the model" if loading else ""
     return f"{result.trace.milliseconds - loading:.1f} ms{first}"

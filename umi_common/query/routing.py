@@ -130,7 +130,7 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
     config = RoutingConfig() if config is None else config
     if not len(pool):
         return Decision(True, ("nothing found",), {"weakness": 1.0})
-    signals = {"flat": _flatness(scores), "pronoun": float(leans_on_pronoun(query))}
+    signals = {"flat": _flatness(scores), "pronoun": float(pronoun_precedes_nouns(query))}
     if pool.mode != "vector":
         signals |= {"thin": _thinness(pool), "uncovered": 1.0 - float(np.clip(pool.coverage[0], 0.0, 1.0))}
     if pool.mode == "hybrid":
@@ -141,7 +141,7 @@ def weigh_evidence(pool: Pool, scores: Floats, query: str, *, config: RoutingCon
     return Decision(deep, tuple(REASONS[name] for name in reasons) if deep else (), {**signals, "weakness": weakness})
 
 
-def leans_on_pronoun(query: str) -> bool:
+def pronoun_precedes_nouns(query: str) -> bool:
     """Whether a pronoun precedes every noun of the query: "what did she say", not "did Ann keep her job"."""
     for word in query_words(query):
         if word in PRONOUNS:

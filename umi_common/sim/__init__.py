@@ -4,7 +4,7 @@ Public, for your own tests too. All are deterministic and need no network.
 
     llm = ScriptedLLM({"who": ["Acme", "works at Acme"]})       # prompt holds "who" -> a JSON array of these strings
     llm = CassetteLLM("replies.jsonl", llm=real_model)          # records each reply once, then replays it
-    llm = FaultyLLM("hang")                                     # a model that fails; FAULTS lists the ways
+    llm = FaultyLLM("hangs")                                    # a model that fails; FAULTS lists the ways
     clock = VirtualClock()                                      # DualRetriever(store, clock=clock)
     clock.run(umi.asearch("..."))                               # sleeps and timeouts take virtual time only
     embedder = FaultyEmbedder(HashEmbedder(), fail_on="poison")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, StoreError
-from umi_common.framework_records import NAMED
+from umi_common.framework_records import IDS_NAMED
 from umi_common.pool import Vectors
 from umi_common.stores.batch_checks import progress
 from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_model
@@ -220,4 +220,4 @@ def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
         blank += [record.id for record in records if not is_text(record)]
         yield [records[at] for at in filled], vectors[filled]
     if blank:
-        log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:NAMED]))
+        log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:IDS_NAMED]))
