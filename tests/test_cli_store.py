@@ -215,6 +215,14 @@ def test_status_is_read_by_people(store):
     assert re.fullmatch(r"\d+\.\d [kM]B", lines["disk"])
 
 
+@pytest.mark.parametrize("milliseconds, shown", [(42.0, "p95 at most 50 ms"), (20_000.0, "p95 above 10000 ms")])
+def test_status_says_how_long_searches_took_as_far_as_its_counts_tell(tmp_path, milliseconds, shown):
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(8)) as store:
+        store.add([Chunk("x", "One.")])
+        store.search_counter.add({"searches": 1, "milliseconds": milliseconds})
+    assert f"mean {milliseconds:.1f} ms, {shown}\n" in run("status", "--store", tmp_path).output
+
+
 def test_status_says_what_is_out_of_action_and_what_to_do(store, monkeypatch):
     failing = "umi_common.stores.lexical.index.LexicalIndex.update"
     with HybridStore.open(store) as opened, monkeypatch.context() as patch:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from llama_index.core.schema import BaseNode, NodeRelationship, NodeWithScore, RelatedNodeInfo
+from llama_index.core.schema import NodeWithScore
 
 from umi_common.embedders import as_embedder, unit_rows
 from umi_common.pool import Floats, Ints, Vectors
@@ -78,17 +78,12 @@ def _links(items: Sequence[NodeWithScore]) -> dict[str, str]:
     """Node id -> id of the node after it, from the nodes' relationships."""
     after: dict[str, str] = {}
     for item in items:
-        previous, following = (_related(item.node, way) for way in (NodeRelationship.PREVIOUS, NodeRelationship.NEXT))
+        previous, following = item.node.prev_node, item.node.next_node
         if previous is not None:
-            after.setdefault(previous, item.node.node_id)
+            after.setdefault(previous.node_id, item.node.node_id)
         if following is not None:
-            after.setdefault(item.node.node_id, following)
+            after.setdefault(item.node.node_id, following.node_id)
     return after
-
-
-def _related(node: BaseNode, way: NodeRelationship) -> str | None:
-    related = node.relationships.get(way)
-    return related.node_id if isinstance(related, RelatedNodeInfo) else None
 
 
 def _links_in(store: Store, ids: list[str]) -> dict[str, str]:

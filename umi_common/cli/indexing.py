@@ -17,7 +17,6 @@ import typer
 from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json
 from umi_common.config import UmiConfig
 from umi_common.explain import one_line
-from umi_common.progress import progress_bar
 
 if TYPE_CHECKING:
     from umi_common.files import Report
@@ -66,21 +65,15 @@ def index(
     checked_roots(paths)  # before a store is created
     settings = None if config is None else UmiConfig.load(config)
     with HybridStore.open(store, embedder=embedder, config=settings) as opened, _interruptible() as asked:
-        with progress_bar(unit=" files", disable=True if json else None, leave=False) as bar:
-
-            def advance(done: int, total: int) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
-            report = index_files(
-                opened,
-                paths,
-                follow_symlinks=follow_symlinks,
-                max_file_bytes=round(max_file_mb * 1e6),
-                pdf_seconds=pdf_seconds,
-                on_file=advance,
-                stop=lambda: bool(asked),
-            )
+        report = index_files(
+            opened,
+            paths,
+            follow_symlinks=follow_symlinks,
+            max_file_bytes=round(max_file_mb * 1e6),
+            pdf_seconds=pdf_seconds,
+            show_progress=not json and sys.stderr.isatty(),
+            stop=lambda: bool(asked),
+        )
         there = len(opened)
     if json:
         print_json({**asdict(report), "store": str(store), "chunks_in_store": there})

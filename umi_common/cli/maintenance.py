@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,7 +51,9 @@ def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
         yield "searches", "none counted"
     else:
         times = counted.milliseconds
-        speed = f"mean {times.mean:.1f} ms, p95 {times.quantile(0.95):.0f} ms"
+        bound = times.quantile(0.95)
+        p95 = f"at most {bound:.0f} ms" if isfinite(bound) else f"above {times.bounds[-1]:.0f} ms"
+        speed = f"mean {times.mean:.1f} ms, p95 {p95}"
         yield "searches", f"{counted.searches:,}, and {counted.failures:,} that failed; {speed}"
         rate = f"{100 * counted.fallback_rate:.1f} % without some part"
         yield "", f"{rate}; {counted.llm_calls:,} LLM calls, {counted.cache_hits:,} cache hits"

@@ -64,18 +64,19 @@ def compare(
     finished, runs = RunFile(resume), list[Run]()
     queries = len(systems) * sum(len(dataset.judged) for dataset in datasets)
     progress = progress_bar(total=queries, desc="comparing", unit="query", disable=not show_progress)
-    with Stores(embedder, keep=1) as stores, progress as bar:
+    with progress as bar:
         for dataset in datasets:
-            for name, system in systems.items():
-                bar.set_postfix_str(f"{dataset.name}/{dataset.group} {name}", refresh=False)
-                key = run_key(name, system, dataset, stores, depth=depth, top=max(ks))
-                run = finished.get(key)
-                if run is None:
-                    run = run_system(name, system, dataset, stores, depth=depth, top=max(ks), asked=bar.update)
-                    finished.add(key, run)
-                else:
-                    bar.update(len(dataset.judged))
-                runs.append(run)
+            with Stores(embedder) as stores:
+                for name, system in systems.items():
+                    bar.set_postfix_str(f"{dataset.name}/{dataset.group} {name}", refresh=False)
+                    key = run_key(name, system, dataset, stores, depth=depth, top=max(ks))
+                    run = finished.get(key)
+                    if run is None:
+                        run = run_system(name, system, dataset, stores, depth=depth, top=max(ks), asked=bar.update)
+                        finished.add(key, run)
+                    else:
+                        bar.update(len(dataset.judged))
+                    runs.append(run)
     return SystemComparison(runs, datasets, ks=ks, depth=depth, seed=seed)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,17 +30,15 @@ def settings_text(settings: BaseModel) -> str:
 
 
 class Stores(Closing):
-    """Builds the store and the vectors of a dataset once, and caches those of the last few datasets.
+    """Builds the store and the vectors of each dataset once, and keeps them until it is closed.
 
     Args:
         embedder: See `EmbedderChoice`.
-        keep: Largest number of datasets cached; the least recently used is closed.
     """
 
-    def __init__(self, embedder: EmbedderChoice = None, *, keep: int = 8) -> None:
+    def __init__(self, embedder: EmbedderChoice = None) -> None:
         self._choice = embedder
-        self._keep = keep
-        self._built: OrderedDict[int, _Built] = OrderedDict()
+        self._built: dict[int, _Built] = {}
 
     def embedder(self, dataset: Dataset) -> Embedder:
         """The embedder of this dataset."""
@@ -63,16 +60,11 @@ class Stores(Closing):
     def _of(self, dataset: Dataset) -> _Built:
         key = id(dataset.chunks)  # shared by all splits of one dataset; kept alive by _Built
         if key not in self._built:
-            self._built[key] = _Built(dataset, self._embedder_for(dataset))
-            while len(self._built) > self._keep:
-                self._built.popitem(last=False)[1].close()
-        self._built.move_to_end(key)
+            choice = self._choice
+            if not (choice is None or isinstance(choice, (str, Embedder))):
+                choice = choice(dataset)
+            self._built[key] = _Built(dataset, as_embedder(choice))
         return self._built[key]
-
-    def _embedder_for(self, dataset: Dataset) -> Embedder:
-        if self._choice is None or isinstance(self._choice, (str, Embedder)):
-            return as_embedder(self._choice)
-        return as_embedder(self._choice(dataset))
 
 
 class _Built:

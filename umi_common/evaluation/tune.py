@@ -137,7 +137,7 @@ def tune(
             raise ConfigError(f"{name} is {number}; expected a whole number above 0, or None")
     candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
     split = split_by_group(datasets, test_share=test_share, seed=seed)
-    with Stores(embedder, keep=len(datasets)) as stores:
+    with Stores(embedder) as stores:
 
         def measure(config: UmiConfig, parts: Sequence[Dataset]) -> dict[str, float]:
             return _measure(UmiSystem(config, rewriter=rewriter), parts, stores, metric)
