@@ -85,7 +85,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     """Hybrid search with reasons, as a `Runnable[str, list[Document]]`.
 
     Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
-    `deep_search`, `now` and `min_relevance` can also be given per call:
+    `deep_search`, `now`, `history`, `strategy` and `min_relevance` can be given per call:
     `retriever.invoke(query, k=3, filter={"user": "ann"})`.
     Documents are returned best first, with their id and, unless their metadata has that key already,
     `metadata["relevance_score"]` (see `score_key`). Of a query over 10,000 bytes the end is searched, and a warning of

@@ -37,18 +37,20 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
         FilterError: If a filter is invalid.
     """
     refuse_unknown_options(extras, EXTRAS, ConfigError)
-    mode = VectorStoreQueryMode(query.mode)
+    mode = query.mode
     if mode not in HYBRID + TEXT:
-        raise ConfigError(f"mode {mode.value!r}: expected default, hybrid, text_search, sparse or mmr")
+        raise ConfigError(
+            f"mode {getattr(mode, 'value', mode)!r}: expected default, hybrid, text_search, sparse or mmr"
+        )
     limit = query.similarity_top_k
     changes: dict[str, Any] = {}
     strategy = "text" if mode in TEXT else "hybrid"
-    if mode is VectorStoreQueryMode.HYBRID:
+    if mode == VectorStoreQueryMode.HYBRID:
         limit = limit if query.hybrid_top_k is None else query.hybrid_top_k
         strategy = _strategy(query.alpha)
         if strategy == "hybrid" and query.alpha is not None:
             changes["fusion"] = {"lexical_weight": 1.0 - query.alpha, "dense_weight": query.alpha}
-    if mode is VectorStoreQueryMode.MMR:
+    if mode == VectorStoreQueryMode.MMR:
         changes["mmr"] = _mmr(query, extras)
     stated = None if query.query_str == "" and query.query_embedding is not None else query.query_str
     text = NO_TEXT if stated is None else end_of(stated.strip())

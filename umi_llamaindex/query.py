@@ -55,8 +55,11 @@ class UmiQuery(QueryBundle):
 
 def query_text(bundle: QueryBundle) -> str:
     """The query's text without the frame of a `RetrieverTool`, cut by `end_of` to the longest query allowed."""
-    wrapped = TOOL_INPUT.match(bundle.query_str)
-    return end_of((bundle.query_str if wrapped is None else wrapped[1]).strip())
+    text = bundle.query_str
+    if isinstance(text, str):  # else `end_of` raises
+        wrapped = TOOL_INPUT.match(text)
+        text = (text if wrapped is None else wrapped[1]).strip()
+    return end_of(text)
 
 
 def history_texts(history: Sequence[str | ChatMessage] | None) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ def test_reserves_that_leave_nothing_are_an_error():
         {"citation": "{text}"},
         {"neighbours": 11},
         {"kinds": "code"},
+        {"kinds": 3},
+        {"offset_keys": None},
         {"pack": "luck"},
         {"header": "x", "format": "xml"},
         {"separator": 3},

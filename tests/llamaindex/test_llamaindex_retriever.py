@@ -118,6 +118,11 @@ async def test_the_present_and_the_history_reach_the_core(notes, monkeypatch):
     assert (seen[0]["now"], seen[0]["history"], seen[0]["deep_search"]) == (MAY, ("hello",), False)
 
 
+def test_a_query_without_a_text_is_refused_by_a_typed_error(notes):
+    with pytest.raises(InputError, match="query is NoneType"):
+        notes.retrieve(UmiQuery(None))
+
+
 def test_no_history_may_be_written_as_none_and_a_number_is_refused(notes):
     assert notes.retrieve(UmiQuery("met", history=None)) == notes.retrieve("met")
     with pytest.raises(InputError, match="history is int; expected a list"):

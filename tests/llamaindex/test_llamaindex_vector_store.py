@@ -122,9 +122,11 @@ async def test_each_mode_means_what_it_says(filled):
     assert filled.query(diverse).ids[0] == "cats" and len((await filled.aquery(diverse)).ids) == 2
 
 
-@pytest.mark.parametrize("mode", [Mode.SVM, Mode.LOGISTIC_REGRESSION, Mode.LINEAR_REGRESSION, Mode.SEMANTIC_HYBRID])
+@pytest.mark.parametrize(
+    "mode", [Mode.SVM, Mode.LOGISTIC_REGRESSION, Mode.LINEAR_REGRESSION, Mode.SEMANTIC_HYBRID, "hybird"]
+)
 def test_a_mode_that_umi_has_not_is_refused_and_not_silently_dense(filled, mode):
-    with pytest.raises(ConfigError, match=mode.value):
+    with pytest.raises(ConfigError, match=getattr(mode, "value", mode)):
         found(filled, "cats", mode=mode)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from umi_common import sim
 from umi_common.errors import ConfigError, EmbedderError
 from umi_common.protocols import Embedder, Rewriter
 from umi_common.sim import (
@@ -29,6 +31,10 @@ from umi_common.sim import (
 )
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
+
+
+def test_the_faulty_model_of_the_first_page_is_one_that_there_is():
+    assert set(re.findall(r'FaultyLLM\("(.+?)"\)', sim.__doc__)) <= set(FAULTS)
 
 
 @pytest.mark.parametrize("llm", [ScriptedLLM([]), CassetteLLM.from_pairs({}), FaultyLLM("empty"), SimLLM()])

@@ -29,7 +29,7 @@ TUNED = {
 }
 """Setting -> values that `umi tune` tries; `umi_common.evaluation.tune` takes others."""
 MISSES_SHOWN = 10
-"""Largest number of questions without an answer among the first ten hits that `umi eval` lists."""
+"""Largest number of relevant documents outside of the first ten hits that `umi eval` lists."""
 
 
 def demo(

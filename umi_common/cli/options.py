@@ -29,7 +29,7 @@ WhereOption = Annotated[
     list[str] | None,
     typer.Option("--where", "-w", help="KEY=VALUE of the metadata, or a filter as JSON; several must all hold."),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", "-k", min=1, max=100, help="Hits.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-k", min=1, max=100, help="Largest number of hits.")]
 DEFAULT_STORE = Path(".umi")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -31,7 +31,7 @@ class TokenBudget:
         per_source_max: All text of one source, counted part by part.
         per_chunk_max: The text of one chunk; a longer one is cut down to it.
         reserves: Tokens taken off `max_total` beforehand by name: {"system": 500, "answer": 1000}.
-        kinds: Tokens that only chunks of a kind may use: {"code": 800}. Chunks of all kinds share the rest.
+        kinds: Tokens that chunks of a kind may use before all others: {"code": 800}. What they leave is for all.
 
     Raises:
         ConfigError: If a number is not a whole number, or too small.
@@ -129,8 +129,10 @@ class AssemblyPolicy:
             names = getattr(self, name)
             if isinstance(names, str):
                 raise ConfigError(f"AssemblyPolicy.{name} is one string; expected a tuple of them: ({names!r},)")
-            if names is not None:
+            if isinstance(names, Iterable):
                 object.__setattr__(self, name, tuple(names))
+            elif names is not None or name == "offset_keys":
+                raise ConfigError(f"AssemblyPolicy.{name} is {names!r:.80}; expected a tuple of strings")
 
 
 def as_list(policy: AssemblyPolicy) -> AssemblyPolicy:

@@ -49,7 +49,7 @@ class Row:
     system: str
     set: str
     metrics: Mapping[str, Estimate]
-    """Relevance metrics, then diversity and duplication."""
+    """Relevance metrics, then diversity and duplication; one that no query has a value of is left out."""
     latency: Mapping[str, float]
     """p50, p95, p99 in milliseconds."""
     llm_calls: float | None
@@ -163,7 +163,7 @@ class SystemComparison:
 
         Args:
             format: "text" or "markdown" for a string, "rich" for a renderable of rich.
-            metrics: The columns, in order; (): all metrics.
+            metrics: The columns, in order; (): the relevance metrics.
 
         Raises:
             ConfigError: If the format is none of these or a metric was not measured.

@@ -63,7 +63,7 @@ class ThreadLimiter(Executor):
 
         Raises:
             DeadlineExceeded: After `seconds`. The call continues in its thread and its outcome is dropped.
-            TooManyCalls: If the limit is reached.
+            TooManyCalls: If the limit is reached, or the process cannot start a thread.
         """
         future = self.start(function)
         try:
@@ -90,7 +90,8 @@ class ThreadLimiter(Executor):
         """Start `function()` in a thread and return its future.
 
         Raises:
-            TooManyCalls: If the limit is reached and no call returns within `wait_seconds`.
+            TooManyCalls: If the limit is reached and no call returns within `wait_seconds`, or the process cannot start
+                a thread.
         """
         if not self._free.acquire(timeout=wait_seconds):
             raise TooManyCalls
