@@ -7,11 +7,13 @@ The defaults are measured: see the tables in `docs/decisions.md`.
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from typing_extensions import Self
 
 from umi_common.errors import ConfigError, ReindexRequired
 
@@ -299,6 +301,27 @@ class ExtraArmsConfig(Frozen):
     """Seconds that a search waits for an arm; then it goes on without the arm."""
 
 
+FORMATS = ("plain", "xml", "json")
+"""Formats of a context with a name; any other is a template for one part."""
+PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
+"""The names that a template may hold in braces; other braces are literal."""
+PLACEHOLDERS_OF_SOURCE = PLACEHOLDERS - {"text", "score", "kind"}
+"""Those of the template of a line in the list of sources."""
+PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+
+def check_format(owner: str, format: str, header: str, citation: str) -> None:
+    """Raise ConfigError if a context cannot be written so; the message begins with `owner`, the name of the class."""
+    if format not in FORMATS and "{text}" not in format:
+        raise ConfigError(f"{owner}.format is {format!r:.80}; expected {FORMATS} or a template with {{text}}")
+    if header and format in ("xml", "json"):
+        raise ConfigError(f"{owner}.header would break the {format}; put it before context.text")
+    for name, template, known in (("format", format, PLACEHOLDERS), ("citation", citation, PLACEHOLDERS_OF_SOURCE)):
+        unknown = sorted(set(PLACEHOLDER.findall(template)) - known)
+        if unknown:
+            raise ConfigError(f"{owner}.{name} names {unknown}; expected only {sorted(known)}")
+
+
 class AssemblyConfig(Frozen):
     """Defaults of `TokenBudget` and `AssemblyPolicy`, for calls that give none; the two document the fields."""
 
@@ -317,6 +340,11 @@ class AssemblyConfig(Frozen):
     separator: str = "\n\n"
     citation: str = "[{number}] {source} {date}"
     """Template of each line in the list of sources at the end; "": no list."""
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> Self:
+        check_format("AssemblyConfig", self.format, self.header, self.citation)
+        return self
 
 
 class UmiConfig(Frozen):
@@ -407,7 +435,7 @@ def first_fault(settings: type[BaseModel], error: ValidationError) -> str:
     path = ".".join(str(part) for part in fault["loc"]) or "value"
     inner = fault.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # the stage's own message: "LexicalConfig.k1: ..."
-        return f"{model}.{path}.{str(inner).split('.', 1)[-1]}"
+        return f"{model}.{path}.{str(inner).split('.', 1)[-1]}" if fault["loc"] else str(inner)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if fault["type"] == "missing":
         return f"{model}.{path} is missing; {model}({path}=...){more}"

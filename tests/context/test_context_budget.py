@@ -6,6 +6,7 @@ import copy
 
 import pytest
 
+from umi_common.config import UmiConfig
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import BudgetError, ConfigError
 
@@ -50,3 +51,9 @@ def test_reserves_that_leave_nothing_are_an_error():
 def test_a_policy_that_makes_no_sense_is_refused_and_the_field_named(field):
     with pytest.raises(ConfigError, match=next(iter(field))):
         AssemblyPolicy(**field)
+
+
+@pytest.mark.parametrize("field", [{"format": "markdown"}, {"citation": "{text}"}, {"header": "x", "format": "xml"}])
+def test_settings_that_no_context_can_be_written_with_are_refused_when_they_are_made(field):
+    with pytest.raises(ConfigError, match=f"^UmiConfig.assembly.{next(iter(field))} "):
+        UmiConfig(assembly=field)

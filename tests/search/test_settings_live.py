@@ -68,7 +68,16 @@ async def test_every_kind_of_search_notices_it(store, file):
     assert umi.with_config(mmr={"enabled": True}).config.fusion.rrf_k == 99
 
 
-@pytest.mark.parametrize("wrong", ["[fusion]\nrrf_k = 'many'", "[fusion", "[analyzer]\nlanguage = 'german'"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "[fusion]\nrrf_k = 'many'",
+        "[fusion",
+        "[analyzer]\nlanguage = 'german'",
+        "[assembly]\nformat = 'markdown'",
+        "[assembly]\ncitation = '{page}'",
+    ],
+)
 def test_a_wrong_file_keeps_the_settings_and_says_so(store, file, caplog, wrong):
     umi = DualRetriever(store)
     umi.watch(file, seconds=0)

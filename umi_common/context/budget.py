@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from umi_common.config import AssemblyConfig
+from umi_common.config import AssemblyConfig, check_format
 from umi_common.errors import BudgetError, ConfigError
 from umi_common.types import Degradation, ReadOnlyDict
 
@@ -16,10 +15,6 @@ SourceKey = str | tuple[str]
 
 ASSEMBLY = AssemblyConfig()
 NEIGHBOURS_MAX = 10
-FORMATS = ("plain", "xml", "json")
-PLACEHOLDERS = frozenset({"number", "text", "source", "date", "kind", "score", "ids"})
-"""The names that a template may hold in braces; other braces are literal."""
-PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ class AssemblyPolicy:
             "chronological": by event_time, undated last. "edges-first": the best at both ends, the weakest in the
             middle, to which LLMs pay the least attention in long prompts.
         format: "plain": numbered parts and a list of sources. "xml": tags, everything escaped. "json": an array of
-            objects. Any text that holds {text} is a template for one part (placeholders: `PLACEHOLDERS`).
+            objects. Any text that holds {text} is a template for one part (placeholders: `config.PLACEHOLDERS`).
         pack: Which chunks are tried first. "score": the best score. "density": the most score per token.
         neighbours: Chunks on each side of a hit of high score that become candidates, too, 0..10.
         kinds: Only chunks of these kinds; None: all. A chunk's kind is its metadata under `kind_key`, else "text".
@@ -114,15 +109,7 @@ class AssemblyPolicy:
         for name in ("header", "separator", "citation", "sources_heading", "joiner", "kind_key", "format"):
             if not isinstance(getattr(self, name), str):
                 raise ConfigError(f"AssemblyPolicy.{name} is {getattr(self, name)!r:.80}; expected a string")
-        if self.format not in FORMATS:
-            if "{text}" not in self.format:
-                raise ConfigError(
-                    f"AssemblyPolicy.format is {self.format!r:.80}; expected {FORMATS} or a template with {{text}}"
-                )
-            _check_template("format", self.format, PLACEHOLDERS)
-        _check_template("citation", self.citation, PLACEHOLDERS - {"text", "score", "kind"})
-        if self.header and self.format in ("xml", "json"):
-            raise ConfigError(f"AssemblyPolicy.header would break the {self.format}; put it before context.text")
+        check_format("AssemblyPolicy", self.format, self.header, self.citation)
         if type(self.neighbours) is not int or not 0 <= self.neighbours <= NEIGHBOURS_MAX:
             raise ConfigError(f"AssemblyPolicy.neighbours is {self.neighbours!r}; expected 0..{NEIGHBOURS_MAX}")
         for name in ("kinds", "offset_keys"):
@@ -298,9 +285,3 @@ def _check_tokens(name: str, value: object, *, least: int) -> None:
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ConfigError(f"AssemblyPolicy.{name} is {value!r:.80}; expected one of {', '.join(allowed)}")
-
-
-def _check_template(name: str, template: str, allowed: frozenset[str]) -> None:
-    unknown = sorted(set(PLACEHOLDER.findall(template)) - allowed)
-    if unknown:
-        raise ConfigError(f"AssemblyPolicy.{name} names {unknown}; expected only {sorted(allowed)}")

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
 
-from umi_common.context.budget import PLACEHOLDER, AssemblyPolicy, ContextPart
+from umi_common.config import PLACEHOLDER
+from umi_common.context.budget import AssemblyPolicy, ContextPart
 
 PLAIN_PART = "[{number}] {text}"
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
