@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -95,11 +96,15 @@ def test_the_flow_of_scores_is_a_line_a_hit_through_arms_and_stages():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["lexical", "fused", "after"]
     # of the best at each station: 4/8, 0.2/0.8, 0.9/0.9; and 8/8, 0.8/0.8, 0.45/0.9
     assert [list(line.get_ydata()) for line in axes.lines] == [[0.5, 0.25, 1.0], [1.0, 1.0, 0.5]]
-    assert axes.get_legend_handles_labels()[1] == ["1  c1", "2  c2"]
+    assert [name.get_text() for name in axes.texts] == ["1  c1", "2  c2"]
 
 
-def test_the_flow_of_scores_shows_six_hits_at_most():
-    assert len(plot_score_flow(flowing(*[(1.0, 1.0, 0.0)] * 9)).axes[0].lines) == 6  # more are a tangle
+def test_names_of_hits_with_equal_scores_stand_apart():
+    axes = plot_score_flow(flowing(*[(1.0, 1.0, 0.0)] * 9)).axes[0]
+    heights = [name.xyann[1] for name in axes.texts]
+    assert len(heights) == 6  # more are a tangle
+    assert all(above - below > 0.06 for above, below in pairwise(heights))
+    assert min(heights) == 0.0
 
 
 def test_a_decay_curve_is_halfway_to_the_floor_at_its_half_life():

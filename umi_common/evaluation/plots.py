@@ -8,6 +8,7 @@ Without matplotlib every function raises MissingExtra.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ HITS_DRAWN = 6
 """Largest number of hits drawn, so that the lines can be told apart."""
 ID_CHARACTERS = 28
 """A longer id of a chunk is cut to this many characters."""
+NAME_GAP = 0.065
+"""Smallest vertical distance of two names beside the axes, in units of the vertical axis."""
 HALF_LIVES_SHOWN = 4
 """Length of the age axis, in units of the longest half-life."""
 HOURS_A_DAY = 24.0
@@ -224,14 +227,24 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
     shares = {name: _shares(scores) for name, scores in _scores_by_name(hits).items()}
     chart = new_chart(max(6.0, 3.4 + 1.1 * len(shares)), 4.2)
     axes = chart.add_subplot()
+    name_heights = _apart(list(shares.values())[-1])
     for at, hit in enumerate(hits):
         values = [share[at] for share in shares.values()]
+        axes.plot(list(shares), values, marker=marker(at), ms=5, color=colour(at), clip_on=False)
         name = f"{hit.rank}  {snippet(hit.chunk.id, ID_CHARACTERS)}"
-        axes.plot(list(shares), values, marker=marker(at), ms=5, color=colour(at), clip_on=False, label=name)
+        axes.annotate(
+            name,
+            (len(shares) - 1, values[-1]),
+            xytext=(len(shares) - 0.75, name_heights[at]),
+            fontsize="small",
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour(at), "lw": 0.8},
+        )
     axes.set_ylim(0.0, 1.05)
     axes.spines[["top", "right"]].set_visible(False)
     title = f"How the first {len(hits)} hits got their score"
-    label_axes(axes, title, "arm, then stage", "share of the highest score (0..1)", beside=True)
+    label_axes(axes, title, "arm, then stage", "share of the highest score (0..1)")
     return chart.saved(path)
 
 
@@ -270,3 +283,15 @@ def _shares(scores: Sequence[float]) -> list[float]:
     """Each score divided by the highest; a negative score, such as a cosine may be, counts as 0."""
     top = max(scores)
     return [max(0.0, score) / top if top > 0 else 0.0 for score in scores]
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """The heights, changed so that two differ by at least `NAME_GAP`; their order stays, and none is below 0."""
+    apart, order = list(heights), sorted(range(len(heights)), key=lambda at: (-heights[at], at))
+    for above, below in pairwise(order):
+        apart[below] = min(apart[below], apart[above] - NAME_GAP)
+    least = 0.0
+    for at in reversed(order):
+        apart[at] = max(apart[at], least)
+        least = apart[at] + NAME_GAP
+    return apart
