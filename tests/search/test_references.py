@@ -169,6 +169,21 @@ def test_a_stub_under_the_name_that_is_asked_for_does_not_pass_the_text_that_ans
             assert umi.search(f"who reported the fire, {name}?").ids[0] == f"{name} fire"
 
 
+def test_a_report_that_states_only_the_number_of_an_incident_is_not_passed_by_the_incident():
+    numbers, fixes = ("e58b98e9", "086d17e3", "4680e535", "9cbd3fac"), ("ledger", "cookie", "volume", "socket")
+    texts = {}
+    for number, part in zip(numbers, fixes, strict=True):
+        texts[number] = (
+            f"Incident {number}\nTraceback (most recent call last):\n" + '  File "run.py", line 88, in run\n' * 6
+        )
+        texts[f"{number} report"] = f"Post-mortem of {number}: the root cause was a full {part}; it is emptied now."
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(id, text) for id, text in texts.items())
+        for number in numbers:
+            assert umi.search(f"root cause of incident {number}").ids[0] == f"{number} report"
+            assert umi.search(f"incident {number}").ids[0] == number
+
+
 def test_a_named_chunk_gains_before_its_references_count():
     named, links = np.array([0.0, 0.0, 1.0]), Links(np.array([2]), np.array([1]), np.array([0.4]))
     own = np.array([1.0, 0.5, 0.8 + 0.7]) / 1.5

@@ -16,7 +16,7 @@ more, the more terms of the query j holds that i lacks:
 
 A query refers to the chunks whose names it mentions: with the weight name(query, j), which does not depend on `need`.
 The chunks that mention such a name, too, and hold more of the query's terms than the chunks of that name, have the
-weight of the name.
+weight of the name; of a name with codes, such as "Incident e58b98e9", they need hold the codes only.
 
 If the weights from one chunk sum to more than 1, they are divided by their sum. A term's weight is its idf times its
 weight in the query, which is below 1 for a function word.
@@ -217,7 +217,8 @@ def named_by(
         for name, rows in names.mentioned(terms, index.living).items():
             if weight := _name_weight(index, name, len(rows)):
                 named.update((row, weight) for row in rows if allowed[row])
-                more = _holding_more(index, query, rows, _holding_all(index, name, config), config)
+                codes = tuple(term for term in name if any(map(str.isdigit, term)))
+                more = _holding_more(index, query, rows, _holding_all(index, codes or name, config), config)
                 mentioning.update((row, weight) for row in more if allowed[row])
     return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
 
