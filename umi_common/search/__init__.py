@@ -11,6 +11,7 @@ is a generator (`runtime.calls.Body`).
     rank               a pool to an order: fusion, score stages, MMR
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
     exact              the best candidates reordered by the query's numbers, codes and phrases, found as they stand
+    alike              of alike candidates, the one that holds more of the query's words first
     late_interaction   the best candidates reordered by how well their words match the query's
     rerank             the best candidates reordered by a cross-encoder
     trace              collects the stages of one search with their times and facts

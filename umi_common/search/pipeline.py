@@ -21,6 +21,7 @@ from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
 from umi_common.runtime.calls import Body, Call, CallFailure
 from umi_common.runtime.losses import log_bug, log_once
+from umi_common.search import alike
 from umi_common.search.exact import (
     CANDIDATES,
     PHRASE_CANDIDATES,
@@ -93,7 +94,8 @@ def _rank_and_fetch(
     pairs, share = None, 0.0
     if lifted is None or not lifted.nothing_else:  # else the query has no words but those of the period
         pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
-    read = CANDIDATES if pairs or lookup.codes else PHRASE_CANDIDATES if lookup.phrases else 0
+    compares = config.fusion.alike and request.strategy == "hybrid"
+    read = CANDIDATES if pairs or lookup.codes else PHRASE_CANDIDATES if lookup.phrases else alike.COMPARED * compares
     wanted = _candidates_wanted(components, request, read=read, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     if pairs is not None and chunks:
@@ -102,6 +104,8 @@ def _rank_and_fetch(
         ranked = reorder_by_late_interaction(request, pool, ranked, chunks, config.late_interaction, share, trace)
     if any(lookup) and chunks:
         ranked = reorder_by_lookup(pool, ranked, chunks, lookup, config.fusion.lookup_weight, trace)
+    if compares and chunks:
+        ranked = alike.reorder_alike(request.query, pool, ranked, chunks, trace)
     return chunks, ranked
 
 
@@ -189,7 +193,7 @@ def _candidates_wanted(components: Components, request: SearchRequest, *, read: 
     """Number of rows to fetch: as many as the limit and each stage that reads texts needs.
 
     Args:
-        read: Rows that the stages of `search.exact` read.
+        read: Rows that the stages of `search.exact` and `search.alike` read.
     """
     config = components.config
     return max(

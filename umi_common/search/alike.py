@@ -1,0 +1,97 @@
+"""Of alike candidates the one that holds more of the query's words comes first.
+
+The rows of a table, the lines of a timetable and filled-in forms differ in a few words. Both arms then differ by less
+than chance: for "GDP per capita Dominica 2010" the row of 2000 may be first. Among the best `COMPARED` candidates, one
+is put before another if
+
+    it holds all words of the query that the other holds, and one more; function words do not count,
+    they share at least `SHARED` of the words of the one that has fewer,
+    its score is at least `SCORE` times the other's.
+
+The scores of these candidates are dealt anew, in falling order. Measured in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from unicodedata import normalize
+
+import numpy as np
+
+from umi_common.pool import Pool
+from umi_common.search.rank import RankedPool
+from umi_common.search.trace import TraceBuilder
+from umi_common.stores.lexical.languages import all_function_words
+from umi_common.types import Chunk
+
+STAGE = "alike"
+COMPARED = 5
+"""Best candidates that are compared; with 10 or 15 hardly another question is answered first."""
+SHARED = 0.5
+"""Smallest share of the shorter text's words that alike texts have in common. Of texts in prose few reach it."""
+SCORE = 0.8
+"""Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
+CHARACTERS_MAX = 20_000
+"""A longer text is alike to none: reading its words would take 1 ms."""
+WORD = re.compile(r"[^\W_]+")
+
+Words = frozenset[str]
+
+
+def reorder_alike(
+    query: str, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder
+) -> RankedPool:
+    """The ranking with its first `COMPARED` rows in the order that the top of this file describes.
+
+    Args:
+        pool: The candidates.
+        ranked: Their order so far.
+        chunks: Chunk of each ranked row, by id.
+        trace: Gets the stage, if it changes the order.
+    """
+    rows = ranked.order[:COMPARED]
+    words = [words_of(chunks[id].indexed_text) for id in pool.ids_at(rows)]
+    scores = ranked.scores[rows]
+    order = fuller_first(words, words_of(query) - all_function_words(), scores.tolist())
+    if order == sorted(order):
+        return ranked
+    with trace.stage(STAGE):
+        changed = np.array(ranked.scores)
+        changed[rows[order]] = scores
+        return replace(
+            ranked,
+            order=np.concatenate([rows[order], ranked.order[COMPARED:]]),
+            scores=changed,
+            stages={**ranked.stages, STAGE: changed},
+        )
+
+
+def words_of(text: str) -> Words:
+    """The words of a text in lower case; none of a text that is longer than `CHARACTERS_MAX`."""
+    return frozenset(WORD.findall(normalize("NFC", text).lower())) if len(text) <= CHARACTERS_MAX else frozenset()
+
+
+def fuller_first(words: Sequence[Words], asked: Words, scores: Sequence[float]) -> list[int]:
+    """The indices of n texts in their new order.
+
+    Args:
+        words: Of each text.
+        asked: Words of the query that count.
+        scores: Of each text, falling.
+    """
+    held = [own & asked for own in words]
+    order: list[int] = []
+    for new in range(len(words)):
+        at = len(order)
+        while at and _passes(words, held, scores, new, order[at - 1]):
+            at -= 1
+        order.insert(at, new)
+    return order
+
+
+def _passes(words: Sequence[Words], held: Sequence[Words], scores: Sequence[float], new: int, other: int) -> bool:
+    if not held[new] > held[other] or scores[new] < SCORE * scores[other]:
+        return False
+    return len(words[new] & words[other]) >= SHARED * min(len(words[new]), len(words[other]))
