@@ -79,6 +79,18 @@ def test_many_nested_headings_do_not_outweigh_a_short_passage(searched):
     assert len(path) <= 200 and "Level 89" in path and "Level 1 " not in path
 
 
+def test_a_date_in_a_heading_counts_for_every_passage_under_it(tmp_path):
+    days = ("5 March 2024", "11 April 2024", "20 May 2024")
+    events = [f"{FILLER * 2}Then we {done}." for done in ("ate soup", "bought a boat", "met Carla")]
+    diary = "\n\n".join(part for day in days for part in (f"## {day}", *events))
+    (tmp_path / "diary.md").write_text(f"# Diary\n\n{diary}")
+    with HybridStore.open() as store:
+        index(store, [tmp_path])
+        with DualRetriever(store) as umi:
+            best = umi.search("what did we buy in April 2024?").hits[0].chunk
+    assert best.metadata["section"] == "Diary > 11 April 2024" and "bought a boat" in best.text
+
+
 def test_later_rows_of_a_table_are_searched_with_its_heading_and_shown_with_its_head_alone(tmp_path):
     rows = "".join(f"| opt_{n} | Controls feature {n} of the renderer |\n" for n in range(90))
     content = f"# Settings\n\n| Name | Meaning |\n|---|---|\n{rows}"

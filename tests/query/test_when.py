@@ -66,6 +66,24 @@ def test_a_year_in_the_phrase_makes_it_dated():
     assert not relative.dated
 
 
+@pytest.mark.parametrize(
+    ("query", "yearless"),
+    [
+        ("Boots on 19 May", True),
+        ("in May", True),
+        ("from 3 to 5 March", True),
+        ("19 May 2023", False),
+        ("in May 2023", False),
+        ("last May", False),
+        ("yesterday", False),
+    ],
+)
+def test_a_date_or_month_without_a_year_is_yearless(query, yearless):
+    when = find_time(query, NOW)
+    assert when is not None
+    assert when.yearless == yearless
+
+
 def test_a_day_has_twenty_three_hours_where_clocks_go_forward():
     zoneinfo = pytest.importorskip("zoneinfo")
     try:

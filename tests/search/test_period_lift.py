@@ -203,6 +203,24 @@ MARCH = TimeRange(day("2023-03-01"), day("2023-04-01"))
         "31.03.2023",
         "MARCH 2023",
         "from 1 April 2022 to 2 March 2023",
+        "14 Mar 23",
+        "14-Mar-2023",
+        "14-MAR-23  CARD PAYMENT  12.40",
+        "[14/Mar/2023:10:15:00 +0000] GET /",
+        "Mar-2023",
+        "14 Mar '23",
+        "March 14, '23",
+        "14/03/23",
+        "3/14/23",
+        "14.03.23",
+        "14. 3. 2023",
+        "backup of 20230314.",
+        "20230314 BOOTS 12.40",
+        "14 Mar 16 Mar 23 BOOTS",
+        "14 Mar  BOOTS  12.40",
+        "14 Mar 22:15 to 23:00",
+        "14 Mar 23.50 DR",
+        "Call Ann on March 14th",
     ],
 )
 def test_a_text_states_a_date_in_the_period(text):
@@ -223,6 +241,34 @@ def test_a_text_states_a_date_in_the_period(text):
         "March",
         "03/2023/1",
         "",
+        "14 Mar 22",
+        "14 Mar 2022",
+        "14 April",
+        "sort code 14-03-23",
+        "version 14.03.23",
+        "v14.03.23",
+        "host 14.03.23.1",
+        "see section 14.03.23",
+        "clause 3.14.23",
+        "Bump lodash to 3.14.23",
+        "chapters 1. 3. 23",
+        "14:03:23",
+        "phone 20230314",
+        "Tel. 20230314",
+        "01/14/03/23",
+        "+20230314",
+        "$20230314",
+        "20230314.50",
+        "20230314-7",
+        "part no. 20230314",
+        "PN-20230314",
+        "ISBN 20230314",
+        "ID 202303141",
+        "20231314",
+        "scores 14/03/230",
+        "it is 3/14 of 23",
+        "you may 14 times march 14 miles",
+        "",
     ],
 )
 def test_a_text_states_no_date_in_the_period(text):
@@ -234,6 +280,36 @@ def test_a_year_or_a_quarter_holds_its_dates():
     assert all(states_date_in(text, year, NOW) for text in ("in 2023", "Q3 2023", "May 2023", "2023-12-31", "1.1.2023"))
     assert not any(states_date_in(text, year, NOW) for text in ("in 2024", "Q1 2024", "2023.5 kg", "the 2023rd"))
     assert states_date_in("since 2021", TimeRange(day("2020-01-01"), None), NOW)
+
+
+def test_a_date_without_a_year_does_not_count_for_a_whole_year_or_an_open_period():
+    assert not states_date_in("14 March", TimeRange(day("2023-01-01"), day("2024-01-01")), NOW)
+    assert not states_date_in("14 March", TimeRange(day("2023-01-01"), None), NOW)
+
+
+def test_a_date_without_a_year_counts_on_both_sides_of_new_year():
+    holidays = TimeRange(day("2022-12-27"), day("2023-01-05"))
+    assert all(states_date_in(text, holidays, NOW) for text in ("27 December", "on 4 Jan."))
+    assert not any(states_date_in(text, holidays, NOW) for text in ("26 December", "5 Jan."))
+
+
+@pytest.mark.parametrize("query", ["Boots card on 19 May", "card at Boots on May 19th", "Boots card on 19 May 2021"])
+@pytest.mark.parametrize("form", ["%d %b", "%d-%b-%y", "%d/%m/%Y", "%d/%m/%y", "%d.%m.%y", "%Y%m%d"])
+def test_a_payment_is_found_by_its_day_however_the_statement_writes_it(query, form):
+    days = [datetime(2021, month, date) for month in (4, 5, 6) for date in (17, 18, 19, 20, 21)]
+    card = {day: "" if (day.month, day.day) == (5, 19) else "CARD 19" for day in days}
+    lines = [Chunk(f"line-{day:%j}", f"{day.strftime(form)}  BOOTS  12.40 {card[day]}") for day in days]
+    assert found(query, *lines)[0] == "line-139"
+
+
+def test_a_month_without_a_year_is_that_of_the_statement_if_nothing_is_of_this_year():
+    lines = [Chunk(f"month {month}", f"17/{month:02}/2021  NETFLIX  8.99") for month in range(1, 13)]
+    assert found("Netflix in May", *lines)[0] == "month 5"
+
+
+def test_of_the_fairs_of_several_years_the_latest_is_lifted_if_the_question_names_no_year():
+    fairs = [Chunk(f"fair-{year}", f"Fair on 3 March {year} in the town hall") for year in (2021, 2024, 2022)]
+    assert found("the fair on 3 March", *fairs)[0] == "fair-2024"
 
 
 def test_a_log_of_100_000_dated_lines_as_one_chunk_is_read_for_dates_as_fast_as_its_first_pages():

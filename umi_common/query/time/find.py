@@ -46,6 +46,8 @@ class When:
     """The phrase names its year, so it does not depend on `now`; it gets a larger boost than "last week"."""
     nothing_else: bool = False
     """The query asks for nothing but the period: "what did I say yesterday", "what happened last week"."""
+    yearless: bool = False
+    """The phrase is a date, month or season without a year, and the range the latest one: "on 19 May"."""
 
 
 SCANNED_CHARS = 1_000
@@ -115,7 +117,7 @@ def find_time(query: str, now: datetime) -> When | None:
     dated = _NAMES_YEAR.search(phrase) is not None
     kind = _kind_of(query, found.start, found.end, found.period)
     nothing_else = all(_ASKING.fullmatch(part) for part in (query[: found.start], query[found.end :]))
-    return When(period, kind, phrase, (found.start, found.end), dated, nothing_else)
+    return When(period, kind, phrase, (found.start, found.end), dated, nothing_else, found.period.yearless)
 
 
 def _may_name_time(query: str) -> bool:
