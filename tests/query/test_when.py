@@ -73,6 +73,7 @@ def test_a_year_in_the_phrase_makes_it_dated():
         ("in May", True),
         ("from 3 to 5 March", True),
         ("19 May 2023", False),
+        ("19 May 23", False),
         ("in May 2023", False),
         ("last May", False),
         ("yesterday", False),
@@ -82,6 +83,7 @@ def test_a_date_or_month_without_a_year_is_yearless(query, yearless):
     when = find_time(query, NOW)
     assert when is not None
     assert when.yearless == yearless
+    assert when.dated == ("23" in query)
 
 
 def test_a_day_has_twenty_three_hours_where_clocks_go_forward():

@@ -13,6 +13,7 @@ from umi_common.query.time.vocabulary import (
     IN,
     LONG_MONTH,
     MONTH,
+    MONTH_START,
     MONTHS,
     OF_YEAR,
     ORDINALS,
@@ -42,7 +43,8 @@ def _iso_month(match: re.Match[str], now: datetime) -> CalendarPeriod:
 @rule(rf"{BEFORE_DATE}(?:the )?{DAY}\s{{0,3}}(?:of )?{MONTH}{OF_YEAR}?")
 @rule(rf"{DAY}\. {MONTH}{OF_YEAR}")
 @rule(rf"{DAY}-{MONTH}-{YEAR}")
-@rule(rf"{BEFORE_DATE}{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
+@rule(rf"{DAY}(?: |[/-]){MONTH}(?: |[/-])(?P<year>\d\d)(?!%|[.,:/-]\d|\s?(?:am|pm)\b| {MONTH_START})")
+@rule(rf"(?<!\b\d\s)(?<!\b\d\d\s){BEFORE_DATE}{MONTH}\s{{0,3}}(?:the )?{DAY}(?!\d|[.:%]\d|\s?(?:am|pm|%)\b){OF_YEAR}?")
 def _date(match: re.Match[str], now: datetime) -> CalendarPeriod | None:
     month, number = month_number(match["month"]), int(match["day"])
     if match["year"] is not None:

@@ -21,7 +21,7 @@ from typing import Literal
 from umi_common.errors import InvalidTimeRange
 from umi_common.query.time import dates, relative, spans
 from umi_common.query.time.ranges import FoundPeriod, changed_period, joined_periods
-from umi_common.query.time.vocabulary import MONTHS, RULES, WEEKDAYS, year_number
+from umi_common.query.time.vocabulary import MONTH, MONTHS, RULES, WEEKDAYS, year_number
 from umi_common.types import TimeRange, as_utc
 
 __all__ = ["When", "find_time"]
@@ -59,7 +59,9 @@ _HINTS = frozenset(
     | {"christmas", "xmas", "halloween", "thanksgiving", "valentine"}
     | {*WEEKDAYS, *MONTHS, *(month[:3] for month in MONTHS), "sept", *spans.SEASONS}
 )
-_NAMES_YEAR = re.compile(r"(?:18|19|20)\d\d|(?:\d/|['\u2019])\d{2}\b")
+_NAMES_YEAR = re.compile(
+    rf"(?:18|19|20)\d\d|(?:\d/|['\u2019]|\d(?:st|nd|rd|th)?(?:\s{{1,3}}|[-/]){MONTH}(?:\s{{1,3}}|[-/]))\d{{2}}\b", re.I
+)
 _NUMERIC = re.compile(
     r"(?<![\w./-])(?<!version )(?<!port )(?<!release )(?:\d{1,2}\.\d{1,2}\.(?:19|20)\d\d"
     r"|\d{1,2}/\d{1,2}/(?:(?:19|20)\d\d|\d\d)"

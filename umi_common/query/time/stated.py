@@ -11,7 +11,7 @@ from itertools import product
 
 from umi_common.query.time import spans
 from umi_common.query.time.spans import CalendarPeriod
-from umi_common.query.time.vocabulary import MONTH, month_number, year_number
+from umi_common.query.time.vocabulary import MONTH, MONTH_START, month_number, year_number
 from umi_common.types import TimeRange
 
 CHARACTERS_READ = 100_000
@@ -20,13 +20,12 @@ log with a date in each line, of which a megabyte took 0.3 s."""
 LONGEST_YEARLESS = timedelta(days=31, hours=1)
 """Longest period in which dates without a year count; the hour is for clocks that go back."""
 _YEAR = r"(?:18|19|20)\d\d"
-_NAME = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
 _DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
 """After digits that are no part of a price, of a time or of a longer number."""
 _MAY_STATE = re.compile(
     r"[\djfmasondqJFMASONDQ](?<![\w.].)(?:(?:[1-4][12])?[089]\d\d|(?i:"
-    rf"\d?(?:([/.])\s?\d\d?\1\s?\d\d|(?:st|nd|rd|th|\.)?[\s/-]{{1,2}}(?:of\s)?{_NAME})"
+    rf"\d?(?:([/.])\s?\d\d?\1\s?\d\d|(?:st|nd|rd|th|\.)?[\s/-]{{1,2}}(?:of\s)?{MONTH_START})"
     r"|(?:an|eb|[aä][iry]|pr|u[gln]|e[cpz]|[ck]t|ov)[a-z]{0,6}[.,]?[\s-]{1,2}['\u2019\d]))"
 )
 """Searched first: on a text without a date it is three times as fast as `_STATED`; a set of characters begins it."""
@@ -38,7 +37,7 @@ _STATED = re.compile(
     rf"|(?:(?P<d3>[0-3]?\d)(?:st|nd|rd|th|\.)?(?:\s{{1,2}}(?:of\s)?|[-/]))?{MONTH}(?:"
     rf"(?:[\s-]{{1,2}}(?P<d4>[0-3]?\d){_DAY_SIGN})?"
     rf"(?:(?:,?\s{{1,2}}(?:of\s)?|[-/])(?P<y3>{_YEAR})(?!\d)|,?\s{{1,2}}['\u2019](?P<y6>\d\d)(?!\w))"
-    rf"|(?(d3)(?:[\s-](?P<y7>\d\d){_ENDS}(?!\s{{1,2}}{_NAME}))?|\s{{1,2}}(?P<d5>[0-3]?\d){_DAY_SIGN}{_ENDS}))"
+    rf"|(?(d3)(?:[\s-](?P<y7>\d\d){_ENDS}(?!\s{{1,2}}{MONTH_START}))?|\s{{1,2}}(?P<d5>[0-3]?\d){_DAY_SIGN}{_ENDS}))"
     rf"|q(?P<quarter>[1-4])[\s/]{{0,2}}(?P<y4>{_YEAR})(?!\d)"
     rf"|(?P<y5>{_YEAR})(?![\w%]|[.,]\d))",
     re.IGNORECASE,

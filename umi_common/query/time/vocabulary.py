@@ -42,6 +42,8 @@ MONTH = (
     r"|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)\b\.?"
 )
 """A month's name or abbreviation, in English or German."""
+MONTH_START = r"(?:jan|feb|m[aä]|apr|ju[nl]|aug|sep|o[ck]t|nov|de[cz])"
+"""The letters that each name of a month begins with, in English or German."""
 LONG_MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
 YEAR = r"'?(?P<year>(?:19|20)\d\d|(?<=')\d\d(?![^\x27\u2019]{0,40}'(?!\w)))\b(?![-/:.]\d)(?:'s\b)?"
 """Four digits, or two after an apostrophe that no closing one follows: "Feb '24", but not "of '20 questions'"."""
