@@ -230,7 +230,8 @@ def add_mirrored(
 ) -> tuple[Any, ...]:
     """Add chunks, and remove the stored ones that they replace: those with other ids and the origin of one of them.
 
-    The text of a chunk that is replaced is not embedded again where one of `chunks` has it.
+    The text of a chunk that is replaced is not embedded again where one of `chunks` has it. Calls of several threads
+    run one after another, so that each replaces what the one before it has stored.
 
     Args:
         store: A `HybridStore`.
@@ -249,15 +250,25 @@ def add_mirrored(
         raise InputError(f"mirror is {everything!r:.80}; expected True or False, for True removes what is not given")
     if everything and not chunks and len(store):
         raise InputError("mirror=True with nothing to store would empty the store; check what was loaded")
+    origins = {origin_of(chunk) for chunk in chunks} | {origin for _, origin in left_out}
+    gone, origins = {id for id, _ in left_out}, origins - {None}
+
+    def replaces(chunk: Chunk) -> bool:
+        return everything or chunk.id in gone or origin_of(chunk) in origins
+
+    with store.replacing:
+        return _replace(store, chunks, replaces, on_invalid)
+
+
+def _replace(
+    store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bool], on_invalid: str
+) -> tuple[Any, ...]:
+    """Add chunks and remove the others that `replaces`; returns what was skipped."""
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
-    gone, origins = {id for id, _ in left_out}, {origin_of(chunk) for chunk in chunks}
-    origins = {*origins, *(origin for _, origin in left_out)} - {None}
     pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
     found = (chunk for page in pages for chunk in page if chunk is not None)
-    replaced = {
-        chunk.id: chunk.indexed_text for chunk in found if everything or chunk.id in gone or origin_of(chunk) in origins
-    }
+    replaced = {chunk.id: chunk.indexed_text for chunk in found if replaces(chunk)}
     by_text = {text: id for id, text in replaced.items()}
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -73,6 +75,21 @@ def test_a_mirror_that_is_neither_true_nor_false_is_refused_and_removes_nothing(
 def test_documents_without_a_source_are_kept_and_added_to(start):
     start([Document(page_content="One.")])
     assert start([Document(page_content="Two.")]) == {"One.", "Two."}
+
+
+def test_a_file_that_eight_threads_ingest_at_once_is_stored_once(tmp_path):
+    """Two workers of a web service read the same upload: one version of the file remains, whole."""
+
+    def ingest(thread: int) -> None:
+        pages = [page(f"Page {number} as thread {thread} reads it.") for number in range(20)]
+        UmiRetriever.from_documents(pages, persist_directory=str(tmp_path)).close()
+
+    with UmiRetriever.from_documents(persist_directory=str(tmp_path)) as retriever:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(ingest, range(8)))
+        store = retriever.umi.store
+        texts = [chunk.text for chunk in store.get(store.ids())]
+    assert len(texts) == 20 and len({text.split(" as ")[1] for text in texts}) == 1
 
 
 def test_a_second_process_reads_what_the_first_writes(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from llama_index.core import Document
 from llama_index.core.node_parser import TokenTextSplitter
@@ -53,6 +55,28 @@ def test_an_edited_file_answers_with_its_new_text_though_readers_make_new_ids(st
     documents = SimpleDirectoryReader(folder).load_data()
     assert len(start(documents)) == 2
     assert start(documents, mirror=True) == ["The fee is 5 euros."]
+
+
+def test_a_document_that_eight_threads_ingest_at_once_is_stored_once(tmp_path):
+    def ingest(thread: int) -> None:
+        nodes = [TextNode(text=f"{number} of {thread}", metadata={"file_path": "a.txt"}) for number in range(20)]
+        UmiRetriever.from_nodes(nodes, persist_dir=str(tmp_path / "umi")).close()
+
+    with UmiVectorStore(persist_dir=str(tmp_path / "umi")) as store:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(ingest, range(8)))
+        texts = [node.text for node in store.get_nodes()]
+    assert len(texts) == 20 and len({text.split(" of ")[1] for text in texts}) == 1
+
+
+def test_threads_that_add_nodes_of_the_same_ids_at_once_store_each_once(tmp_path):
+    def add(thread: int) -> None:
+        store.add([TextNode(id_=f"n{number}", text=f"{number} of {thread}") for number in range(20)])
+
+    with UmiVectorStore(persist_dir=str(tmp_path / "umi")) as store:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(add, range(8)))
+        assert len(store.get_nodes()) == 20
 
 
 def test_a_file_that_is_empty_now_does_not_answer_with_its_old_text(start, tmp_path):

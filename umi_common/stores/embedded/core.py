@@ -197,6 +197,8 @@ class Core:
         """Name of this writer's session, from `Ledger.begin_session`; None: nothing was written yet."""
         self.writing = threading.RLock()
         """Held by a writer while it checks what is stored and writes its change to ledger and indexes."""
+        self.replacing = threading.Lock()
+        """See `HybridStore.replacing`."""
         self._lock = lock
         self.search_counter = DirectoryCounter(directory, read_only=ledger.read_only)
         self._pid = os.getpid()

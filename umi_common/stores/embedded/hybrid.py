@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -265,6 +266,11 @@ class HybridStore(BaseStore):
         if self._handle.closed and not self._handle.core.closed:
             raise StoreClosed("the store is closed; open it again")
         return self._handle.core
+
+    @property
+    def replacing(self) -> threading.Lock:
+        """Lock for callers that read what is stored and then replace it. `add` and `delete` do not wait for it."""
+        return self._ready().replacing
 
     @property
     def path(self) -> Path | None:
