@@ -30,6 +30,7 @@ from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore
+from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.types import Chunk
 from umi_langchain import UmiRetriever
 
@@ -305,6 +306,22 @@ def test_the_status_says_how_far_behind(collection):
         assert store.status().behind == 2
         len(store)
         assert (store.status().behind, store.status().chunks) == (0, len(TEXTS) + 2)
+
+
+@pytest.mark.parametrize("method", ["search", "score"])
+def test_vectors_answer_while_the_lexical_index_fails_and_say_so(collection, monkeypatch, method):
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("broken for the test")
+
+    monkeypatch.setattr(LexicalIndex, method, broken)
+    with ChromaStore(collection, MODEL) as store, DualRetriever(store) as umi:
+        result = umi.search(TEXTS["t1"], now=NOW)
+        assert result.ids[0] == "t1" and result.mode == "vector"
+        assert [loss.part for loss in result.degraded] == ["lexical"]
+        with pytest.raises(SearchUnavailable, match="lexical: KeyError"):
+            umi.search(TEXTS["t1"], now=NOW, strategy="text")
+        collection.delete(list(TEXTS))
+        assert umi.search(TEXTS["t1"], now=NOW).ids == []
 
 
 def test_an_index_in_a_directory_is_opened_again_and_brought_up(collection, tmp_path):

@@ -38,6 +38,8 @@ REFERRING = 3
 """Number of BM25's best chunks whose references are looked up; a text that is not in memory is read for it."""
 CACHE_BYTES = 128_000_000
 """Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
+LEXICAL_LOST = "searched with the dense arm alone"
+"""Consequence of a failure of the lexical arm."""
 READ_AHEAD = 300
 """If the collection's vectors fit into memory, so many further ones are read whenever one is missing. After some
 searches all are in memory, which takes less time than if each search read only its own."""
@@ -121,7 +123,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     rows, now = snapshot.rows, microseconds(request.now)
     allowed = allowed_rows(store, snapshot, request.where, request.window)
     weights = rows.decay(now, request.decay)
-    lexical = None if request.strategy == "vector" else _lexical(snapshot, request, allowed, weights)
+    lexical = _lexical(snapshot, request, allowed, weights, trace)
     named, links = _references(store, snapshot, request, lexical, allowed, trace)
     targets = np.zeros(0, dtype=np.int64) if links is None else links.target
     others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named.rows, np.int64), targets])
@@ -131,8 +133,13 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     fields: dict[str, Any] = {"length": snapshot.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
     if lexical is not None:
         texts = [probe.text for probe in request.probes]
-        scored = snapshot.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
-        fields = scored.pool_fields() | named.pool_fields(pool_rows)
+        try:
+            scored = snapshot.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
+            fields = scored.pool_fields() | named.pool_fields(pool_rows)
+        except Exception as error:
+            trace.lost("lexical", error, LEXICAL_LOST)
+            if queries is None:
+                raise SearchUnavailable(trace.reasons()) from error
     if vectors is not None:
         fields |= {"vectors": vectors} | statistics(store, snapshot, queries, trace)
         if queries is not None:
@@ -200,11 +207,11 @@ def _candidates(
     """(rows of the pool; their vectors, None if Chroma fails; the query vectors, None if the dense arm did not answer)
 
     Args:
-        found: The lexical arm's ranking for each probe.
+        found: The lexical arm's ranking for each probe; empty: the arm did not answer.
         others: Further rows of the pool.
 
     Raises:
-        SearchUnavailable: If the dense arm does not answer and only it is asked for.
+        SearchUnavailable: If neither arm answers.
     """
     if queries is not None:
         try:
@@ -213,7 +220,7 @@ def _candidates(
             return rows, store.vectors[rows], queries
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
-    if request.strategy == "vector":
+    if not found:
         raise SearchUnavailable(trace.reasons())
     rows = snapshot.rows.with_neighbours(found, others, request, allowed)
     return rows, _vectors_for_ranking(store, rows, trace), None
@@ -231,16 +238,23 @@ def allowed_rows(
 
 
 def _lexical(
-    snapshot: SideSnapshot, request: RecallRequest, allowed: Mask, weights: Floats | None
-) -> list[LexicalHits]:
-    return snapshot.lexical.search(
-        [probe.text for probe in request.probes],
-        k=request.depth,
-        config=request.lexical,
-        allowed=allowed,
-        weights=weights,
-        id_of=snapshot.rows.ids.__getitem__,
-    )
+    snapshot: SideSnapshot, request: RecallRequest, allowed: Mask, weights: Floats | None, trace: RecallTrace
+) -> list[LexicalHits] | None:
+    """The lexical arm's ranking for each probe; None: the arm was not asked, or failed."""
+    if request.strategy == "vector":
+        return None
+    try:
+        return snapshot.lexical.search(
+            [probe.text for probe in request.probes],
+            k=request.depth,
+            config=request.lexical,
+            allowed=allowed,
+            weights=weights,
+            id_of=snapshot.rows.ids.__getitem__,
+        )
+    except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
+        trace.lost("lexical", error, LEXICAL_LOST)
+        return None
 
 
 def _nearest(
