@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
-from umi_common.framework_records import PlaceKeys, chroma_collection, to_chunk, to_metadata
+from umi_common.framework_records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
 from umi_common.stores.chroma.chroma_import import pages_with_text
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, utf8_text
@@ -51,7 +51,8 @@ def to_chunks(
         seen: Source -> number of its documents so far; updated. A document without a position in its metadata gets this
             number as its position. None: such a document has no position.
         search_text: As in `searched_text`.
-        skipped: Documents that cannot be stored are appended to it and left out; None: they raise.
+        skipped: Documents that cannot be stored, and those with the id of another one before them, are appended to it
+            and left out; None: the former raise, the latter are returned.
 
     Raises:
         InvalidChunk: Names the document.
@@ -59,6 +60,7 @@ def to_chunks(
     """
     ids: list[str] = []
     chunks: list[Chunk] = []
+    taken: set[str] = set()
     hashed: set[str] = set()
     for index, document in enumerate(documents):
         if not isinstance(document, Document):
@@ -80,6 +82,9 @@ def to_chunks(
                 position=position,
                 search_text=searched_text(document, search_text),
             )
+            equal = document.id is None and chunk.id in hashed
+            if skipped is not None and chunk.id in taken and not equal:
+                raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(f"document {index}: {error}; {SKIP_ADVICE}") from error
@@ -87,8 +92,9 @@ def to_chunks(
             skipped.append(SkippedChunk(index, document.id, stated, str(error)))
             continue
         ids.append(chunk.id)
-        if document.id is None and chunk.id in hashed:
+        if equal:
             continue
+        taken.add(chunk.id)
         if document.id is None:
             hashed.add(chunk.id)
         chunks.append(chunk)
@@ -197,15 +203,22 @@ def add_documents(
 ) -> list[str]:
     """Insert documents into a store, or replace those with the same id; returns the ids, aligned.
 
-    Documents that cannot be stored are appended to `skipped`, and their ids are left out; None: they raise. With
-    a list, the store is one of umi's, whose `add` takes `on_invalid`.
+    Documents that cannot be stored are appended to `skipped`, and their ids are left out; None: they raise. If the
+    store holds an older document with such an id, that one stays, and a warning of the logger `umi` names it.
     """
     given = documents if ids is None else with_ids(documents, ids)
+    before = len(skipped or ())
     found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped)
-    if skipped is None:
-        store.add(chunks, show_progress=show_progress)
-    else:
-        skipped.extend(store.add(chunks, on_invalid="skip", show_progress=show_progress).skipped)
+    store.add(chunks, show_progress=show_progress)
+    left_out = {gone.id for gone in (skipped or ())[before:] if gone.id is not None} - set(found)
+    stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []
+    if stale:
+        log.warning(
+            "%d documents were left out, because they cannot be stored; the older ones with their ids stay and are "
+            "found, until delete(ids) removes them: %s",
+            len(stale),
+            ", ".join(stale[:IDS_NAMED]),
+        )
     return found
 
 

@@ -81,12 +81,13 @@ def to_chunks(
         nodes: Text nodes in reading order.
         keys: Metadata keys of source, position and time.
         seen: Number of nodes of each source so far; increased here. None: nodes are not counted for a position.
-        skipped: Nodes that cannot be stored are added here and left out; None: they raise.
+        skipped: Nodes that cannot be stored, and those with the id of another one before them, are added here and left
+            out; None: the former raise, the latter are returned.
 
     Raises:
         InvalidChunk: If a node cannot be stored; names it.
     """
-    chunks = []
+    chunks, taken = [], set()
     for index, node in enumerate(nodes):
         checked_node(index, node)
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
@@ -104,6 +105,8 @@ def to_chunks(
                 position=start,
                 search_text=node.get_content(MetadataMode.EMBED),
             )
+            if skipped is not None and chunk.id in taken:
+                raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
         except InvalidChunk as error:
             if skipped is None:
                 raise InvalidChunk(
@@ -113,6 +116,7 @@ def to_chunks(
             continue
         if seen is not None:
             seen[source] += 1
+        taken.add(chunk.id)
         chunks.append(chunk)
     return chunks
 
@@ -152,7 +156,7 @@ def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence
     Raises:
         InvalidVector: If the first embedding differs from the one that the store's model makes; names the node.
     """
-    given_by_id = {node.node_id: node.embedding for node in nodes}
+    given_by_id = {node.node_id: node.embedding for node in reversed(nodes)}  # of a repeated id the first is stored
     pairs = [(chunk, vector) for chunk in chunks if (vector := given_by_id[chunk.id]) is not None]
     stored = store.get([chunk.id for chunk, _ in pairs])
     new = [pair for pair, known in zip(pairs, stored, strict=True) if pair[0] != known]

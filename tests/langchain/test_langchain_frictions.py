@@ -298,6 +298,22 @@ async def test_a_vector_store_leaves_blank_pages_out_if_asked(tmp_path):
         assert len(retriever.skipped) == 2
 
 
+def test_a_vector_store_that_skips_returns_no_id_of_a_text_that_it_left_out():
+    with UmiVectorStore(on_invalid="skip") as store:
+        assert store.add_texts([" ", "a", "b"], ids=["p", "q", "q"]) == ["q"]
+        assert [(gone.place, gone.id) for gone in store.skipped] == [(0, "p"), (2, "q")]
+        assert [document.page_content for document in store.get_by_ids(["q"])] == ["a"]
+
+
+def test_a_vector_store_that_skips_says_that_the_old_text_of_an_id_stays(caplog):
+    with UmiVectorStore(on_invalid="skip") as store:
+        store.add_texts(["The fee is 3 euros."], ids=["fee"])
+        assert store.add_texts([" ", " "], ids=["fee", "new"]) == []
+        assert store.get_by_ids(["fee"])[0].page_content == "The fee is 3 euros."
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "fee" in told and "delete" in told and "new" not in told
+
+
 def test_a_deep_copy_of_a_vector_store_shares_the_store(store, tmp_path):
     for copied in (copy.deepcopy(store), copy.deepcopy(store.as_retriever()).vectorstore):
         copied.add_texts(["Emil met Fay"], ids=["new"])

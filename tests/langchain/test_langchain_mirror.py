@@ -156,5 +156,6 @@ def test_a_blank_page_is_skipped_and_listed_if_asked(start, tmp_path):
     retriever = UmiRetriever.from_documents(pages, on_invalid="skip")
     assert {document.page_content for document in retriever.invoke("one two")} == {"One.", "Two."}
     assert [(gone.id, gone.source) for gone in retriever.skipped] == [("blank", "b.pdf"), ("2", "a.md")]
+    assert [gone.place for gone in retriever.skipped] == [1, 3]
     assert "text is empty" in retriever.skipped[0].reason
     retriever.close()

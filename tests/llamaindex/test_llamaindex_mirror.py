@@ -122,9 +122,10 @@ def test_a_second_process_reads_what_the_first_writes(tmp_path):
 
 
 def test_a_blank_node_is_skipped_and_listed_if_asked(embed_model):
-    nodes = [TextNode(text="One.", id_="1"), TextNode(text=" ", id_="blank")]
+    nodes = [TextNode(text="One.", id_="1"), TextNode(text=" ", id_="blank"), TextNode(text="Again.", id_="1")]
     nodes[0].embedding = embed_model.get_text_embedding("One.")
+    nodes[2].embedding = embed_model.get_text_embedding("Again.")
     retriever = UmiRetriever.from_nodes(nodes, embed_model, on_invalid="skip")
     assert [item.text for item in retriever.retrieve("one")] == ["One."]
-    assert [gone.id for gone in retriever.skipped] == ["blank"]
+    assert [(gone.place, gone.id) for gone in retriever.skipped] == [(1, "blank"), (2, "1")]
     retriever.close()
