@@ -147,7 +147,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         embedding: Embeddings | str | None = None,
         llm: Any = None,
         persist_directory: str | None = None,
-        k: int = 10,
+        k: int | None = None,
         *,
         docs: Iterable[Document] = (),
         search_text: SearchText = None,
@@ -166,7 +166,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             llm: A chat model, an LLM or a function from prompt to reply, for deep search; None: no deep search.
             persist_directory: Directory of the store; texts that it holds already are not embedded again. None: in
                 memory.
-            k: Largest number of documents in a result, 1..100.
+            k: Largest number of documents in a result, 1..100; None: the class's own, 10.
             docs: Another name of `documents`.
             search_text: The text that is searched in place of the one that is shown: a template of metadata keys,
                 "{title}: {text}", or a list of keys, whose values come before the text. None: the text itself.
@@ -228,7 +228,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         embedding: Embeddings | str | None = None,
         llm: Any = None,
         persist_directory: str | None = None,
-        k: int = 10,
+        k: int | None = None,
         *,
         copy: bool = False,
         **options: Any,
@@ -267,7 +267,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         cls,
         store: Store,
         llm: Any = None,
-        k: int = 10,
+        k: int | None = None,
         *,
         reranker: Any = None,
         arms: Sequence[Finder] | None = None,
@@ -279,7 +279,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         umi = DualRetriever(
             store, rewriter=llm, reranker=reranker_of(reranker), arms=further, config=UmiConfig(**settings)
         )
-        return cls(umi=umi, k=k, **fields)
+        return cls(umi=umi, **fields if k is None else {**fields, "k": k})
 
     @classmethod
     def _with_own_store(

@@ -151,7 +151,7 @@ class UmiRetriever(Closing, BaseRetriever):
         embed_model: Any = None,
         llm: Any = None,
         persist_dir: str | None = None,
-        similarity_top_k: int = 10,
+        similarity_top_k: int | None = None,
         *,
         mirror: bool = False,
         on_invalid: OnInvalid = "raise",
@@ -172,7 +172,7 @@ class UmiRetriever(Closing, BaseRetriever):
             llm: An LLM or a function from prompt to reply, for deep search; None: no LLM is asked. `Settings`: the
                 current `Settings.llm` at each call.
             persist_dir: Directory of the store; nodes that it holds already are not embedded again. None: in memory.
-            similarity_top_k: Largest number of nodes of a result, 1..100.
+            similarity_top_k: Largest number of nodes of a result, 1..100; None: the constructor's default, 10.
             mirror: Also remove from the directory all nodes that are not given.
             on_invalid: "skip": nodes that cannot be stored, for example blank ones, are left out; `skipped` lists them.
             source_key: Metadata key of a node's source; None: its source node, else metadata["source"].
@@ -247,7 +247,7 @@ class UmiRetriever(Closing, BaseRetriever):
         embed_model: Any = None,
         llm: Any = None,
         persist_dir: str | None = None,
-        similarity_top_k: int = 10,
+        similarity_top_k: int | None = None,
         *,
         source_key: str | None = None,
         position_key: str | None = "position",
@@ -297,7 +297,7 @@ class UmiRetriever(Closing, BaseRetriever):
         cls,
         store: Store,
         llm: Any = None,
-        similarity_top_k: int = 10,
+        similarity_top_k: int | None = None,
         *,
         reranker: Any = None,
         arms: Sequence[BaseRetriever | Arm] | None = None,
@@ -314,7 +314,7 @@ class UmiRetriever(Closing, BaseRetriever):
             arms=arms_of(arms, as_arm),
             config=UmiConfig(**stages),
         )
-        return cls(umi, similarity_top_k, **fields)
+        return cls(umi, *(() if similarity_top_k is None else (similarity_top_k,)), **fields)
 
     @classmethod
     def _with_own_store(

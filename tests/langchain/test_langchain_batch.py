@@ -263,6 +263,19 @@ async def test_a_subclass_that_leaves_documents_out_leaves_them_out_of_every_cal
     assert {document.metadata["source"] for document in found} == {"asyncio.tasks"}
 
 
+class Shortest(UmiRetriever):
+    """Returns one document, unless it is asked for more."""
+
+    k: int = 1
+
+
+def test_a_subclass_with_another_default_limit_keeps_it_however_it_is_made(retriever):
+    with Shortest.from_texts(["Ann met Bob", "Bob met Cem"]) as own:
+        assert len(own.invoke("Bob")) == 1
+    assert Shortest.from_store(retriever.umi.store).k == 1
+    assert Shortest.from_store(retriever.umi.store, k=2).k == 2
+
+
 def test_a_tool_and_a_context_refuse_a_subclass_whose_own_search_they_would_pass_over(retriever):
     own = OfTasks.from_store(retriever.umi.store)
     for made in (create_umi_tool, create_umi_context):

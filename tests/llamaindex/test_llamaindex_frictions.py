@@ -647,6 +647,20 @@ class OfTenant(UmiRetriever):
         self.tenant = tenant
 
 
+class Shortest(UmiRetriever):
+    """Returns one node, unless it is asked for more."""
+
+    def __init__(self, umi, similarity_top_k=1, **options):
+        super().__init__(umi, similarity_top_k, **options)
+
+
+def test_a_subclass_with_another_default_limit_keeps_it_however_it_is_made():
+    with Shortest.from_nodes(NODES) as retriever:
+        assert len(retriever.retrieve("who met Bob?")) == 1
+        assert Shortest.from_store(retriever.umi.store).similarity_top_k == 1
+        assert Shortest.from_store(retriever.umi.store, similarity_top_k=2).similarity_top_k == 2
+
+
 def test_a_subclass_may_have_arguments_of_its_own_and_pass_on_the_others():
     with OfTenant.from_nodes(NODES, tenant="ann", similarity_top_k=1) as retriever:
         assert retriever.tenant == "ann" and len(retriever.retrieve("who met Bob?")) == 1
