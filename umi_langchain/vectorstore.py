@@ -6,6 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, get_args
 
@@ -15,7 +16,7 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from typing_extensions import Self
 
 from umi_common.config import UmiConfig
-from umi_common.errors import ConfigError, SearchUnavailable
+from umi_common.errors import ConfigError, InvalidVector, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
 from umi_common.framework_records import PlaceKeys
 from umi_common.protocols import Embedder, chunk_passes, pages
@@ -24,9 +25,9 @@ from umi_common.runtime.closing import Closing
 from umi_common.search.request import (
     LIMIT_MAX,
     SearchOptions,
+    SearchRequest,
     checked_limit,
     end_of,
-    narrowed,
     refuse_unknown_options,
 )
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -270,7 +271,8 @@ class UmiVectorStore(Closing, VectorStore):
     ) -> list[tuple[Document, float]]:
         """The best documents with their scores, best first. Scores compare within one result only.
 
-        For a blank query, the first `k` documents by id that pass the filter, with score 0.
+        For a blank query, the first `k` documents by id that pass the filter, with score 0; `min_relevance` leaves
+        none of them out.
         """
         query = end_of(query)
         if _is_listing(query, options):
@@ -288,17 +290,22 @@ class UmiVectorStore(Closing, VectorStore):
 
     def _listed(self, k: int, filter: Where, **options: Any) -> list[tuple[Document, float]]:
         """The first `k` documents by id that pass filter and time range, each with score 0."""
+        k = options.pop("limit", k)
         bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # only searches have an upper bound of k
-        asked = _asked(bounded, filter, options)
-        where, window, k = asked["where"], narrowed(None, asked.get("time_range")), options.get("limit", k)
-        chunks = (chunk for page in pages(self.store, where=where) for chunk in page)
-        passing = (chunk for chunk in chunks if chunk_passes(chunk, None, window))
-        return [(to_document(chunk, self._keys), 0.0) for chunk in islice(passing, max(k, 0))]
+        asked = {"now": None, **_asked(bounded, filter, options)}
+        asked["now"] = datetime.now(timezone.utc) if asked["now"] is None else asked["now"]
+        asked.pop("on_stage", None)
+        request = SearchRequest.checked(query="any text", **asked)
+        chunks = (chunk for page in pages(self.store, where=request.where) for chunk in page)
+        passing = (chunk for chunk in chunks if chunk_passes(chunk, None, request.time_range))
+        return [(to_document(chunk, self._keys), 0.0) for chunk in islice(passing, k)]
 
     def similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """The best documents with `hit.relevance`, best first: 0..1, falling, and comparable over queries.
+
+        For a blank query, the first `k` documents by id that pass the filter, with relevance 1.
 
         Args:
             query: As in `similarity_search`.
@@ -311,16 +318,20 @@ class UmiVectorStore(Closing, VectorStore):
             SearchUnavailable: If the dense arm did not answer.
             ConfigError: If the threshold is out of range.
         """
-        return self._relevant(
-            self.umi.search(end_of(query), **_asked(k, filter, _with_threshold(score_threshold, options)))
-        )
+        query, options = end_of(query), _with_threshold(score_threshold, options)
+        if _is_listing(query, options):
+            return [(document, 1.0) for document, _ in self._listed(k, filter, **options)]
+        return self._relevant(self.umi.search(query, **_asked(k, filter, options)))
 
     async def asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_relevance_scores` for an event loop."""
-        options = _with_threshold(score_threshold, options)
-        return self._relevant(await self.umi.asearch(end_of(query), **_asked(k, filter, options)))
+        query, options = end_of(query), _with_threshold(score_threshold, options)
+        if _is_listing(query, options):
+            listed = await asyncio.to_thread(self._listed, k, filter, **options)
+            return [(document, 1.0) for document, _ in listed]
+        return self._relevant(await self.umi.asearch(query, **_asked(k, filter, options)))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
@@ -425,7 +436,7 @@ def _asked(k: int, filter: Where, options: dict[str, Any]) -> dict[str, Any]:
 
 def _is_listing(query: str, options: dict[str, Any]) -> bool:
     """Whether a query is blank and has no vector: it then lists the documents that pass the filter."""
-    return not query.strip() and "query_vector" not in options
+    return not query.strip() and options.get("query_vector") is None
 
 
 def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -442,4 +453,11 @@ def _in_thread(name: str) -> Callable[..., Awaitable[Any]]:
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a search by a vector alone.
+
+    Raises:
+        InvalidVector: If the vector is None.
+    """
+    if embedding is None:
+        raise InvalidVector("embedding is None; expected a list of numbers: store.embeddings.embed_query(text)")
     return {**options, "strategy": "vector", "query_vector": embedding}

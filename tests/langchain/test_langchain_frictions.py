@@ -26,6 +26,7 @@ from umi_common.errors import (
     InvalidChunk,
     InvalidLimit,
     InvalidTimeRange,
+    InvalidVector,
     ReindexRequired,
     StoreClosed,
     StoreLocked,
@@ -102,6 +103,36 @@ async def test_a_blank_query_lists_by_filter_as_self_query_retrievers_ask(store)
         assert ids(store.max_marginal_relevance_search(blank, filter={"user": "a"})) == {"0", "2"}
         assert ids(await store.amax_marginal_relevance_search(blank, filter={"user": "a"}, k=1)) == {"0"}
     assert ids(store.similarity_search(" ", time_range=(MAY + timedelta(days=1), None))) == {"1", "2"}
+
+
+async def test_a_blank_query_has_no_relevance_to_lack_and_lists_what_passes_the_filter(store):
+    """`SelfQueryRetriever` with a threshold sends a blank query when the LLM wrote a filter alone."""
+    asked = {"filter": {"user": "a"}, "score_threshold": 0.9}
+    for found in (
+        store.similarity_search_with_relevance_scores(" ", **asked),
+        await store.asimilarity_search_with_relevance_scores("", **asked),
+    ):
+        assert [(document.id, relevance) for document, relevance in found] == [("0", 1.0), ("2", 1.0)]
+    found = store.as_retriever(search_type="similarity_score_threshold", search_kwargs=asked).invoke("")
+    assert ids(found) == ids(store.similarity_search("", filter={"user": "a"}, min_relevance=0.9)) == {"0", "2"}
+
+
+@pytest.mark.parametrize("query", ["", "Ann"])
+def test_a_wrong_option_of_a_blank_query_is_refused_like_that_of_any_other(store, query):
+    for error, options in (
+        (ConfigError, {"strategy": "zz"}),
+        (ConfigError, {"min_relevance": 7}),
+        (InvalidLimit, {"limit": "a"}),
+        (InvalidTimeRange, {"now": 3}),
+    ):
+        with pytest.raises(error):
+            store.similarity_search(query, **options)
+
+
+def test_a_search_by_no_vector_says_what_it_expects(store):
+    for search in (store.similarity_search_by_vector, store.max_marginal_relevance_search_by_vector):
+        with pytest.raises(InvalidVector, match="embedding is None; expected a list of numbers"):
+            search(None)
 
 
 @pytest.mark.parametrize("query", ["", "Ann"])
