@@ -8,7 +8,7 @@ from typing import Any
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from umi_common.config import MmrConfig
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, EmptyQuery
 from umi_common.filters import And, Filter, parse_filter
 from umi_common.search.request import checked_limit, end_of, refuse_unknown_options
 from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
@@ -21,6 +21,8 @@ EXTRAS = ("where", "mmr_threshold", "mmr_prefetch_k", "mmr_prefetch_factor")
 """Names of `vector_store_kwargs`, as LlamaIndex's own stores have them."""
 HYBRID = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
 TEXT = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
+LIMITS = {VectorStoreQueryMode.HYBRID: "hybrid_top_k", **dict.fromkeys(TEXT, "sparse_top_k")}
+"""Field of a query that holds its limit, by mode; where it is None, and in other modes, `similarity_top_k` does."""
 
 
 def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -35,6 +37,7 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
     Raises:
         ConfigError: If umi does not have the mode or an extra, or if alpha is outside 0..1.
         FilterError: If a filter is invalid.
+        EmptyQuery: If the query has neither text nor vector nor filter.
     """
     refuse_unknown_options(extras, EXTRAS, ConfigError)
     mode = query.mode
@@ -42,26 +45,30 @@ def search_of(query: VectorStoreQuery, extras: Mapping[str, Any]) -> tuple[str, 
         raise ConfigError(
             f"mode {getattr(mode, 'value', mode)!r}: expected default, hybrid, text_search, sparse or mmr"
         )
-    limit = query.similarity_top_k
+    limit_name = LIMITS.get(mode, "similarity_top_k")
+    if getattr(query, limit_name) is None:
+        limit_name = "similarity_top_k"
     changes: dict[str, Any] = {}
     strategy = "text" if mode in TEXT else "hybrid"
     if mode == VectorStoreQueryMode.HYBRID:
-        limit = limit if query.hybrid_top_k is None else query.hybrid_top_k
         strategy = _strategy(query.alpha)
         if strategy == "hybrid" and query.alpha is not None:
             changes["fusion"] = {"lexical_weight": 1.0 - query.alpha, "dense_weight": query.alpha}
     if mode == VectorStoreQueryMode.MMR:
         changes["mmr"] = _mmr(query, extras)
-    stated = None if query.query_str == "" and query.query_embedding is not None else query.query_str
-    text = NO_TEXT if stated is None else end_of(stated.strip())
+    where, text = _where(query, extras.get("where")), query.query_str
+    by_vector = not text and query.query_embedding is not None and strategy != "text"
+    if text is None and not by_vector and where is None:
+        needed = "query_str" if strategy == "text" else "query_str or query_embedding"
+        raise EmptyQuery(f"the query has nothing to search for; give {needed}, or filters to list nodes")
     options = {
-        "limit": checked_limit(limit, "similarity_top_k"),
-        "where": _where(query, extras.get("where")),
+        "limit": checked_limit(getattr(query, limit_name), limit_name),
+        "where": where,
         "deep_search": False,
-        "strategy": "vector" if stated is None and strategy != "text" else strategy,
+        "strategy": "vector" if by_vector else strategy,
         "query_vector": None if strategy == "text" else query.query_embedding,
     }
-    return text, options, changes
+    return NO_TEXT if by_vector else end_of("" if text is None else text.strip()), options, changes
 
 
 def _strategy(alpha: float | None) -> str:

@@ -268,7 +268,10 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             ConfigError: If there is another argument; it may be meant to narrow what is removed.
         """
         refuse_unknown_options(delete_kwargs, ("node_ids", "filters"), ConfigError)
-        self._store.delete(node_ids, where=parse_filter(filters))
+        where = parse_filter(filters)
+        if node_ids is None and where is None:
+            raise InputError("delete_nodes() needs node_ids or filters; clear() removes all nodes")
+        self._store.delete(node_ids, where=where)
 
     def clear(self) -> None:
         """Remove all nodes."""
@@ -300,6 +303,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
 
         Raises:
             ConfigError: If umi does not have the mode.
+            EmptyQuery: If the query has neither `query_str` nor `query_embedding` nor a filter.
             UmiError: As `DualRetriever.search`.
         """
         text, options, changes = search_of(query, kwargs)

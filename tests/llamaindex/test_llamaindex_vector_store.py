@@ -16,7 +16,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery, VectorStoreQueryMode
 
-from umi_common.errors import ConfigError, FilterError, InputError, InvalidVector
+from umi_common.errors import ConfigError, EmptyQuery, FilterError, InputError, InvalidLimit, InvalidVector
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_llamaindex import UmiEmbedding, UmiQuery, UmiRetriever, UmiVectorStore
 
@@ -100,7 +100,7 @@ async def test_nodes_can_be_removed_by_id_and_by_filter(filled):
     filled.delete_nodes(filters=MetadataFilters(filters=[MetadataFilter(key="kind", value="log")]))
     await filled.adelete_nodes(["cats"])
     assert [one.node_id for one in filled.get_nodes()] == ["dogs", "lone"]
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"needs node_ids or filters; clear\(\) removes all nodes"):
         filled.delete_nodes()
     await filled.aclear()
     assert len(filled.client) == 0
@@ -218,6 +218,22 @@ async def test_a_blank_query_lists_what_passes_its_filter(filled):
     answer = await filled.aquery(asked)
     assert answer.ids == ["cats"] and answer.similarities == [0.0] and answer.nodes[0].text == "cats sleep all day"
     assert found(filled, "") == []
+
+
+@pytest.mark.parametrize("mode", [Mode.DEFAULT, Mode.HYBRID, Mode.MMR, Mode.SPARSE, Mode.TEXT_SEARCH])
+def test_a_query_without_text_and_vector_says_what_to_give_and_lists_by_its_filter(filled, mode):
+    with pytest.raises(EmptyQuery, match="nothing to search for; give query_str"):
+        filled.query(VectorStoreQuery(similarity_top_k=2, mode=mode))
+    assert found(filled, None, doc_ids=["animals"], mode=mode) == ["cats", "dogs"]
+
+
+@pytest.mark.parametrize("mode", [Mode.SPARSE, Mode.TEXT_SEARCH])
+def test_the_limit_of_sparse_search_is_that_of_its_mode(filled, mode):
+    assert len(found(filled, "cats dogs ERR-4711", mode=mode)) > 1
+    assert len(found(filled, "cats dogs ERR-4711", mode=mode, sparse_top_k=1)) == 1
+    assert len(found(filled, "cats dogs ERR-4711", sparse_top_k=1)) > 1
+    with pytest.raises(InvalidLimit, match="sparse_top_k 0"):
+        found(filled, "cats", mode=mode, sparse_top_k=0)
 
 
 def test_its_embed_model_makes_the_stores_vectors(store):
