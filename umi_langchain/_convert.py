@@ -29,7 +29,7 @@ SearchText = str | Sequence[str] | None
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 SCORE_KEY = "relevance_score"
 REASONS_KEY = "umi_reasons"
-SKIP_ADVICE = 'from_documents(..., on_invalid="skip"), or UmiVectorStore(on_invalid="skip"), leaves such documents out'
+SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_invalid="skip") leaves such documents out'
 
 
 def to_chunks(
@@ -38,6 +38,8 @@ def to_chunks(
     seen: Counter[str] | None = None,
     search_text: SearchText = None,
     skipped: list[SkippedChunk] | None = None,
+    *,
+    advice: str = "",
 ) -> tuple[list[str], list[Chunk]]:
     """The id of every document that is not skipped, in their order, and the chunks to store.
 
@@ -53,6 +55,7 @@ def to_chunks(
         search_text: As in `searched_text`.
         skipped: Documents that cannot be stored, and those with the id of another one before them, are appended to it
             and left out; None: the former raise, the latter are returned.
+        advice: End of the message for a document that cannot be stored.
 
     Raises:
         InvalidChunk: Names the document.
@@ -87,7 +90,7 @@ def to_chunks(
                 raise InvalidChunk(f"id {chunk.id!r:.80} comes twice in this batch; the first is stored")
         except InvalidChunk as error:
             if skipped is None:
-                raise InvalidChunk(f"document {index}: {error}; {SKIP_ADVICE}") from error
+                raise InvalidChunk(f"document {index}: {error}{advice}") from error
             stated = source if document.metadata.get(keys.source) is not None else None
             skipped.append(SkippedChunk(index, document.id, stated, str(error)))
             continue
@@ -208,7 +211,7 @@ def add_documents(
     """
     given = documents if ids is None else with_ids(documents, ids)
     before = len(skipped or ())
-    found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped)
+    found, chunks = to_chunks(given, keys, search_text=search_text, skipped=skipped, advice=SKIP_ADVICE)
     store.add(chunks, show_progress=show_progress)
     left_out = {gone.id for gone in (skipped or ())[before:] if gone.id is not None} - set(found)
     stale = [chunk.id for chunk in store.get(sorted(left_out)) if chunk is not None] if left_out else []

@@ -48,6 +48,7 @@ from umi_common.types import SearchResult
 from umi_langchain import _batch
 from umi_langchain._convert import (
     SCORE_KEY,
+    SKIP_ADVICE,
     SearchText,
     add_documents,
     as_documents,
@@ -187,10 +188,11 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         skipped: list[SkippedChunk] = []
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
-            chunks = to_chunks(given, keys, Counter(), search_text, None if on_invalid == "raise" else skipped)[1]
+            left_out = None if on_invalid == "raise" else skipped
+            chunks = to_chunks(given, keys, Counter(), search_text, left_out, advice=SKIP_ADVICE)[1]
             warn_of_unknown_keys(given, search_text)
             origin = partial(document_origin, keys=keys)
-            gone = [(left_out.id, left_out.source) for left_out in skipped]
+            gone = [(each.id, each.source) for each in skipped]
             skipped.extend(add_mirrored(store, chunks, origin, left_out=gone, everything=mirror, on_invalid=on_invalid))
 
         if options.get("read_only") and (given or mirror):

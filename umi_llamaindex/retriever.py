@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
-from umi_common.errors import ConfigError, InvalidChunk
+from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.filters import Scope, Where, asked_filter
 from umi_common.framework_records import (
     PlaceKeys,
@@ -360,12 +360,12 @@ class UmiRetriever(Closing, BaseRetriever):
 
     def search(self, query: str | QueryBundle) -> SearchResult:
         """The hits that `retrieve` returns as nodes, with signals, stages, suppressed chunks and failed parts."""
-        bundle = QueryBundle(query) if isinstance(query, str) else query
+        bundle = _as_bundle(query)
         return self.umi.search(query_text(bundle), query_vector=self._query_vector(bundle), **self._options(bundle))
 
     async def asearch(self, query: str | QueryBundle) -> SearchResult:
         """`search` for an event loop; never blocks it."""
-        bundle = QueryBundle(query) if isinstance(query, str) else query
+        bundle = _as_bundle(query)
         vector = bundle.embedding
         if self._must_embed(bundle):
             vector = await asyncio.to_thread(self._query_vector, bundle)
@@ -400,13 +400,13 @@ class UmiRetriever(Closing, BaseRetriever):
             query: A `UmiQuery` may have its own options; without a `limit` there, the best 50 hits are candidates.
             **packing: `budget`, `policy`, `counter`, as in `DualRetriever.get_context`.
         """
-        bundle = QueryBundle(query) if isinstance(query, str) else query
+        bundle = _as_bundle(query)
         options = {**self._context_options(bundle), **packing}
         return self.umi.get_context(query_text(bundle), query_vector=self._query_vector(bundle), **options)
 
     async def aget_context(self, query: str | QueryBundle, **packing: Any) -> AssembledContext:
         """`get_context` for an event loop."""
-        bundle = QueryBundle(query) if isinstance(query, str) else query
+        bundle = _as_bundle(query)
         vector = await asyncio.to_thread(self._query_vector, bundle)
         options = {**self._context_options(bundle), **packing}
         return await self.umi.aget_context(query_text(bundle), query_vector=vector, **options)
@@ -503,7 +503,16 @@ class _Answered(BaseRetriever):
 def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
     """The queries as bundles; raises InputError for one query in place of a list."""
     refuse_unlisted(queries, "queries")
-    return [QueryBundle(query) if isinstance(query, str) else query for query in queries]
+    return [_as_bundle(query) for query in queries]
+
+
+def _as_bundle(query: str | QueryBundle) -> QueryBundle:
+    """The query as a bundle; raises InputError if it is neither a string nor a bundle."""
+    if isinstance(query, str):
+        return QueryBundle(query)
+    if not isinstance(query, QueryBundle):
+        raise InputError(f"query is {type(query).__name__}; expected a string, a QueryBundle or a UmiQuery")
+    return query
 
 
 def _has_vector(bundle: QueryBundle) -> bool:

@@ -19,6 +19,12 @@ def test_a_budget_that_makes_no_sense_is_refused_and_the_field_named(caps):
         TokenBudget(**caps)
 
 
+@pytest.mark.parametrize("field", ["reserves", "kinds"])
+def test_a_share_of_a_budget_has_a_name(field):
+    with pytest.raises(ConfigError, match=rf"TokenBudget\.{field} has the key 1; expected a name"):
+        TokenBudget(**{field: {1: 2}})
+
+
 def test_a_budget_can_be_copied_compared_and_hashed():
     budget = TokenBudget(max_total=100, reserves={"system": 10}, kinds={"code": 5})
     assert copy.deepcopy(budget) == budget

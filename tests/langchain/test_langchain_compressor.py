@@ -12,7 +12,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pytest import approx
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, InvalidChunk
 from umi_langchain import UmiCompressor, UmiMMR, UmiRetriever
 
 
@@ -129,6 +129,12 @@ async def test_it_stands_behind_a_retriever(documents):
 def test_unknown_settings_are_refused():
     with pytest.raises(ConfigError, match="max_tokens"):
         UmiCompressor(max_tokens=3)
+
+
+def test_metadata_that_a_compressor_cannot_read_is_named_without_the_advice_for_a_store():
+    with pytest.raises(InvalidChunk, match=r"document 0: metadata\['x'\]") as told:
+        packed([Document(page_content="text", metadata={"x": object()})])
+    assert "on_invalid" not in str(told.value)
 
 
 def test_half_an_emoji_in_a_document_does_not_lose_the_others():

@@ -647,6 +647,16 @@ class OfTenant(UmiRetriever):
         self.tenant = tenant
 
 
+async def test_a_query_that_is_no_query_says_what_to_give():
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        for ask in (retriever.search, retriever.get_context, lambda query: retriever.batch([query])):
+            with pytest.raises(InputError, match="query is int; expected a string, a QueryBundle or a UmiQuery"):
+                ask(3)
+        for ask in (retriever.asearch, retriever.aget_context, lambda query: retriever.abatch([query])):
+            with pytest.raises(InputError, match="query is int; expected a string"):
+                await ask(3)
+
+
 class Shortest(UmiRetriever):
     """Returns one node, unless it is asked for more."""
 

@@ -47,6 +47,8 @@ class TokenBudget:
             if not isinstance(shares, Mapping):
                 raise ConfigError(f"TokenBudget.{name} is {type(shares).__name__}; expected a dict of names to tokens")
             for key, tokens in shares.items():
+                if not isinstance(key, str):
+                    raise ConfigError(f"TokenBudget.{name} has the key {key!r:.80}; expected a name, a string")
                 _check_tokens(f"{name}[{key!r}]", tokens, least=0)
             object.__setattr__(self, name, ReadOnlyDict(shares))
         if self.available < 1:
