@@ -19,7 +19,7 @@ from umi_common.filters import parse_filter
 from umi_common.framework_records import CheckedFields, edges_first, time_in
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
-from umi_llamaindex._convert import SOURCE_KEY, START, node_text, to_node
+from umi_llamaindex._convert import SOURCE_KEY, START, is_blank, node_text, to_node
 
 IDS_KEY = "umi_ids"
 """Metadata key for the ids of all nodes that were joined into one."""
@@ -34,7 +34,8 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
     separators.
     If metadata leaves no room for text, it is hidden from the LLM. At least one node is returned. Earlier nodes are
     chosen first; scores are used if they fall along the list. An order made by LlamaIndex's `LongContextReorder`,
-    with the best nodes at both ends, is recognised and kept.
+    with the best nodes at both ends, is recognised and kept. Images without text are returned after the others; they
+    take no tokens, and their metadata is hidden from the LLM.
 
     Raises:
         BudgetError: If not one character of any node fits.
@@ -69,6 +70,11 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        images = [item for item in nodes if not node_text(item).strip() and not is_blank(item.node)]
+        return [*self._fitting(nodes), *map(_with_hidden_metadata, images)]
+
+    def _fitting(self, nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        """The nodes with text that fit the budget."""
         by_id = {item.node.node_id: item for item in reversed(nodes) if node_text(item).strip()}
         items = [by_id[id] for id in dict.fromkeys(item.node.node_id for item in nodes) if id in by_id]
         if not items:

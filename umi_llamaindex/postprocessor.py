@@ -128,7 +128,7 @@ class UmiNearDuplicates(_Stage):
     Texts are the same if they differ in case, white space, Unicode form and punctuation only. They are nearly the same
     if one is the other with plain words added, and their cosine is at least `similarity`. Nodes with nearly the same
     text are all kept if they are of different documents or have different metadata. Texts that differ in a number, a
-    name, a negation or the order of their words are different.
+    name, a negation or the order of their words are different. Nodes without text, such as images, are all kept.
     """
 
     similarity: Similarity = DuplicatesConfig().similarity
@@ -141,9 +141,11 @@ class UmiNearDuplicates(_Stage):
     def _ranked(self, nodes: list[NodeWithScore], scores: Floats, bundle: QueryBundle | None) -> tuple[Ints, None]:
         vectors = vectors_of(nodes, self.embed_model, self.store)
         finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
-        best = best_first(scores).tolist()
+        texts = [node_text(item) for item in nodes]
         kept = [
-            row for row in best if not finder.add(str(row), node_text(nodes[row]), vectors[row], _group(nodes[row]))
+            row
+            for row in best_first(scores).tolist()
+            if not texts[row].strip() or not finder.add(str(row), texts[row], vectors[row], _group(nodes[row]))
         ]
         return np.sort(np.array(kept, dtype=np.int64)), None
 

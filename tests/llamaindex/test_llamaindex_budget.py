@@ -7,7 +7,7 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.schema import ImageNode, MetadataMode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 
 from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.errors import BudgetError
@@ -47,6 +47,16 @@ def test_the_metadata_that_llamaindex_writes_counts():
     found = of(30).postprocess_nodes(nodes)
     assert 1 < len(found) < 6 and words(read_by_the_llm(found)) <= 30
     assert found[0].node == nodes[0].node, "metadata stays where there is room for it"
+
+
+def test_an_image_without_text_is_kept_and_takes_no_tokens():
+    """Of a multimodal chain: the images go to the model beside the texts."""
+    image = NodeWithScore(node=ImageNode(id_="m", image_path="a.png", metadata={"file": "a.png"}), score=0.9)
+    blank, text = item("blank", " "), item("a", "one two three", 0.8)
+    found = of(3).postprocess_nodes([image, blank, text])
+    assert [one.node.node_id for one in found] == ["a", "m"] and words(read_by_the_llm(found)) == 3
+    assert found[1].node.image_path == "a.png" and found[1].score == 0.9
+    assert [one.node.node_id for one in of(3).postprocess_nodes([image])] == ["m"]
 
 
 def test_metadata_gives_way_to_text_where_there_is_no_room_for_both():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from llama_index.core.schema import ImageNode, NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
 from pytest import approx
 
 from umi_common.errors import ConfigError, InvalidChunk
@@ -143,6 +143,11 @@ def test_nodes_that_differ_in_a_number_a_name_or_a_negation_all_stay_whatever_th
     texts = ["Ann paid Bob 5", "Ann paid Bob 6", "Bob paid Ann 5", "Ann never paid Bob 5", "Ann paid Bob 5 again"]
     nodes = [item(str(place), 1 - place / 10, text, [1.0, 0.0]) for place, text in enumerate(texts)]
     assert ids(UmiNearDuplicates().postprocess_nodes(nodes)) == ["0", "1", "2", "3"]
+
+
+def test_images_without_text_are_no_duplicates_of_each_other():
+    images = [NodeWithScore(node=ImageNode(id_=f"m{n}", image_path=f"{n}.png"), score=1 - n / 10) for n in range(3)]
+    assert UmiNearDuplicates().postprocess_nodes(images) == images
 
 
 def test_near_duplicates_equal_brute_force_over_random_vectors():
