@@ -226,8 +226,7 @@ def add_mirrored(
     *,
     left_out: Sequence[tuple[str | None, Hashable | None]] = (),
     everything: bool = False,
-    on_invalid: str = "raise",
-) -> tuple[Any, ...]:
+) -> None:
     """Add chunks, and remove the stored ones that they replace: those with other ids and the origin of one of them.
 
     The text of a chunk that is replaced is not embedded again where one of `chunks` has it. Calls of several threads
@@ -240,7 +239,6 @@ def add_mirrored(
         left_out: (id, origin) of given items that are no chunks, for example of a file that is empty now: they replace
             what is stored, too.
         everything: Also remove all other stored chunks.
-        on_invalid: As in `store.add`; what it skips is returned.
 
     Raises:
         InputError: If everything would be removed and nothing added, or `everything` is no bool.
@@ -257,13 +255,11 @@ def add_mirrored(
         return everything or chunk.id in gone or origin_of(chunk) in origins
 
     with store.replacing:
-        return _replace(store, chunks, replaces, on_invalid)
+        _replace(store, chunks, replaces)
 
 
-def _replace(
-    store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bool], on_invalid: str
-) -> tuple[Any, ...]:
-    """Add chunks and remove the others that `replaces`; returns what was skipped."""
+def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bool]) -> None:
+    """Add chunks, and remove the stored ones of other ids for which `replaces` is true."""
     new = {chunk.id for chunk in chunks}
     others = [id for id in store.ids() if id not in new]
     pages = (store.get(others[start : start + PAGE]) for start in range(0, len(others), PAGE))
@@ -273,14 +269,12 @@ def _replace(
     stored = {id for id, chunk in zip(new, store.get(list(new)), strict=True) if chunk is not None} if replaced else new
     embedded = [chunk for chunk in chunks if chunk.id not in stored and chunk.indexed_text in by_text]
     if len(new) < len(chunks) or not embedded:
-        skipped: tuple[Any, ...] = store.add(chunks, on_invalid=on_invalid).skipped
+        store.add(chunks)
     else:
-        skipped = ()
         store.add([chunk for chunk in chunks if chunk.id in stored or chunk.indexed_text not in by_text])
         store.add(embedded, vectors=store.vectors([by_text[chunk.indexed_text] for chunk in embedded]))
     if replaced:
         store.delete(replaced)
-    return skipped
 
 
 class CheckedFields:

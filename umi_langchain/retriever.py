@@ -43,7 +43,7 @@ from umi_common.search.request import (
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
+from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import SearchResult
 from umi_langchain import _batch
 from umi_langchain._convert import (
@@ -186,14 +186,14 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             raise InvalidChunk("documents is None; expected a list of LangChain Documents")
         given = [*documents, *docs]
         skipped: list[SkippedChunk] = []
+        left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
         def fill(store: HybridStore, keys: PlaceKeys) -> None:
-            left_out = None if on_invalid == "raise" else skipped
             chunks = to_chunks(given, keys, Counter(), search_text, left_out, advice=SKIP_ADVICE)[1]
             warn_of_unknown_keys(given, search_text)
             origin = partial(document_origin, keys=keys)
             gone = [(each.id, each.source) for each in skipped]
-            skipped.extend(add_mirrored(store, chunks, origin, left_out=gone, everything=mirror, on_invalid=on_invalid))
+            add_mirrored(store, chunks, origin, left_out=gone, everything=mirror)
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")

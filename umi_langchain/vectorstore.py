@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -31,7 +31,7 @@ from umi_common.search.request import (
     refuse_unknown_options,
 )
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
+from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import SearchResult
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._options import CallOptions
@@ -91,14 +91,12 @@ class UmiVectorStore(Closing, VectorStore):
             raise ConfigError(
                 "store= has an embedder and a directory already; leave embedding and persist_directory out"
             )
-        if on_invalid not in get_args(OnInvalid):
-            raise ConfigError(f"on_invalid {on_invalid!r:.80}: expected 'raise' or 'skip'")
         refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
         config = UmiConfig(**stages)
         self._owns_store = store is None
         self._embedding = embedding
         self._search_text = search_text
-        self._skipped: list[SkippedChunk] | None = None if on_invalid == "raise" else []
+        self._skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
         self._keys = PlaceKeys(source_key, position_key, time_key)
         if store is None:
             settings = config if stages else None

@@ -49,7 +49,7 @@ from umi_common.search.request import (
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.stores.valid_batch import OnInvalid, SkippedChunk
+from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import (
     NodeScore,
@@ -192,15 +192,16 @@ class UmiRetriever(Closing, BaseRetriever):
         nodes = list(nodes)
         keys = PlaceKeys(source_key, position_key, time_key)
         skipped: list[SkippedChunk] = []
+        left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
         def fill(store: HybridStore) -> None:
-            chunks = to_chunks(nodes, keys, Counter(), None if on_invalid == "raise" else skipped)
+            chunks = to_chunks(nodes, keys, Counter(), left_out)
             if embed_model is not None:
                 add_embedded(store, nodes, chunks)
             origin = partial(node_origin, source_key=source_key)
-            unstored = [nodes[left_out.place] for left_out in skipped]
+            unstored = [nodes[each.place] for each in skipped]
             gone = [(node.node_id, stated_origin(node.metadata, node.ref_doc_id, source_key)) for node in unstored]
-            skipped.extend(add_mirrored(store, chunks, origin, left_out=gone, everything=mirror, on_invalid=on_invalid))
+            add_mirrored(store, chunks, origin, left_out=gone, everything=mirror)
 
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")

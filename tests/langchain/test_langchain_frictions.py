@@ -324,6 +324,8 @@ async def test_a_vector_store_leaves_blank_pages_out_if_asked(tmp_path):
         assert len(await store.aadd_documents(pages, ids=["0", "1", "2"])) == 2
     with pytest.raises(ConfigError, match="expected 'raise' or 'skip'"):
         UmiVectorStore(on_invalid="ignore")
+    with pytest.raises(ConfigError, match="expected 'raise' or 'skip'"):
+        UmiRetriever.from_documents(pages, on_invalid="ignore")
     with UmiRetriever.from_documents(pages, on_invalid="skip") as retriever:
         assert len(retriever.add_documents([Document("Page 4."), Document("")])) == 1
         assert len(retriever.skipped) == 2

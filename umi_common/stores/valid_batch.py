@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.cache import VectorCache
-from umi_common.errors import DuplicateId, InputError, InvalidChunk, InvalidVector
+from umi_common.errors import ConfigError, DuplicateId, InvalidChunk, InvalidVector
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import checked_chunks, checked_vectors, embedded
@@ -86,16 +86,14 @@ def valid_batch(
 
     Raises:
         InvalidChunk, DuplicateId, InvalidVector: As `HybridStore.add`.
-        InputError: If `on_invalid` is neither.
+        ConfigError: If `on_invalid` is neither.
     """
     if isinstance(items, (Chunk, Mapping, str)) or not isinstance(items, Iterable):
         raise InvalidChunk(f"chunks is {type(items).__name__}; expected a list of umi_common.Chunk or of dicts")
     batch = list(items)
-    if on_invalid == "raise":
+    if checked_on_invalid(on_invalid) == "raise":
         chunks = checked_chunks(_as_chunk(index, item) for index, item in enumerate(batch))
         return ValidBatch(chunks, None if vectors is None else checked_vectors(vectors, chunks, dim), ())
-    if on_invalid != "skip":
-        raise InputError(f"on_invalid is {on_invalid!r:.40}; expected 'raise' or 'skip'")
     rows, finite = (None, []) if vectors is None else _finite_rows(vectors, batch, dim)
     valid: dict[str, Chunk] = {}
     kept, skipped = [], []
@@ -113,6 +111,13 @@ def valid_batch(
             kept.append(index)
     chunks = list(valid.values())
     return ValidBatch(chunks, None if rows is None else rows[kept], tuple(skipped))
+
+
+def checked_on_invalid(on_invalid: OnInvalid) -> OnInvalid:
+    """`on_invalid`; raises ConfigError unless it is "raise" or "skip"."""
+    if on_invalid not in get_args(OnInvalid):
+        raise ConfigError(f"on_invalid {on_invalid!r:.40}: expected 'raise' or 'skip'")
+    return on_invalid
 
 
 def _as_chunk(index: int, item: object) -> Chunk:
