@@ -59,9 +59,16 @@ def test_the_stage_is_named_in_the_hits_and_can_be_turned_off(umi):
         assert any(STAGE in hit.stages for chunk in inspections() for hit in each.search(chunk.id)) is expected
 
 
+def test_a_line_of_the_day_that_is_asked_for_stays_before_one_with_more_words():
+    lines = {"boots": "19/05/2021 BOOTS 12.40", "card": "18/05/2021 BOOTS 12.40 CARD"}
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add(Chunk(id, text) for id, text in lines.items())
+        assert umi.search("card at Boots on 19 May 2021").ids[0] == "boots"
+
+
 def order_of(texts, query, scores=None):
     words = [words_of(text) for text in texts]
-    return fuller_first(words, words_of(query), scores or [1.0] * len(texts))
+    return fuller_first(words, [own & words_of(query) for own in words], scores or [1.0] * len(texts))
 
 
 def test_a_text_passes_those_before_it_that_hold_less():
@@ -93,7 +100,7 @@ WORDS = st.frozensets(st.sampled_from("abcdef"), max_size=6)
 
 @given(st.lists(WORDS, max_size=5), WORDS)
 def test_every_text_stays_and_equal_texts_keep_their_order(words, asked):
-    order = fuller_first(words, asked, [1.0] * len(words))
+    order = fuller_first(words, [own & asked for own in words], [1.0] * len(words))
     assert sorted(order) == list(range(len(words)))
     for own in set(words):
         same = [at for at in order if words[at] == own]

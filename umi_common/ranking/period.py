@@ -47,15 +47,20 @@ class PeriodBoost:
             age = np.where(dates, age + offset - 1.0, age)  # 1 o'clock: the offset of that day may be an hour less
         return np.asarray((age <= oldest) & (age > youngest))
 
+    def lifted(self, pool: Pool) -> Bools:
+        """(n,) whether a chunk's time lies in the period or its text states it."""
+        lifted = self.inside(pool)
+        lifted[self.stating] = True
+        return lifted
+
 
 def apply(pool: Pool, scores: Floats, settings: PeriodBoost, facts: dict[str, object]) -> Floats:
-    """(n,) scores times 1 + boost where the chunk's time lies in the period or its text states it.
+    """(n,) scores times 1 + boost for the `lifted` chunks.
 
     If these chunks come first: scores plus the largest score.
     """
     boost = settings.config.dated_boost if settings.names_year else settings.config.boost
-    lifted = settings.inside(pool)
-    lifted[settings.stating] = True
+    lifted = settings.lifted(pool)
     facts["lifted"] = int(lifted.sum())
     raised = scores + scores.max(initial=0.0) if settings.first else scores * (1.0 + boost)
     return np.where(lifted, raised, scores)

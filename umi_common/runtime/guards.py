@@ -1,8 +1,7 @@
 """Guards for calls that may hang or fail: a time limit, a limited number of threads, a circuit breaker.
 
 Python cannot stop a running thread, so a call past its time limit continues in its thread and its result is dropped.
-The thread is a daemon, so the process can end. `ThreadLimiter` limits the number of calls that run in such threads, and
-uses a thread again whose call has returned.
+The thread is a daemon, so the process can end. `ThreadLimiter` limits the number of calls that run in such threads.
 """
 
 from __future__ import annotations
@@ -13,17 +12,13 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar
 
 from umi_common.runtime.forks import renew_in_child
 from umi_common.runtime.limits import LIMITED_CALLS_MAX
 
 T = TypeVar("T")
-IDLE_SECONDS = 1.0
-"""Seconds that a thread waits for its next call; starting one takes some 0.3 ms, a tenth of a search."""
 BreakerState = Literal["closed", "open", "half-open"]
 
 
@@ -36,17 +31,13 @@ class TooManyCalls(Exception):
 
 
 class ThreadLimiter(Executor):
-    """Runs blocking calls in daemon threads, a limited number at a time. A thread runs one call at a time.
+    """Runs blocking calls, each in its own daemon thread, a limited number at a time.
 
     Args:
         calls_max: Largest number of calls that have not returned, including those past their time limit.
     """
 
     _free: threading.BoundedSemaphore
-    _lock: threading.Lock
-    _idle: int
-    """Threads that wait for a call and have none in `_calls` yet."""
-    _calls: SimpleQueue[Callable[[], None]]
 
     def __init__(self, calls_max: int = LIMITED_CALLS_MAX) -> None:
         self._calls_max = calls_max
@@ -55,15 +46,13 @@ class ThreadLimiter(Executor):
 
     def _renew(self) -> None:
         self._free = threading.BoundedSemaphore(self._calls_max)
-        self._lock = threading.Lock()
-        self._idle, self._calls = 0, SimpleQueue()
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
         """The result of `function()`; its own exceptions pass through.
 
         Raises:
             DeadlineExceeded: After `seconds`. The call continues in its thread and its outcome is dropped.
-            TooManyCalls: If the limit is reached, or the process cannot start a thread.
+            TooManyCalls: If the limit is reached.
         """
         future = self.start(function)
         try:
@@ -90,8 +79,7 @@ class ThreadLimiter(Executor):
         """Start `function()` in a thread and return its future.
 
         Raises:
-            TooManyCalls: If the limit is reached and no call returns within `wait_seconds`, or the process cannot start
-                a thread.
+            TooManyCalls: If the limit is reached and no call returns within `wait_seconds`.
         """
         if not self._free.acquire(timeout=wait_seconds):
             raise TooManyCalls
@@ -99,39 +87,12 @@ class ThreadLimiter(Executor):
         future.set_running_or_notify_cancel()  # a running future cannot be cancelled
         context = contextvars.copy_context()  # tracing libraries keep the current span there
         try:
-            self._run_in_thread(partial(context.run, self._work, function, future))
+            work = partial(context.run, self._work, function, future)
+            threading.Thread(target=work, daemon=True, name="umi-timed").start()
         except RuntimeError:  # the process cannot start another thread
             self._free.release()
             raise TooManyCalls from None
         return future
-
-    def _run_in_thread(self, call: Callable[[], None]) -> None:
-        """Raises RuntimeError if no thread is idle and the process cannot start another."""
-        with self._lock:
-            if self._idle:
-                self._idle -= 1
-                self._calls.put(call)
-                return
-        threading.Thread(target=self._run_calls, args=(call,), daemon=True, name="umi-timed").start()
-
-    def _run_calls(self, call: Callable[[], None] | None) -> None:
-        """Run a call, and others until none comes for IDLE_SECONDS."""
-        while call is not None:
-            call()
-            del call  # it holds what it returned
-            with self._lock:
-                self._idle += 1
-            call = self._next_call()
-
-    def _next_call(self) -> Callable[[], None] | None:
-        """The next call; None: there was none for IDLE_SECONDS."""
-        with suppress(Empty):
-            return self._calls.get(timeout=IDLE_SECONDS)
-        with self._lock:
-            with suppress(Empty):  # `_run_in_thread` may have put a call after the wait ended
-                return self._calls.get_nowait()
-            self._idle -= 1
-        return None
 
     def _work(self, function: Callable[[], T], future: Future[T]) -> None:
         try:

@@ -4,7 +4,8 @@ The rows of a table, the lines of a timetable and filled-in forms differ in a fe
 than chance: for "GDP per capita Dominica 2010" the row of 2000 may be first. Among the best `COMPARED` candidates, one
 is put before another if
 
-    it holds all words of the query that the other holds, and one more; function words do not count,
+    it holds all words of the query that the other holds, and one more; function words do not count, and a candidate of
+    the period that the query names holds one word more than it says,
     they share at least `SHARED` of the words of the one that has fewer,
     its score is at least `SCORE` times the other's.
 
@@ -20,7 +21,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from umi_common.pool import Pool
+from umi_common.pool import Bools, Pool
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
@@ -36,12 +37,19 @@ SCORE = 0.8
 CHARACTERS_MAX = 20_000
 """A longer text is alike to none: reading its words would take 1 ms."""
 WORD = re.compile(r"[^\W_]+")
+PERIOD = " "
+"""Stands for the period that the query names, among words."""
 
 Words = frozenset[str]
 
 
 def reorder_alike(
-    query: str, pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], trace: TraceBuilder
+    query: str,
+    pool: Pool,
+    ranked: RankedPool,
+    chunks: Mapping[str, Chunk],
+    of_period: Bools | None,
+    trace: TraceBuilder,
 ) -> RankedPool:
     """The ranking with its first `COMPARED` rows in the order that the top of this file describes.
 
@@ -49,12 +57,16 @@ def reorder_alike(
         pool: The candidates.
         ranked: Their order so far.
         chunks: Chunk of each ranked row, by id.
+        of_period: (n,) whether a row is of the period that the query names; None: it names none.
         trace: Gets the stage, if it changes the order.
     """
     rows = ranked.order[:COMPARED]
     words = [words_of(chunks[id].indexed_text) for id in pool.ids_at(rows)]
-    scores = ranked.scores[rows]
-    order = fuller_first(words, words_of(query) - all_function_words(), scores.tolist())
+    asked, scores = words_of(query) - all_function_words(), ranked.scores[rows]
+    held = [own & asked for own in words]
+    if of_period is not None:
+        held = [own | {PERIOD} if inside else own for own, inside in zip(held, of_period[rows].tolist(), strict=True)]
+    order = fuller_first(words, held, scores.tolist())
     if order == sorted(order):
         return ranked
     with trace.stage(STAGE):
@@ -73,15 +85,14 @@ def words_of(text: str) -> Words:
     return frozenset(WORD.findall(normalize("NFC", text).lower())) if len(text) <= CHARACTERS_MAX else frozenset()
 
 
-def fuller_first(words: Sequence[Words], asked: Words, scores: Sequence[float]) -> list[int]:
+def fuller_first(words: Sequence[Words], held: Sequence[Words], scores: Sequence[float]) -> list[int]:
     """The indices of n texts in their new order.
 
     Args:
         words: Of each text.
-        asked: Words of the query that count.
+        held: Those of them that count as words of the query.
         scores: Of each text, falling.
     """
-    held = [own & asked for own in words]
     order: list[int] = []
     for new in range(len(words)):
         at = len(order)

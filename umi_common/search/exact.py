@@ -43,7 +43,7 @@ NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
 """Names of the two stages."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
-PHRASE_CANDIDATES = 20
+PHRASE_CANDIDATES = 10
 """Smallest number of candidates that are fetched for a query that has phrases only. A text that holds one is mostly the
 first of the lexical arm."""
 NUMBERS_MAX = 16

@@ -106,7 +106,8 @@ def _rank_and_fetch(
     if any(lookup) and chunks:
         ranked = reorder_by_lookup(pool, ranked, chunks, lookup, config.fusion.lookup_weight, trace)
     if compares and chunks:
-        ranked = alike.reorder_alike(request.query, pool, ranked, chunks, trace)
+        of_period = None if boost is None else boost.lifted(pool)
+        ranked = alike.reorder_alike(request.query, pool, ranked, chunks, of_period, trace)
     return chunks, ranked
 
 
