@@ -59,13 +59,6 @@ def test_the_stage_is_named_in_the_hits_and_can_be_turned_off(umi):
         assert any(STAGE in hit.stages for chunk in inspections() for hit in each.search(chunk.id)) is expected
 
 
-def test_a_line_of_the_day_that_is_asked_for_stays_before_one_with_more_words():
-    lines = {"boots": "19/05/2021 BOOTS 12.40", "card": "18/05/2021 BOOTS 12.40 CARD"}
-    with HybridStore.open() as store, DualRetriever(store) as umi:
-        store.add(Chunk(id, text) for id, text in lines.items())
-        assert umi.search("card at Boots on 19 May 2021").ids[0] == "boots"
-
-
 def order_of(texts, query, scores=None):
     words = [words_of(text) for text in texts]
     return fuller_first(words, [own & words_of(query) for own in words], scores or [1.0] * len(texts))
