@@ -84,8 +84,10 @@ def test_a_text_with_a_much_lower_score_passes_nothing():
     assert order_of(texts, "line 14 Stadium", [1.0, 0.79]) == [0, 1]
 
 
-def test_a_book_is_alike_to_nothing():
-    assert words_of("line 14 " * CHARACTERS_MAX) == frozenset()
+@pytest.mark.parametrize("text", ["line 14 stops " * CHARACTERS_MAX, "-- / --"], ids=["a book", "no words"])
+def test_a_book_and_a_text_without_words_are_alike_to_nothing(text):
+    words = [words_of(text), words_of("line 14 stops at Stadium")]
+    assert fuller_first(words, [frozenset(), frozenset({"stadium"})], [1.0, 1.0]) == [0, 1]
 
 
 WORDS = st.frozensets(st.sampled_from("abcdef"), max_size=6)

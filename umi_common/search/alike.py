@@ -1,27 +1,26 @@
 """Of alike candidates the one that holds more of the query's words comes first.
 
-The rows of a table, the lines of a timetable and filled-in forms differ in a few words. Both arms then differ by less
-than chance: for "GDP per capita Dominica 2010" the row of 2000 may be first. Among the best `COMPARED` candidates, one
-is put before another if
+The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little:
+for "GDP per capita Dominica 2010" the row of 2000 may be first. Among the best `COMPARED` candidates, a is put before b
+if all of this is true:
 
-    it holds all words of the query that the other holds, and one more; function words do not count, and a candidate of
-    the period that the query names holds one word more than it says,
-    they share at least `SHARED` of the words of the one that has fewer,
-    its score is at least `SCORE` times the other's.
+    held(a) contains held(b) and is larger. held(i) is the set of the query's words in the text of i, without function
+    words. Where the query names a period, being of that period counts as one more word.
+    |words(a) and words(b)| >= `SHARED` * min(|words(a)|, |words(b)|)
+    score(a) >= `SCORE` * score(b)
 
-The scores of these candidates are dealt anew, in falling order. Measured in docs/decisions.md.
+The candidates then get the same scores, in falling order. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from unicodedata import normalize
 
 import numpy as np
 
 from umi_common.pool import Bools, Pool
+from umi_common.search.exact import words_in
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
@@ -36,7 +35,6 @@ SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
 CHARACTERS_MAX = 20_000
 """A longer text is alike to none: reading its words would take 1 ms."""
-WORD = re.compile(r"[^\W_]+")
 PERIOD = " "
 """Stands for the period that the query names, among words."""
 
@@ -82,11 +80,11 @@ def reorder_alike(
 
 def words_of(text: str) -> Words:
     """The words of a text in lower case; none of a text that is longer than `CHARACTERS_MAX`."""
-    return frozenset(WORD.findall(normalize("NFC", text).lower())) if len(text) <= CHARACTERS_MAX else frozenset()
+    return frozenset(words_in(text)) if len(text) <= CHARACTERS_MAX else frozenset()
 
 
 def fuller_first(words: Sequence[Words], held: Sequence[Words], scores: Sequence[float]) -> list[int]:
-    """The indices of n texts in their new order.
+    """The indices of n texts in their new order, best first.
 
     Args:
         words: Of each text.
@@ -105,4 +103,5 @@ def fuller_first(words: Sequence[Words], held: Sequence[Words], scores: Sequence
 def _passes(words: Sequence[Words], held: Sequence[Words], scores: Sequence[float], new: int, other: int) -> bool:
     if not held[new] > held[other] or scores[new] < SCORE * scores[other]:
         return False
-    return len(words[new] & words[other]) >= SHARED * min(len(words[new]), len(words[other]))
+    fewer = min(len(words[new]), len(words[other]))
+    return fewer > 0 and len(words[new] & words[other]) >= SHARED * fewer

@@ -279,7 +279,12 @@ def _phrase_in(text: str, phrase: str) -> float:
 
 def _words(text: str) -> str:
     """The words of a text in lower case, with one space before, between and after them."""
-    return f" {' '.join(WHOLE_WORD.findall(normalize('NFC', text).lower()))} "
+    return f" {' '.join(words_in(text))} "
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text in order, in lower case and Unicode's form NFC."""
+    return WHOLE_WORD.findall(normalize("NFC", text).lower())
 
 
 def _code_in(text: str, code: re.Pattern[str]) -> float:
