@@ -1,4 +1,4 @@
-"""Of texts that are alike but for a few words, the one that holds more of what is asked comes first."""
+"""Of texts that are alike but for a few words, the one that says what is asked comes first."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from umi_common import Chunk, DualRetriever, HybridStore
 from umi_common.search.alike import CHARACTERS_MAX, STAGE, fuller_first, words_of
+from umi_common.search.exact import words_in
 
 PLACES = ("Bistro Anker", "Golden Wok", "Pizzeria Rosa", "School kitchen Elm Street")
 ITEMS = ("fridge temperature", "hand basin", "pest traps", "fire extinguisher")
 YEARS = ("2021", "2022", "2023", "2024")
+TOWNS = ("London", "Paris", "Oslo", "Vienna", "Lisbon")
 
 
 def inspections():
@@ -59,9 +61,77 @@ def test_the_stage_is_named_in_the_hits_and_can_be_turned_off(umi):
         assert any(STAGE in hit.stages for chunk in inspections() for hit in each.search(chunk.id)) is expected
 
 
+ROUTES = tuple((start, end) for start in TOWNS for end in TOWNS if start != end)
+
+
+@pytest.fixture(scope="module")
+def flights():
+    with HybridStore.open() as store, DualRetriever(store) as made:
+        store.add([Chunk(f"{a}-{b}", f"Flight {a[0]}{b[0]}7 from {a} to {b} leaves at noon.") for a, b in ROUTES])
+        yield made
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "flight from {} to {}",
+        "when does the plane to {1} from {0} leave?",
+        "{} {} departure",
+        "is there a connection {}-{}",
+    ],
+)
+def test_a_flight_is_not_the_flight_back(flights, question):
+    for start, end in ROUTES:
+        assert flights.search(question.format(start, end)).ids[0] == f"{start}-{end}"
+
+
+def test_all_flights_of_one_direction_come_before_those_of_the_other():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        for day in range(1, 6):
+            store.add([Chunk(f"{a}-{b} {day}", f"May {day}: flight from {a} to {b}") for a, b in ROUTES])
+        for start, end in ROUTES:
+            ids = umi.search(f"flights from {start} to {end}").ids
+            assert {id.split()[0] for id in ids[:5]} == {f"{start}-{end}"}
+
+
+def test_who_paid_whom():
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk("ann", "Ann paid Bob 20 EUR."), Chunk("bob", "Bob paid Ann 20 EUR.")])
+        assert umi.search("who paid Bob?").ids[0] == umi.search("how much did Ann give Bob?").ids[0] == "ann"
+        assert umi.search("who paid Ann?").ids[0] == umi.search("how much did Bob give Ann?").ids[0] == "bob"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "forbidden", "question"),
+    [
+        (
+            "Smoking in the {} is permitted on day 4.",
+            "Smoking in the {} is not permitted for staff with a badge of level 9 in winter.",
+            "for whom is smoking in the {} not permitted",
+        ),
+        (
+            "Im {} gibt es Licht seit 4 Jahren.",
+            "Im {} gibt es kein Licht seit 9 Jahren und niemand sagt warum.",
+            "seit wann gibt es im {} kein Licht",
+        ),
+        (
+            "Se puede entrar en el {} después de las 4.",
+            "No se puede entrar en el {} después de las 9 los domingos.",
+            "cuándo no se puede entrar en el {}",
+        ),
+    ],
+)
+def test_a_prohibition_is_found_before_the_permission(allowed, forbidden, question):
+    rooms = ("Keller", "Garage", "Atelier", "Salon")
+    with HybridStore.open() as store, DualRetriever(store) as umi:
+        store.add([Chunk(f"{room} yes", allowed.format(room)) for room in rooms])
+        store.add([Chunk(f"{room} no", forbidden.format(room)) for room in rooms])
+        for room in rooms:
+            assert umi.search(question.format(room)).ids[0] == f"{room} no"
+
+
 def order_of(texts, query, scores=None):
-    words = [words_of(text) for text in texts]
-    return fuller_first(words, [own & words_of(query) for own in words], scores or [1.0] * len(texts))
+    return fuller_first([words_of(text, words_in(query)) for text in texts], scores or [1.0] * len(texts))
 
 
 def test_a_text_passes_those_before_it_that_hold_less():
@@ -86,17 +156,21 @@ def test_a_text_with_a_much_lower_score_passes_nothing():
 
 @pytest.mark.parametrize("text", ["line 14 stops " * CHARACTERS_MAX, "-- / --"], ids=["a book", "no words"])
 def test_a_book_and_a_text_without_words_are_alike_to_nothing(text):
-    words = [words_of(text), words_of("line 14 stops at Stadium")]
-    assert fuller_first(words, [frozenset(), frozenset({"stadium"})], [1.0, 1.0]) == [0, 1]
+    assert order_of([text, "line 14 stops at Stadium"], "Stadium") == [0, 1]
 
 
-WORDS = st.frozensets(st.sampled_from("abcdef"), max_size=6)
+def test_texts_that_hold_a_word_more_often_are_not_told_apart_by_order():
+    texts = ["shipments: list all shipments, get 42", "get one of the shipments, get by id 42"]
+    assert order_of(texts, "get shipments 42") == [0, 1]
+
+
+WORDS = st.lists(st.sampled_from("abcdef"), max_size=6).map(" ".join)
 
 
 @given(st.lists(WORDS, max_size=5), WORDS)
-def test_every_text_stays_and_equal_texts_keep_their_order(words, asked):
-    order = fuller_first(words, [own & asked for own in words], [1.0] * len(words))
-    assert sorted(order) == list(range(len(words)))
-    for own in set(words):
-        same = [at for at in order if words[at] == own]
+def test_every_text_stays_and_equal_texts_keep_their_order(texts, query):
+    order = order_of(texts, query)
+    assert sorted(order) == list(range(len(texts)))
+    for text in set(texts):
+        same = [at for at in order if texts[at] == text]
         assert same == sorted(same)

@@ -1,13 +1,21 @@
-"""Of alike candidates the one that holds more of the query's words comes first.
+"""Of alike candidates the one that holds more of the query's words, or holds them in its order, comes first.
 
 The rows of a table, the lines of a timetable and filled-in forms differ in a few words, and their scores differ little:
-for "GDP per capita Dominica 2010" the row of 2000 may be first. Among the best `COMPARED` candidates, a is put before b
-if all of this is true:
+for "GDP per capita Dominica 2010" the row of 2000 may be first, and for "from London to Paris" the flights back. Among
+the best `COMPARED` candidates, a is put before b if
 
-    held(a) contains held(b) and is larger. held(i) is the set of the query's words in the text of i, without function
-    words. Where the query names a period, being of that period counts as one more word.
+    held(a) contains held(b) and is larger; or held(a) = held(b), sorted(asked(a)) = sorted(asked(b)) and
+    |neighbours(a)| > |neighbours(b)|
+
+and both of this are true:
+
     |words(a) and words(b)| >= `SHARED` * min(|words(a)|, |words(b)|)
     score(a) >= `SCORE` * score(b)
+
+asked(i) is the sequence of the query's words in the text of i, each as often as the text holds it. held(i) is the set
+of them, negations included, other function words not; where the query names a period, being of that period counts as
+one more word. neighbours(i) is the set of pairs of words that follow each other both in asked(i) and in the query, the
+latter without words that the text lacks.
 
 The candidates then get the same scores, in falling order. Measured in docs/decisions.md.
 """
@@ -16,6 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,12 +33,12 @@ from umi_common.pool import Bools, Pool
 from umi_common.search.exact import words_in
 from umi_common.search.rank import RankedPool
 from umi_common.search.trace import TraceBuilder
-from umi_common.stores.lexical.languages import all_function_words
+from umi_common.stores.lexical.languages import NEGATIONS, all_function_words
 from umi_common.types import Chunk
 
 STAGE = "alike"
-COMPARED = 5
-"""Best candidates that are compared; with 10 or 15 hardly another question is answered first."""
+COMPARED = 10
+"""Best candidates that are compared; with 20 the results are the same."""
 SHARED = 0.5
 """Smallest share of the shorter text's words that alike texts have in common. Of texts in prose few reach it."""
 SCORE = 0.8
@@ -38,7 +48,16 @@ CHARACTERS_MAX = 20_000
 PERIOD = " "
 """Stands for the period that the query names, among words."""
 
-Words = frozenset[str]
+
+class Words(NamedTuple):
+    """The words of one text, and those that the query asks for; the formulas are at the top of this file."""
+
+    all: frozenset[str]
+    held: frozenset[str]
+    asked: Sequence[str]
+    """Sorted."""
+    neighbours: int
+    """Number of pairs."""
 
 
 def reorder_alike(
@@ -59,12 +78,12 @@ def reorder_alike(
         trace: Gets the stage, if it changes the order.
     """
     rows = ranked.order[:COMPARED]
-    words = [words_of(chunks[id].indexed_text) for id in pool.ids_at(rows)]
-    asked, scores = words_of(query) - all_function_words(), ranked.scores[rows]
-    held = [own & asked for own in words]
+    asked, scores = words_in(query[:CHARACTERS_MAX]), ranked.scores[rows]
+    texts = [words_of(chunks[id].indexed_text, asked) for id in pool.ids_at(rows)]
     if of_period is not None:
-        held = [own | {PERIOD} if inside else own for own, inside in zip(held, of_period[rows].tolist(), strict=True)]
-    order = fuller_first(words, held, scores.tolist())
+        inside = of_period[rows].tolist()
+        texts = [own._replace(held=own.held | {PERIOD}) if at else own for own, at in zip(texts, inside, strict=True)]
+    order = fuller_first(texts, scores.tolist())
     if order == sorted(order):
         return ranked
     with trace.stage(STAGE):
@@ -78,30 +97,41 @@ def reorder_alike(
         )
 
 
-def words_of(text: str) -> Words:
-    """The words of a text in lower case; none of a text that is longer than `CHARACTERS_MAX`."""
-    return frozenset(words_in(text)) if len(text) <= CHARACTERS_MAX else frozenset()
+def words_of(text: str, query: Sequence[str]) -> Words:
+    """The words of a text for a query; none of a text that is longer than `CHARACTERS_MAX`.
+
+    Args:
+        query: Its words in order.
+    """
+    words = words_in(text) if len(text) <= CHARACTERS_MAX else []
+    every = frozenset(words)
+    common = every.intersection(query)
+    asked = [word for word in words if word in common]
+    neighbours = set(pairwise(asked)) & set(pairwise(word for word in query if word in common))
+    return Words(every, common - (all_function_words() - NEGATIONS), sorted(asked), len(neighbours))
 
 
-def fuller_first(words: Sequence[Words], held: Sequence[Words], scores: Sequence[float]) -> list[int]:
+def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
     """The indices of n texts in their new order, best first.
 
     Args:
-        words: Of each text.
-        held: Those of them that count as words of the query.
         scores: Of each text, falling.
     """
     order: list[int] = []
-    for new in range(len(words)):
+    for new in range(len(texts)):
         at = len(order)
-        while at and _passes(words, held, scores, new, order[at - 1]):
+        while at and _passes(texts[new], texts[order[at - 1]], scores[new], scores[order[at - 1]]):
             at -= 1
         order.insert(at, new)
     return order
 
 
-def _passes(words: Sequence[Words], held: Sequence[Words], scores: Sequence[float], new: int, other: int) -> bool:
-    if not held[new] > held[other] or scores[new] < SCORE * scores[other]:
+def _passes(new: Words, other: Words, score: float, other_score: float) -> bool:
+    if score < SCORE * other_score or not (new.held > other.held or _in_better_order(new, other)):
         return False
-    fewer = min(len(words[new]), len(words[other]))
-    return fewer > 0 and len(words[new] & words[other]) >= SHARED * fewer
+    fewer = min(len(new.all), len(other.all))
+    return fewer > 0 and len(new.all & other.all) >= SHARED * fewer
+
+
+def _in_better_order(new: Words, other: Words) -> bool:
+    return new.neighbours > other.neighbours and new.held == other.held and new.asked == other.asked

@@ -76,6 +76,16 @@ SCRIPTS = tuple(_BLOCKS)
 SCRIPT_SHARE = 0.25
 """A text is in the language of another script than Latin if its characters of that script, marks and signs included,
 are at least this share of its letters."""
+NEGATIONS = frozenset(
+    (  # noqa: SIM905 a list would take sixty lines
+        "no not never nor neither without cannot none nobody nothing "
+        "nicht kein keine keinen keinem keiner keines nie niemals ohne "
+        "niet geen nooit zonder inte aldrig utan ingen ikke uden uten ei eivät ilman nem nincs soha nélkül "
+        "pas jamais sans aucun aucune non mai senza nunca sin ni ningún ninguna não sem nenhum nenhuma "
+        "не нет без никогда"
+    ).split()
+)
+"""Words of several languages that turn a statement into its opposite; most are function words, too."""
 _LANGUAGE_SCRIPTS = {
     "greek": ("Greek",),
     "russian": ("Cyrillic",),
