@@ -190,7 +190,7 @@ class FusionConfig(Frozen):
     """Largest gain, as a share of its score, of a chunk that holds the number or code of a query of few words, such as
     "error 502", a phrase in quotation marks, or a query of at most eight words as a whole; 0: off. Not used in rrf."""
     alike: bool = True
-    """Of alike chunks, such as rows of a table, put the one first that holds more of the query's words, or in its order."""
+    """Of alike chunks, such as rows of a table, put the one first that holds more of the query, or in its order."""
 
 
 class NeighboursConfig(Frozen):
