@@ -1,8 +1,8 @@
 """Text to terms: the same at index time and at query time.
 
-NFKC, lower case, words of any script kept whole, codes kept whole and in parts, Snowball stems by script, character
-bigrams or trigrams in scripts without spaces, each emoji. One-character tokens stay; there is no stop list unless the
-caller gives one.
+NFKC, lower case, words of any script kept whole, codes kept whole and in parts, the common forms of `numbers`,
+Snowball stems by script, character bigrams or trigrams in scripts without spaces, each emoji. One-character tokens
+stay; there is no stop list unless the caller gives one.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -22,9 +22,9 @@ from typing import Any
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
-from umi_common.stores.lexical import languages
+from umi_common.stores.lexical import languages, numbers
 
-ANALYZER_VERSION = 5
+ANALYZER_VERSION = 6
 """Part of the fingerprint: raise it with every change of the rules below."""
 PIECES_KEPT = 50_000
 """Pieces of text whose terms are cached."""
@@ -52,14 +52,10 @@ _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 """A change of case inside a word: getValue, HTTPServer."""
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 """The parts of such a word: get Value, HTTP Server 2."""
-_DECIMAL_COMMA = re.compile(r"(?<![\w.,])(\d{1,3}(?:\.\d{3})+),(\d\d?)(?![\w,]|\.\d)")
-"""A number as in 1.234,50: groups of three digits between periods, then a decimal comma."""
-_GROUPED = re.compile(r"\d{1,3}(?:\.\d{3})+|(?=(?:-?\d){9})\d+(?:-\d+)+")
-"""Digits in groups: 250.000 is also indexed as 250000, and 978-3-16-148410-0 as one number. A date has fewer digits."""
 _BEFORE_RAISED = re.compile(r"\d(?=[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2150-\u215e])")
 """A digit before a fraction or a raised digit, which are set apart from it: 1½ is not 11/2, nor 18¹ 181."""
-_VERSION = re.compile(r"[vV](?=\d+\.\d)")
-"""The letter before a version: v2.10 is also indexed as 2.10."""
+_NOT_OF_NUMBER = re.compile(r"[vV](?=\d+\.\d)|0(?=\d:\d\d\Z)")
+"""The letter before a version, and a zero before an hour: v2.10 is also indexed as 2.10, and 09:05 as 9:05."""
 _DIGITS = re.compile(r"\d+|\D+")
 _CONTRACTED = re.compile(r"(\w+)'(s|m|re|ve|ll|d)")
 """An English word with an apostrophe, as two words: mel's, I'll."""
@@ -163,7 +159,7 @@ class Analyzer:
                 return self.analyse_token(piece)
             return () if piece in self._stop_words else (self._stems.stem(piece),)
         if "," in piece:
-            piece = _DECIMAL_COMMA.sub(lambda number: f"{number[1].replace('.', '')}.{number[2]}", piece)
+            piece = numbers.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_pattern().findall(piece)
         if len(tokens) == 1:
             return self.analyse_token(tokens[0])
@@ -215,11 +211,11 @@ class Analyzer:
         terms = [term for segment in segments for term in self._segment_terms(segment)]
         if segments and token[-1] in "+#":
             return [*terms, self._lower(token)]
-        if len(segments) < 2:
-            return terms
-        codes = _codes(token)
-        whole = ["".join(_segments(code)) for code in codes if _GROUPED.fullmatch(code)]
-        return terms + [self._joined(code) for code in codes] + whole
+        if len(segments) > 1:
+            codes = _codes(token)
+            terms += [self._joined(code) for code in codes]
+            terms += ["".join(_segments(code)) for code in codes if numbers.is_grouped(code)]
+        return terms + numbers.common_terms(terms, segments)
 
     def _joined(self, code: str) -> str:
         """The code without separators, so that AC12b finds AC-12/b; 3.14 and other codes of digits alone keep them."""
@@ -288,7 +284,7 @@ def pieces(text: str) -> list[str]:
     A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which then
     reads each distinct piece once.
     """
-    return text.split() if text.isascii() else _normalised(text).split()
+    return numbers.with_common_forms(text if text.isascii() else _normalised(text)).split()
 
 
 def _normalised(text: str) -> str:
@@ -307,7 +303,7 @@ def _codes(token: str) -> list[str]:
     for link in _CODE_BREAKS:
         parts = [part for joined in parts for part in link.split(joined)]
         found += parts
-    found += [part[1:] for part in found if _VERSION.match(part)]
+    found += [part[1:] for part in found if _NOT_OF_NUMBER.match(part)]
     return [code for code in dict.fromkeys(found) if _is_code(code)]
 
 

@@ -1,0 +1,75 @@
+"""Numbers and codes are found however they are written: with or without spaces, zeros, prefixes or am and pm."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umi_common import Chunk, HybridStore
+from umi_common.config import AnalyzerConfig
+from umi_common.sim import HashEmbedder
+from umi_common.stores.lexical.analyzer import Analyzer
+
+TERMS = Analyzer(AnalyzerConfig()).terms
+
+SAME = {
+    "account": ("DE04 2589 5385 5012 4043 39", "DE04258953855012404339"),
+    "British account": ("GB29 NWBK 6016 1331 9268 19", "GB29NWBK60161331926819", "gb29nwbk60161331926819"),
+    "card": ("8416 4999 4912 2055", "8416499949122055", "8416-4999-4912-2055"),
+    "phone with area code": ("(030) 1234 5678", "03012345678", "030/12345678", "030-12345678", "+49 30 12345678"),
+    "phone with country code": ("+49 171 555 0199", "+491715550199", "0049 171 5550199", "0171 5550199"),
+    "American phone": ("(518) 631-4115", "518.631.4115", "518-631-4115", "5186314115", "+1 518 631 4115"),
+    "amount": ("14 630,99 EUR", "14.630,99 EUR", "14,630.99 EUR", "14630.99 EUR", "14\u202f630,99 EUR"),
+    "round amount": ("8 575 963", "8575963", "8,575,963", "8.575.963"),
+    "invoice with zeros": ("INV-003756", "INV-3756", "INV3756", "invoice 3756", "3756"),
+    "afternoon": ("6:06 p.m.", "18:06", "6:06pm", "6.06 PM"),
+    "hour": ("6 pm", "18:00", "6pm"),
+    "midnight": ("12:30 am", "0:30", "00:30"),
+    "morning": ("9:05", "09:05", "09:05 am"),
+    "commit": ("d1bd7a1c7f4e0b9f6a2c", "d1bd7a1", "D1BD7A1C7F"),
+}
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_each_way_to_write_a_number_shares_a_term_with_every_other(kind: str):
+    for one in SAME[kind]:
+        for other in SAME[kind]:
+            assert {term for term in TERMS(one) if len(term) > 3} & set(TERMS(other)), (one, other)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("rooms 4 250 and 7", "room 4 250 and 7"),
+        ("14 10 2023", "14 10 2023"),
+        ("pages 12 13 14 15 16 17 18 19 20 21 22 23 24 25", "page 12 13 14 15 16 17 18 19 20 21 22 23 24 25"),
+        ("2023-10-14 15:30:22", "2023 10 14 2023-10-14 15 30 22 15:30:22"),
+        ("10 apples at 3 a piece", "10 appl at 3 a piec"),
+        ("the year 07", "the year 07"),
+    ],
+)
+def test_numbers_that_stand_side_by_side_keep_their_parts(text: str, parts: str):
+    assert [term for term in TERMS(text) if term != "4250"] == parts.split()
+
+
+@given(st.text(alphabet="0123456789 ()-.,:/+apmDE", max_size=60))
+def test_common_forms_only_add_to_what_a_text_holds(text: str):
+    words = set(text.replace(",", "").lower().split())
+    assert {word for word in words if word.isalnum() and word.isdecimal()} <= set(TERMS(text))
+
+
+def test_of_three_thousand_letters_that_of_an_account_is_found_however_it_is_typed():
+    draw = random.Random(4)
+    accounts = ["DE" + "".join(draw.choices("0123456789", k=20)) for _ in range(3_000)]
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add(
+            [
+                Chunk(account, f"Please pay to {' '.join(account[at : at + 4] for at in range(0, 22, 4))} by Monday.")
+                for account in accounts
+            ]
+        )
+        for account in accounts[:50]:
+            assert [id for id, _ in store.search_lexical(f"who has the account {account}?", k=1)] == [account]
