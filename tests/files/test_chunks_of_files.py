@@ -64,6 +64,28 @@ def test_text_in_another_encoding_is_refused_in_place_of_stored_as_other_letters
         chunks_of(file("a.txt", text.encode(encoding)))
 
 
+@pytest.mark.parametrize(
+    ("declaration", "text", "encoding"),
+    [
+        ('<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">', "Кошки и собаки", "cp1251"),
+        ("<meta charset=iso-8859-2>", "Zażółć gęślą jaźń", "iso-8859-2"),
+        ('<meta name="author" content="猫"><META CHARSET="Shift_JIS">', "猫は①可愛い", "cp932"),
+        ('<?xml version="1.0" encoding="GB2312"?>', "朱镕基的天气", "gb18030"),
+    ],
+)
+def test_a_page_is_read_in_the_encoding_that_it_declares(file, declaration, text, encoding):
+    page = f"{declaration}<title>{text}</title><div class='content'><p>{text}</div>".encode(encoding)
+    (chunk,) = chunks_of(file("a.html", page))
+    assert chunk.text == chunk.metadata["title"] == text
+
+
+@pytest.mark.parametrize("declared", ["utf-8", "iso-8859-1", "us-ascii", "utf-16", "rot13", "idna", "of my own"])
+def test_a_page_in_another_encoding_than_it_declares_is_read_like_any_text(file, declared):
+    page = f'<meta charset="{declared}"><p>“naïve” café'
+    for encoding in ("utf-8", "cp1252"):
+        assert chunks_of(file("a.html", page.encode(encoding)))[0].text == "“naïve” café"
+
+
 def test_lines_end_alike_whatever_wrote_them(file):
     assert chunks_of(file("a.txt", b"one\r\ntwo\rthree"))[0].text == "one\ntwo\nthree"
 
@@ -147,6 +169,12 @@ def test_records_bring_their_id_metadata_source_and_time(file):
     assert other.metadata["n"] == 7
 
 
+def test_a_key_without_a_value_does_not_hide_the_next_one_with_the_text_or_the_id(file):
+    records = '{"text": null, "content": "one", "id": null, "_id": "r1"}\n{"text": "", "page_content": "two"}'
+    one, two = chunks_of(file("a.jsonl", records))
+    assert (one.text, one.id, two.text) == ("one", "r1", "two")
+
+
 @pytest.mark.parametrize("line", ["[1]", '{"id": 1}', "{", '{"text": "a", "metadata": 3}', '{"text": 5}'])
 def test_a_bad_record_is_named_by_line(file, line):
     with pytest.raises(FileUnreadable, match=r"a\.jsonl line 2: .*expected an object like"):
@@ -208,6 +236,14 @@ def test_a_message_goes_on_until_the_next_begins(file):
 def test_days_and_months_that_cannot_be_told_apart_leave_messages_undated(file):
     log = "03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas: Hi\n"
     assert [chunk.event_time for chunk in chunks_of(file("chat.txt", log))] == [None, None]
+
+
+def test_a_message_without_a_time_keeps_the_date_that_the_log_states(file):
+    log = "03/04/24, 19:15 - Mira: Hi\n05/06/24, 19:15 - Jonas joined\n"
+    chunks = chunks_of(file("chat.txt", log))
+    assert [chunk.text for chunk in chunks] == log.splitlines()
+    assert [chunk.metadata["start_index"] for chunk in chunks] == [0, 27]
+    assert chunks[0].metadata["speaker"] == "Mira"
 
 
 def test_turns_without_times_are_a_chat_and_a_list_of_settings_is_not(file):

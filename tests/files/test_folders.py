@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
 
-from umi_common.errors import EmbedderError, FileUnreadable, InputError
+from umi_common.errors import EmbedderError, FileUnreadable, InputError, StoreError
 from umi_common.files import index
 from umi_common.files.run import CHECKPOINT
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
@@ -228,6 +229,12 @@ def test_what_is_no_path_is_refused_and_an_empty_one_is_not_the_current_director
 def test_the_stores_own_folder_is_not_searched(store, tmp_path, folder):
     report = index(store, [tmp_path])
     assert set(report.left_out) == {".png"}
+
+
+@pytest.mark.parametrize("place", [".", "a.md/checkpoint"])
+def test_a_checkpoint_that_cannot_be_made_is_told_with_its_path(store, folder, place):
+    with pytest.raises(StoreError, match=re.escape(str(folder / place))):
+        index(store, folder, checkpoint=folder / place)
 
 
 def test_a_store_that_lost_its_ledger_is_still_called_damaged(store, folder):

@@ -243,7 +243,18 @@ def test_what_cannot_be_looked_at_is_named(store):
         index(store, ["x" * 1_000])
 
 
-@pytest.mark.parametrize("limits", [{"max_file_bytes": 0}, {"pdf_seconds": 0}, {"pdf_seconds": float("nan")}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_file_bytes": 0},
+        {"max_file_bytes": 1e6},
+        {"pdf_seconds": 0},
+        {"pdf_seconds": float("nan")},
+        {"pdf_seconds": "10"},
+        {"part_bytes": 0},
+        {"part_bytes": 1e6},
+    ],
+)
 def test_a_limit_that_is_none_is_refused(store, folder, limits):
     for run in (index, ingest):
         with pytest.raises(ConfigError, match=next(iter(limits))):

@@ -111,6 +111,13 @@ def test_front_matter_a_rule_and_a_list_are_no_headings():
     assert headings("Boats\n=====\n\n# Sails", ".txt") == []
 
 
+@pytest.mark.parametrize("text", ["keep it if a < b, else throw it away", "x <= 5 and y", "I <3 you", "a << b"])
+def test_a_sign_for_less_than_at_the_end_of_a_page_hides_nothing_after_it(text):
+    page = HtmlText()
+    page.read(f"<p>{text}")
+    assert page.text == text
+
+
 def test_html_becomes_what_a_reader_sees():
     page = HtmlText()
     page.feed(

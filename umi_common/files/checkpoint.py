@@ -66,9 +66,9 @@ class IngestCheckpoint:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
         with self._errors():
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, timeout=0)
         try:
             with self._errors():
@@ -189,6 +189,8 @@ class IngestCheckpoint:
             if "locked" in str(error):
                 raise StoreLocked(f"{self._path} is in use by another run; wait until it ends, or stop it") from error
             raise as_umi_error(error, self._path, writing=True) from error
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be created ({error.strerror}); name another file") from error
 
 
 def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base: Path | None, *, own: bool) -> bool:

@@ -12,7 +12,7 @@ from umi_common.files.checkpoint import DonePart, IngestCheckpoint, check_belong
 from umi_common.files.parts import DEFAULT_LIMITS, FilePart, parts_of, version_of
 from umi_common.files.readers.chunks import RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
-from umi_common.files.readers.reading import ReadLimits, check_name, file_errors, stamp_of
+from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
 from umi_common.files.walk import check_inside, files_below, is_gone, is_outside, source_of
 from umi_common.files.work import PartOutcome, of_files, sweep
@@ -59,7 +59,7 @@ class IngestSession:
         on_file: Called with (files done, files in all) after each file.
 
     Raises:
-        ConfigError: If the checkpoint belongs to another store.
+        ConfigError: If the checkpoint belongs to another store, or `part_bytes` is less than 1.
         ReindexRequired: If it was made with another embedder.
     """
 
@@ -89,6 +89,7 @@ class IngestSession:
         self._failures, self._failure, self._embedded = 0, "", False
         self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
+            check_bytes("part_bytes", part_bytes)
             self._others = check_belongs(checkpoint, store, embedder, base, own=own_checkpoint)
             self._files = self._found()
         except BaseException:

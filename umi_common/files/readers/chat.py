@@ -3,7 +3,8 @@
 A diary and a program's log, whose entries begin with a time and name no speaker, are read in the same way.
 
 The other dates of the log decide whether 03/04/24 is in March or April: a number above 12 is a day. If no date
-is decisive, the messages have no time, since a wrong time is worse than none. Times without a zone are UTC.
+is decisive, the messages have no time, since a wrong time is worse than none; their text then begins with the date as
+the log states it. Times without a zone are UTC.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
     yield from (Passage(text[start:stop], start) for start, stop in spans(text[:first]))
     for match, end in zip(beginnings, ends, strict=True):
         speaker = match["who"]
-        message_start = match.end() if speaker is None else match.start("who")
-        message = text[message_start:end]
         when = _time_of(match, day_first) if pattern is DATED else None
+        undated = pattern is DATED and when is None
+        message_start = match.start() if undated else match.end() if speaker is None else match.start("who")
+        message = text[message_start:end]
         for start, stop in spans(message):
             named = {SPEAKER_KEY: speaker} if speaker else {}
-            undated = pattern is DATED and when is None
             yield Passage(message[start:stop], message_start + start, named, when, undated)
 
 

@@ -25,14 +25,14 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 8
+RULES_VERSION = 9
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
 TEXT_KEYS, ID_KEYS = ("text", "content", "page_content"), ("id", "_id")
 TIME_KEYS = ("event_time", "timestamp")
-"""Keys of a record's text, id and time. If a record has several, the first text and id are read, and the first time
-that reads as one."""
+"""Keys of a record's text, id and time. If a record has several, the first text and id that are not empty are read, and
+the first time that reads as one."""
 SKIPPED_LISTED = 100
 """Largest number of skipped records or pages of one file that are listed; a file can have millions."""
 FILE_KEY = "file"
@@ -187,7 +187,7 @@ def _title_in_name(path: Path) -> str:
 def _html(path: Path, content: bytes) -> Iterator[Passage]:
     page = HtmlText()
     try:
-        page.read(decoded_text(path, content))
+        page.read(decoded_text(path, content, declares=True))
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}
@@ -274,5 +274,6 @@ def _time_key(stated: Mapping[str, Any], keys: Iterable[str]) -> str | None:
 
 
 def _pop_first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """Remove the first of the keys that the record has, and return its value; None: it has none of them."""
-    return next((record.pop(key) for key in keys if key in record), None)
+    """Remove the first of the keys with a value, else the first, and return its value; None: the record has none."""
+    by_value = sorted(keys, key=lambda key: record.get(key) in (None, ""))
+    return next((record.pop(key) for key in by_value if key in record), None)

@@ -32,6 +32,7 @@ _FRONT_DATE = re.compile(
 _FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*)", re.MULTILINE)
 FRONT_MATTER_CHARACTERS = 20_000
 """Longest front matter that is read, in characters of the file."""
+_TAG_BEGINS = re.compile("<[A-Za-z/!?]")
 INVISIBLE = frozenset({"script", "style", "template", "svg", "noscript"})
 """Elements whose content a browser does not show as text."""
 BLOCKS = frozenset({"article", "aside", "blockquote", "dd", "div", "dl", "dt", "figure", "footer", "header", "hr"}) | {
@@ -171,11 +172,11 @@ class HtmlText(HTMLParser):
     def read(self, markup: str) -> None:
         """Read a whole page.
 
-        A last "<" that no ">" follows is left out with all after it, as in browsers: Python's parser is slow on
-        a page with many of them.
+        A last tag without its ">" is left out with all after it, as in browsers: Python's parser is slow on a page
+        with many of them.
         """
-        closed = markup.rfind(">") + 1
-        self.feed(markup[:closed] + markup[closed:].partition("<")[0])
+        unclosed = _TAG_BEGINS.search(markup, markup.rfind(">") + 1)
+        self.feed(markup[: unclosed.start()] if unclosed else markup)
         self.close()
         self.title = " ".join(self.title.split())
 

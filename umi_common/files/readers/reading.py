@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import stat
@@ -23,6 +24,13 @@ NUL_LOOKED_FOR = 8_192
 """Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
 CONTROLS_SHARE = 0.02
 """Non-Unicode content with more than this share of control characters is not text."""
+DECLARED_WITHIN = 1_024
+"""Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard has it."""
+_DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_USUAL = ("utf-8", "ascii", "iso8859-1")
+"""Codecs whose declaration tells nothing: pages in UTF-8 and Windows-1252 declare them."""
+_WIDER = {"gb2312": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
+"""By codec: a larger one that browsers take in its place, and that pages are written in."""
 _NON_ASCII, _ASCII_LETTER, _LATIN_1_LETTER = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
@@ -41,12 +49,17 @@ class ReadLimits:
     """Longest time for reading a PDF, in seconds for each begun megabyte; above 0, at most a day."""
 
     def __post_init__(self) -> None:
-        if self.max_file_bytes < 1:
-            raise ConfigError(f"max_file_bytes={self.max_file_bytes!r}; expected a number of bytes, at least 1")
-        if not 0 < self.pdf_seconds <= PDF_SECONDS_MAX:
+        check_bytes("max_file_bytes", self.max_file_bytes)
+        if not isinstance(self.pdf_seconds, int | float) or not 0 < self.pdf_seconds <= PDF_SECONDS_MAX:
             raise ConfigError(
                 f"pdf_seconds={self.pdf_seconds!r}; expected seconds above 0, at most {PDF_SECONDS_MAX:g}"
             )
+
+
+def check_bytes(name: str, value: object) -> None:
+    """Raises ConfigError if an argument is no number of bytes, at least 1."""
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{name}={value!r:.80}; expected a whole number of bytes, at least 1")
 
 
 def content_of(path: Path, limits: ReadLimits) -> bytes:
@@ -158,11 +171,14 @@ def check_name(name: str, path: Path) -> None:
         raise FileUnreadable(f"{str(path)!a} has a name that is not UTF-8; rename it") from error
 
 
-def decoded_text(path: Path, content: bytes) -> str:
+def decoded_text(path: Path, content: bytes, *, declares: bool = False) -> str:
     """The text of a file; newlines are \\n.
 
     UTF-16 or UTF-32 if it begins with their byte order mark; else UTF-8, also if some of its bytes are damaged; else
     Windows-1252.
+
+    Args:
+        declares: Whether it may declare its encoding, as HTML does: a declared one is taken if the text is not UTF-8.
 
     Raises:
         FileUnreadable: If the content is no text.
@@ -172,17 +188,31 @@ def decoded_text(path: Path, content: bytes) -> str:
     elif content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = content.decode("utf-16", "replace")
     else:
-        text = _utf8_or_windows_text(path, content)
+        text = _eight_bit_text(path, content, declares)
     return re.sub(r"\r\n?", "\n", text)
 
 
-def _utf8_or_windows_text(path: Path, content: bytes) -> str:
+def _declared_text(content: bytes) -> str | None:
+    """The text of a page in the encoding that it declares; None: it declares none, a usual one, or a wrong one."""
+    declared = _DECLARED.search(content, 0, DECLARED_WITHIN)
+    name = "utf-8" if declared is None else declared[1].decode()
+    try:
+        codec = codecs.lookup(name).name
+        text = "" if codec in _USUAL else content.decode(_WIDER.get(codec, codec), "replace")
+    except (LookupError, UnicodeError):
+        return None
+    return text if name in text else None  # in UTF-16, say, the declaration itself cannot be read
+
+
+def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     no_text = FileUnreadable(f"{path} is no text in a known encoding; leave it out, or convert it to UTF-8 first")
     if b"\x00" in content[:NUL_LOOKED_FOR]:
         raise no_text
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if declares and (declared := _declared_text(content)) is not None:
+            return declared
         text = content.decode("utf-8-sig", "replace")
     if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most are whole: UTF-8 with damaged bytes
         return text
