@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from umi_common import __version__
 from umi_common.cli import app
 from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
 
 TURNS = ["Ann: I adopted a grey cat.", "Ben: What is it called?", "Ann: Luna.", "Ben: Bees are quiet today."]
 QUESTIONS = {
@@ -54,6 +55,13 @@ def test_tune_writes_settings_that_umi_loads(collection, tmp_path):
     assert result.exit_code == 0
     assert "held-out" in result.output
     assert isinstance(UmiConfig.load(tmp_path / "umi.toml"), UmiConfig)
+
+
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_the_model_of_the_settings_is_the_one_that_is_measured(collection, tmp_path, command):
+    (tmp_path / "other.toml").write_text('[embedder]\nmodel = "no-such-model"\n')
+    with pytest.raises(ConfigError, match="no-such-model"):
+        run(command, collection, "--config", tmp_path / "other.toml")
 
 
 def test_an_error_is_one_line_with_its_fix_and_exit_code_1(tmp_path):

@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from umi_common.cli import app, main
 from umi_common.cli.indexing import _interruptible
+from umi_common.embedders import default_embedder
 from umi_common.errors import StoreError
-from umi_common.sim import HashEmbedder
+from umi_common.sim import FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
 
@@ -186,6 +187,28 @@ def test_ask_prints_a_prompt_and_with_context_the_evidence_alone(store):
     assert "valve" in evidence and "Question:" not in evidence
     packed = json.loads(run("ask", "what leaks?", "--store", store, "--tokens", 60, "--json").output)
     assert 0 < packed["stats"]["tokens"] <= packed["stats"]["budget"] == 60
+
+
+def test_ask_says_beside_the_prompt_that_nothing_was_found_or_that_a_part_failed(store, monkeypatch):
+    nothing = CliRunner().invoke(app, ["ask", "what leaks?", "--store", str(store), "--where", "file=none"])
+    assert "umi: nothing found; umi status shows what the store holds" in nothing.stderr
+    assert "nothing found" not in nothing.stdout
+    monkeypatch.setattr(default_embedder(), "embed_queries", FaultyEmbedder(HashEmbedder(8), "").embed_queries)
+    failed = CliRunner().invoke(app, ["ask", "what leaks?", "--store", str(store)])
+    assert "umi: without embedder" in failed.stderr
+    assert "valve" in failed.stdout
+    packed = json.loads(run("ask", "what leaks?", "--store", store, "--json").output)
+    assert [loss["part"] for loss in packed["degraded"]] == ["embedder"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes end otherwise there")
+def test_a_reader_that_has_enough_ends_a_command_without_an_error(store):
+    command = [sys.executable, "-m", "umi_common.cli", "search", "what leaks?", "--store", str(store)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_status_verify_repair_and_rebuild(store):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import sys
 from typing import Annotated
 
@@ -65,9 +64,8 @@ def main() -> None:
         _end(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         _end("stopped; what was written is kept: run the same command again", INTERRUPTED)
-    except BrokenPipeError:  # `umi ... | head`: Python would fail when it flushes stdout at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    except SystemExit as ended:  # typer's, with 1, where a reader as in `umi ... | head` has read enough
+        raise SystemExit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code) from None
     except OSError as error:
         _end(f"{error.strerror or error}: {error.filename or 'no file'}; check the path and its permissions", 1)
     except Exception as error:

@@ -22,11 +22,12 @@ from umi_common.cli.options import (
 )
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, TokenBudget
-from umi_common.explain import to_text, visible
+from umi_common.explain import one_line, to_text, visible
 from umi_common.types import Hit, SearchResult
 
 BOLD = ("\x1b[1m", "\x1b[22m")
 """Around the query's words in a terminal; left out where the output goes elsewhere."""
+NOTHING_FOUND = "nothing found; umi status shows what the store holds"
 PROMPT = """Answer the question from the evidence alone, and cite its numbers. If the evidence has no answer, say so.
 
 {context}
@@ -53,7 +54,7 @@ def search(
     if json:
         print_json(as_data(result))
     else:
-        typer.echo(to_text(result, emphasis=BOLD) if result else "nothing found; umi status shows what the store holds")
+        typer.echo(to_text(result, emphasis=BOLD) if result else NOTHING_FOUND)
 
 
 def explain(
@@ -94,10 +95,14 @@ def ask(
     with opened_retriever(store, config) as umi:
         packed = umi.get_context(query, budget=TokenBudget(max_total=tokens), where=where_of(where))
     if json:
-        print_json({"query": query, **_packed(packed)})
-    else:
-        text = packed.text if context else PROMPT.format(context=packed.text, question=query)
-        typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold control characters
+        print_json({"query": query, **_packed(packed), "degraded": [asdict(loss) for loss in packed.degraded]})
+        return
+    text = packed.text if context else PROMPT.format(context=packed.text, question=query)
+    typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold control characters
+    for loss in packed.degraded:
+        typer.echo(f"umi: {one_line(f'without {loss.part}: {loss.reason}; {loss.consequence}')}", err=True)
+    if not packed:
+        typer.echo(f"umi: {NOTHING_FOUND}", err=True)
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:
