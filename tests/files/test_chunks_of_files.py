@@ -222,6 +222,15 @@ def test_an_entry_without_a_speaker_is_a_chunk_with_its_time(file, log, texts):
     ]
 
 
+@pytest.mark.parametrize(
+    "beginning", ["2024-06-11 19:15:00,250 ERROR", "[2024-06-11 19:15:00,250] ERROR", "2024/06/11 19:15:00.250 ERROR"]
+)
+def test_a_log_of_python_go_or_nginx_has_its_times(file, beginning):
+    chunks = chunks_of(file("app.log", f"{beginning} disk full\n{beginning} pump: dry\n"))
+    assert [chunk.text for chunk in chunks] == ["ERROR disk full", "ERROR pump: dry"]
+    assert {chunk.event_time for chunk in chunks} == {datetime(2024, 6, 11, 19, 15, 0, 250_000, timezone.utc)}
+
+
 def test_what_stands_before_the_first_message_is_indexed_too(file):
     turns = "".join(f"Ann: The pump leaks at {bar} bar.\nBen: Since when?\n" for bar in range(20))
     chunks = chunks_of(file("meeting.txt", f"Minutes of 6 February\n\n{turns}"))
