@@ -58,7 +58,8 @@ def test_tune_writes_settings_that_umi_loads(collection, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["eval", "tune"])
-def test_the_model_of_the_settings_is_the_one_that_is_measured(collection, tmp_path, command):
+def test_the_model_of_the_settings_is_the_one_that_is_measured(collection, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "other.toml").write_text('[embedder]\nmodel = "no-such-model"\n')
     with pytest.raises(ConfigError, match="no-such-model"):
         run(command, collection, "--config", tmp_path / "other.toml")

@@ -271,6 +271,12 @@ def test_a_document_without_an_id_is_named_as_the_systems_fault(run):
         run({"anonymous": anonymous})
 
 
+def test_a_system_that_returns_ids_of_another_collection_is_named_in_place_of_scored_0(run):
+    numbered = lambda dataset: lambda query, k: ["0", "1"]  # noqa: E731
+    with pytest.raises(SystemFailed, match="'numbered' returned ids such as '0', none of which is in toy/one: 'a'"):
+        run({"mine": by_words, "numbered": numbered})
+
+
 def test_asking_for_what_was_not_measured_lists_what_was(run):
     comparison = run({"mine": by_words}, [toy(), toy("x", name="other")])
     with pytest.raises(ConfigError, match="name one of the sets"):

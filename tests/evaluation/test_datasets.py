@@ -98,6 +98,8 @@ def test_a_blank_document_is_left_out_but_counts_as_missed_where_it_is_relevant(
     ("file", "content", "complaint"),
     [
         ("corpus.jsonl", '{"_id": "d1", "text": "x"}\n{"_id": ', r"corpus.jsonl, line 2: not JSON"),
+        ("corpus.jsonl", '{"_id": "d1", "text": "x", "n": ' + "9" * 5_000 + "}", r"corpus.jsonl, line 1: not JSON"),
+        ("corpus.jsonl", "[" * 200_000, r"corpus.jsonl, line 1: not JSON"),
         ("corpus.jsonl", "[]\n", r"corpus.jsonl, line 1: list; expected a JSON object"),
         ("corpus.jsonl", '\n{"text": "x"}\n', r"corpus.jsonl, line 2: field '_id' is absent"),
         ("corpus.jsonl", '{"_id": 7, "text": "x"}\n', r"line 1: field '_id' is 7; expected a string"),

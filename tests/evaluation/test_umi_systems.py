@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -10,11 +11,12 @@ from evaluation_toys import by_words, toy
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders import CallableEmbedder
+from umi_common.errors import EmbedderError
 from umi_common.evaluation import Between, UmiSystem, arm, compare, tune
 from umi_common.evaluation.compare import run_key
 from umi_common.evaluation.stores import Stores
 from umi_common.evaluation.systems import open_system
-from umi_common.sim import ScriptedLLM
+from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder, ScriptedLLM
 
 ALWAYS = UmiConfig().replaced(routing={"mode": "always"})
 
@@ -32,6 +34,28 @@ def test_umi_finds_what_holds_the_word(run):
     comparison = run({"umi": UmiConfig(), "words": by_words}, ks=(5,))
     assert comparison.value("umi", "recall@5") == 1.0
     assert comparison.row("umi").llm_calls == 0.0
+
+
+def test_a_text_is_embedded_with_its_titles_as_a_store_embeds_it(letters):
+    bare = toy()
+    titled = replace(bare, chunks=tuple(replace(c, search_text=f"zzz {c.text}") for c in bare.chunks))
+    with Stores(letters) as stores, HybridStore.open(embedder=letters) as store:
+        store.add(titled.chunks)
+        np.testing.assert_allclose(
+            stores.vectors(titled), store.vectors([chunk.id for chunk in titled.chunks]), atol=1e-6
+        )
+        other_texts = [run_key("umi", UmiConfig(), each, stores, depth=5, top=5) for each in (bare, titled)]
+    assert len(set(other_texts)) == 2
+
+
+def test_the_texts_of_a_collection_are_embedded_in_batches_and_a_failing_model_is_named():
+    dataset = replace(toy(), chunks=tuple(Chunk(f"c{n}", f"text {n}") for n in range(1_000)))
+    model = CountingEmbedder(HashEmbedder(8))
+    with Stores(model) as stores:
+        assert stores.vectors(dataset).shape == (1_000, 8)
+    assert model.document_calls > 1
+    with Stores(FaultyEmbedder(HashEmbedder(8), fault="nan")) as stores, pytest.raises(EmbedderError, match="NaN"):
+        stores.vectors(dataset)
 
 
 def test_the_lexical_arm_alone_returns_only_what_shares_a_word(run):

@@ -214,10 +214,8 @@ def read_records(path: Path) -> Iterator[tuple[FileLine, dict[str, Any]]]:
         file_line = FileLine(path, number)
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise file_line.error(
-                f"not JSON ({error.msg} at column {error.colno}); expected one object per line"
-            ) from error
+        except (ValueError, RecursionError) as error:
+            raise file_line.error(f"not JSON ({error}); expected one object per line") from error
         if not isinstance(record, dict):
             raise file_line.error(f"{type(record).__name__}; expected a JSON object")
         id = record.get("_id")

@@ -56,7 +56,7 @@ def compare(
 
     Raises:
         ConfigError: If there is nothing to compare, or ks and depth are out of range.
-        SystemFailed: If a system raises; finished runs stay in `resume`.
+        SystemFailed: If a system raises, or returns ids that are all unknown; finished runs stay in `resume`.
         MissingExtra: If ir-measures is not installed.
     """
     datasets = [datasets] if isinstance(datasets, Dataset) else [dataset for dataset in datasets if dataset.judged]
@@ -102,7 +102,7 @@ def run_system(
     """Run every judged query once, in order; `asked` is called after each. Diversity and duplication are of `top` hits.
 
     Raises:
-        SystemFailed: If the system raises; names system, dataset and query.
+        SystemFailed: If the system raises; names system, dataset and query. If it returns ids, and none of the dataset.
     """
     search = open_system(name, system, dataset, stores)
     rows = {chunk.id: row for row, chunk in enumerate(dataset.chunks)}
@@ -114,6 +114,12 @@ def run_system(
         answers[query.id] = _ask(name, search, dataset, query, depth)
         elapsed[query.id] = (perf_counter() - start) * MILLISECONDS
         asked()
+    returned = [id for answer in answers.values() for id in answer.ids]
+    if returned and rows.keys().isdisjoint(returned):
+        raise SystemFailed(
+            f"system {name!r} returned ids such as {returned[0]!r}, none of which is in {dataset.name}/{dataset.group}"
+            f": {dataset.chunks[0].id!r}, ...; give its documents the ids of the dataset's chunks"
+        )
     relevant = {id: dataset.relevant(id) for id in answers}
     seen = {id: vectors[[rows[hit] for hit in answer.ids[:top] if hit in rows]] for id, answer in answers.items()}
     return Run(
@@ -174,6 +180,7 @@ def run_key(name: str, system: System, dataset: Dataset, stores: Stores, *, dept
     seen = hashlib.sha256()
     for chunk in dataset.chunks:
         seen.update(repr((chunk.id, chunk.text, chunk.source, chunk.position, chunk.event_time)).encode())
+        seen.update((chunk.search_text or "").encode())
     for query in dataset.queries:
         seen.update(repr((query.id, query.text, query.now, query.history, dataset.relevant(query.id))).encode())
     facts = [name, _settings(system), dataset.name, dataset.group, depth, top, stores.embedder(dataset).name]

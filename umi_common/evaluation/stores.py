@@ -18,6 +18,7 @@ from umi_common.evaluation.datasets import Dataset
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.closing import Closing
+from umi_common.stores.batch_checks import embedded
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
 """One embedder or name for all datasets, a function from a dataset to its embedder, or None: the embedded default."""
@@ -45,7 +46,7 @@ class Stores(Closing):
         return self._of(dataset).embedder
 
     def vectors(self, dataset: Dataset) -> Vectors:
-        """(n, dim) of the dataset's chunks, in their order; computed once."""
+        """(n, dim) unit rows of the dataset's chunks, in their order; computed once."""
         return self._of(dataset).vectors()
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
@@ -78,7 +79,8 @@ class _Built:
 
     def vectors(self) -> Vectors:
         if self._vectors is None:
-            self._vectors = self.embedder.embed_documents([chunk.text for chunk in self.chunks])
+            ids, texts = [chunk.id for chunk in self.chunks], [chunk.indexed_text for chunk in self.chunks]
+            self._vectors = embedded(ids, texts, self.embedder, dim=None)
         return self._vectors
 
     def store(self, config: UmiConfig) -> Any:
@@ -163,6 +165,6 @@ def load_vectors(path: str | Path, dataset: Dataset, *, name: str | None = None)
         )
     return PrecomputedEmbedder(
         path.parent.name if name is None else name,
-        {chunk.text: vector for chunk, vector in zip(dataset.chunks, docs, strict=True)},
+        {chunk.indexed_text: vector for chunk, vector in zip(dataset.chunks, docs, strict=True)},
         {query.text: vector for query, vector in zip(dataset.queries, queries, strict=True)},
     )
