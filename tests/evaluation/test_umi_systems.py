@@ -11,7 +11,7 @@ from evaluation_toys import by_words, toy
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders import CallableEmbedder
-from umi_common.errors import EmbedderError
+from umi_common.errors import ConfigError, EmbedderError
 from umi_common.evaluation import Between, UmiSystem, arm, compare, tune
 from umi_common.evaluation.compare import run_key
 from umi_common.evaluation.stores import Stores
@@ -56,6 +56,18 @@ def test_the_texts_of_a_collection_are_embedded_in_batches_and_a_failing_model_i
     assert model.document_calls > 1
     with Stores(FaultyEmbedder(HashEmbedder(8), fault="nan")) as stores, pytest.raises(EmbedderError, match="NaN"):
         stores.vectors(dataset)
+
+
+def test_settings_that_name_a_model_are_measured_with_it_unless_the_call_names_one(letters):
+    other = UmiConfig().replaced(embedder={"model": "no-such-model"})
+    for measure in (
+        lambda **options: compare({"umi": UmiConfig(), "other": other}, toy(), show_progress=False, **options),
+        lambda **options: tune(toy(), {"embedder.model": ["no-such-model"]}, show_progress=False, **options),
+        lambda **options: tune(toy(), {"lexical.k1": [1.2]}, base=other, show_progress=False, **options),
+    ):
+        with pytest.raises(ConfigError, match="no-such-model"):
+            measure()
+        measure(embedder=letters)
 
 
 def test_the_lexical_arm_alone_returns_only_what_shares_a_word(run):

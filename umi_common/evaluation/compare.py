@@ -48,8 +48,8 @@ def compare(
         ks: Cut-offs of the metrics, >= 1.
         depth: Results per query, the largest k to 100; None: the largest k. Latency is measured at this depth, and
             `failures` shows ranks up to it.
-        embedder: For umi and for diversity: an Embedder, a function from a dataset to its embedder, or None (the
-            embedded default).
+        embedder: For umi and for diversity: an Embedder, a function from a dataset to its embedder, or None: the model
+            that a system's settings name, else the embedded default; for diversity the embedded default.
         seed: Of confidence intervals and tests.
         resume: A JSON-lines file of finished runs; runs in it are not repeated, so a comparison may be interrupted.
         show_progress: A progress bar on stderr or in the notebook.

@@ -21,7 +21,8 @@ from umi_common.runtime.closing import Closing
 from umi_common.stores.batch_checks import embedded
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
-"""One embedder or name for all datasets, a function from a dataset to its embedder, or None: the embedded default."""
+"""One embedder or name for all datasets, a function from a dataset to its embedder, or None: the model that a
+system's settings name, else the embedded default."""
 ARRAYS = ("docs", "queries")
 
 
@@ -39,10 +40,10 @@ class Stores(Closing):
 
     def __init__(self, embedder: EmbedderChoice = None) -> None:
         self._choice = embedder
-        self._built: dict[int, _Built] = {}
+        self._built: dict[tuple[int, str | None], _Built] = {}
 
     def embedder(self, dataset: Dataset) -> Embedder:
-        """The embedder of this dataset."""
+        """The embedder of this dataset; that of settings which name none."""
         return self._of(dataset).embedder
 
     def vectors(self, dataset: Dataset) -> Vectors:
@@ -50,21 +51,21 @@ class Stores(Closing):
         return self._of(dataset).vectors()
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
-        """The HybridStore of the dataset under this configuration's analyzer."""
-        return self._of(dataset).store(config)
+        """The HybridStore of the dataset under this configuration's analyzer and model."""
+        return self._of(dataset, config.embedder.model).store(config)
 
     def close(self) -> None:
         """Close every store."""
         while self._built:
             self._built.popitem()[1].close()
 
-    def _of(self, dataset: Dataset) -> _Built:
-        key = id(dataset.chunks)  # shared by all splits of one dataset; kept alive by _Built
+    def _of(self, dataset: Dataset, model: str | None = None) -> _Built:
+        choice, model = self._choice, model if self._choice is None else None
+        key = id(dataset.chunks), model  # the chunks are shared by all splits of one dataset, and kept alive by _Built
         if key not in self._built:
-            choice = self._choice
             if not (choice is None or isinstance(choice, (str, Embedder))):
                 choice = choice(dataset)
-            self._built[key] = _Built(dataset, as_embedder(choice))
+            self._built[key] = _Built(dataset, as_embedder(model if choice is None else choice))
         return self._built[key]
 
 

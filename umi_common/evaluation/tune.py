@@ -120,7 +120,7 @@ def tune(
         patience: Stop after this many trials in a row without a better score; None: never.
         base: Settings outside the space, and the baseline; None: the defaults.
         rewriter: An LLM for deep search; None: no LLM is asked.
-        embedder: As in `compare`; None: the model that `base` names, else the embedded default.
+        embedder: As in `compare`.
         seed: Seed of the split and of the draws.
         show_progress: Show a progress bar, on stderr or in the notebook.
 
@@ -137,7 +137,7 @@ def tune(
             raise ConfigError(f"{name} is {number}; expected a whole number above 0, or None")
     candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
     split = split_by_group(datasets, test_share=test_share, seed=seed)
-    with Stores(base.embedder.model if embedder is None else embedder) as stores:
+    with Stores(embedder) as stores:
 
         def measure(config: UmiConfig, parts: Sequence[Dataset]) -> dict[str, float]:
             return _measure(UmiSystem(config, rewriter=rewriter), parts, stores, metric)
