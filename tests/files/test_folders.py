@@ -88,6 +88,20 @@ def test_vanished_files_leave_the_store_and_those_of_other_folders_stay(store, f
     assert store.ids() == ["docs/deep/b.txt#0", "other.txt#0"]
 
 
+def test_files_that_vanish_after_their_project_was_moved_with_its_store_leave_the_store(tmp_path):
+    project, moved = tmp_path / "project", tmp_path / "moved"
+    (project / "docs").mkdir(parents=True)
+    for name in "abc":
+        (project / "docs" / f"{name}.txt").write_text(f"Text {name}.")
+    with HybridStore.open(project / "store", embedder=HashEmbedder(16)) as store:
+        index(store, project / "docs")
+    project.rename(moved)
+    (moved / "docs" / "a.txt").unlink()
+    with HybridStore.open(moved / "store", embedder=HashEmbedder(16)) as store:
+        report = index(store, moved / "docs")
+        assert (report.unchanged, report.removed, store.ids()) == (2, 1, ["docs/b.txt#0", "docs/c.txt#0"])
+
+
 def test_a_file_replaced_by_a_folder_of_the_same_name_no_longer_answers(store, folder):
     index(store, [folder])
     (folder / "a.md").unlink()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from ingest_toys import content, opened, write_records
 
@@ -41,18 +44,31 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path, docs):
         ingest(store, [docs], checkpoint=tmp_path / "s" / "umi.db")
 
 
-def test_a_file_with_another_version_behind_it_says_so_until_it_is_settled(tmp_path):
+def test_a_file_with_another_version_behind_it_says_so_until_it_is_settled():
     kept = IngestCheckpoint(None)
-    kept.begin([("a", tmp_path, "v1")], others=False)
-    kept.begin([("a", tmp_path, "v1")], others=False)
+    kept.begin([("a", "v1")], others=False)
+    kept.begin([("a", "v1")], others=False)
     assert not kept.file("a").others
-    kept.begin([("a", tmp_path, "v2")], others=False)
+    kept.begin([("a", "v2")], others=False)
     assert kept.file("a").others
     kept.finish([DonePart("k1", "a", "w"), DonePart("k2", "a", None)])
     kept.settle([("a", ["k2"], "stamp")])
     assert kept.file("a") == ("v2", False, True, "stamp")
     assert kept.done(["k1", "k2", "k3"]) == {"k2"}
     kept.close()
+
+
+def test_a_checkpoint_of_an_older_version_is_continued(tmp_path, docs):
+    with opened(tmp_path / "s") as store:
+        ingest(store, [docs], checkpoint=tmp_path / "c")
+        with closing(sqlite3.connect(tmp_path / "c")) as older, older:
+            older.execute("ALTER TABLE files ADD COLUMN path TEXT NOT NULL DEFAULT ''")
+            older.execute("ALTER TABLE files DROP COLUMN stamp")
+        (docs / "b.txt").write_text("new")
+        report = ingest(store, [docs], checkpoint=tmp_path / "c")
+        assert (report.unchanged, report.indexed) == (1, 1)
+        (docs / "a.jsonl").unlink()
+        assert ingest(store, [docs], checkpoint=tmp_path / "c").removed == 1
 
 
 def test_the_checkpoint_of_another_store_is_refused(tmp_path, docs):

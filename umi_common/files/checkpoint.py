@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,21 +14,29 @@ from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
-SCHEMA = f"""
-PRAGMA application_id = {APPLICATION_ID};
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+FILES = """
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
-    path TEXT NOT NULL,
     version TEXT NOT NULL,
     others INTEGER NOT NULL,
     settled INTEGER NOT NULL DEFAULT 0,
     stamp TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
+"""
+SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+{FILES}
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
 """Columns of `files`: see `KnownFile`; of `parts`: see `DonePart`. meta: settings by name."""
+MIGRATION = f"""
+ALTER TABLE files RENAME TO older; {FILES}
+INSERT INTO files (source, version, others, settled) SELECT source, version, others, settled FROM older;
+DROP TABLE older;
+"""
+"""From the columns of an older version, which recorded the path of each file too."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
@@ -90,8 +97,8 @@ class IngestCheckpoint:
             self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
         elif application != APPLICATION_ID:
             raise StoreError(f"{self._path} is no checkpoint of umi; choose another file")
-        elif "stamp" not in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
-            self._db.execute("ALTER TABLE files ADD COLUMN stamp TEXT NOT NULL DEFAULT ''")  # made by an older version
+        elif "path" in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
+            self._db.executescript(f"BEGIN; {MIGRATION} COMMIT;")
 
     def get(self, key: str) -> str | None:
         """A setting; None: not set."""
@@ -112,18 +119,18 @@ class IngestCheckpoint:
             ).fetchone()
         return None if row is None else KnownFile(row[0], bool(row[1]), bool(row[2]), row[3])
 
-    def begin(self, files: Iterable[tuple[str, Path, str]], *, others: bool) -> None:
-        """Record (source, path, version) of files before their first chunk is written.
+    def begin(self, files: Iterable[tuple[str, str]], *, others: bool) -> None:
+        """Record (source, version) of files before their first chunk is written.
 
         Args:
             others: `KnownFile.others` of the files that are not recorded yet.
         """
         with self._writing() as db:
             db.executemany(
-                """INSERT INTO files (source, path, version, others) VALUES (?, ?, ?, ?)
+                """INSERT INTO files (source, version, others) VALUES (?, ?, ?)
                 ON CONFLICT (source) DO UPDATE SET settled = 0, others = others OR version <> excluded.version,
-                path = excluded.path, version = excluded.version""",
-                [(source, os.fspath(path), version, others) for source, path, version in files],
+                version = excluded.version""",
+                [(source, version, others) for source, version in files],
             )
 
     def finish(self, parts: Iterable[DonePart]) -> None:
@@ -154,11 +161,10 @@ class IngestCheckpoint:
             db.executemany("DELETE FROM parts WHERE source = ?", gone)
             db.executemany("DELETE FROM files WHERE source = ?", gone)
 
-    def paths(self) -> Iterator[tuple[str, Path]]:
-        """(source, path) of every recorded file, by rising source."""
+    def sources(self) -> list[str]:
+        """The source of every recorded file, rising."""
         with self._errors():
-            for source, path in self._db.execute("SELECT source, path FROM files ORDER BY source").fetchall():
-                yield source, Path(path)
+            return [source for (source,) in self._db.execute("SELECT source FROM files ORDER BY source")]
 
     def sample_of_chunks(self, count: int) -> list[str]:
         """Ids of at most `count` chunks that the store should hold, one of each part; the same ones each time."""
@@ -193,7 +199,7 @@ class IngestCheckpoint:
             raise StoreError(f"{self._path} cannot be created ({error.strerror}); name another file") from error
 
 
-def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base: Path | None, *, own: bool) -> bool:
+def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, own: bool) -> bool:
     """Whether the store held chunks before the checkpoint's first run.
 
     Args:
@@ -209,7 +215,7 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
     if before is None:
         others = len(store) > 0
         if own and others:
-            checkpoint.begin([(file, Path(base or "/", file), "") for file in _files_in(store)], others=True)
+            checkpoint.begin([(file, "") for file in _files_in(store)], others=True)
         checkpoint.put("others", str(int(others)))
         checkpoint.put("embedder", embedder)
         return others
@@ -227,7 +233,7 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, base:
                 f"checkpoint= is of another store: this store has none of {len(sample)} chunks recorded in it, such as "
                 f"{sample[0]!r}; name the store it belongs to, or delete the checkpoint to begin anew"
             )
-        checkpoint.forget([source for source, _ in checkpoint.paths()])
+        checkpoint.forget(checkpoint.sources())
     return checkpoint.get("others") == "1"
 
 

@@ -14,7 +14,7 @@ from umi_common.files.readers.chunks import RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
-from umi_common.files.walk import check_inside, files_below, is_gone, is_outside, source_of
+from umi_common.files.walk import check_inside, files_below, is_gone, is_outside, path_of, source_of
 from umi_common.files.work import PartOutcome, of_files, sweep
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
@@ -29,7 +29,6 @@ FAILURES_MAX = 3
 class _File:
     """A file with parts that are not in the store."""
 
-    path: Path
     parts: list[FilePart]
     stamp: str
     others: bool
@@ -90,7 +89,7 @@ class IngestSession:
         self._follow_symlinks, self._limits = follow_symlinks, limits
         try:
             check_bytes("part_bytes", part_bytes)
-            self._others = check_belongs(checkpoint, store, embedder, base, own=own_checkpoint)
+            self._others = check_belongs(checkpoint, store, embedder, own=own_checkpoint)
             self._files = self._found()
         except BaseException:
             checkpoint.close()
@@ -223,7 +222,7 @@ class IngestSession:
         others = self._others if known is None else known.others or known.version != version
         done = self._checkpoint.done(keys)
         todo = [replace(part, fresh=not others) for part in parts if part.key not in done]
-        self._open[source] = _File(path, parts, stamp, others, {part.key for part in todo})
+        self._open[source] = _File(parts, stamp, others, {part.key for part in todo})
         self.report.parts_skipped += len(parts) - len(todo)
         self._bar.update(sum(part.size for part in parts) - sum(part.size for part in todo))
         if not todo:  # an interrupted run wrote all parts and did not complete the file
@@ -239,7 +238,7 @@ class IngestSession:
     def _begun(self, batch: list[FilePart]) -> list[FilePart]:
         """Record in the checkpoint that the files of these parts begin; returns the parts."""
         sources = dict.fromkeys(part.source for part in batch)
-        files = [(source, self._open[source].path, version_of(self._open[source].parts)) for source in sources]
+        files = [(source, version_of(self._open[source].parts)) for source in sources]
         self._checkpoint.begin(files, others=self._others)
         return batch
 
@@ -285,7 +284,8 @@ class IngestSession:
         found = {path for path, _ in self._files}
         gone = [
             source
-            for source, path in self._checkpoint.paths()
+            for source in self._checkpoint.sources()
+            for path in [path_of(source, self._base)]
             if any(path.is_relative_to(root) for root in self._roots)
             and (is_gone(path) or (path not in found and not self._follow_symlinks and is_outside(path, self._roots)))
         ]

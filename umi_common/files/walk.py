@@ -110,6 +110,11 @@ def source_of(path: Path, base: Path | None) -> str:
     return path.as_posix()
 
 
+def path_of(source: str, base: Path | None) -> Path:
+    """The absolute path of a source name that `source_of` made with this `base`."""
+    return Path(base or "/", source)
+
+
 def _entries(folder: Path, report: Report) -> list[os.DirEntry[str]]:
     """The entries of a folder, sorted by name; none if it cannot be listed."""
     try:
