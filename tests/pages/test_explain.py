@@ -23,7 +23,7 @@ from umi_common.explain.texts import visible
 from umi_common.retriever import DualRetriever
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.lexical.analyzer import Analyzer
-from umi_common.types import Chunk, Hit, SearchResult, Signal, Suppressed
+from umi_common.types import Chunk, Degradation, Hit, SearchResult, Signal, Suppressed
 
 ENGLISH = Analyzer(AnalyzerConfig()).terms
 ACTING = "\x1b\x07\x00\u202e\u2066\u0085"
@@ -175,6 +175,17 @@ def test_the_text_for_a_terminal_cannot_steer_it():
     assert shown.splitlines()[0] == "4 hits, hybrid, 4.5 ms"
     assert "  without dense: <b>damaged</b>; searched exactly" in shown
     assert str(hostile_result()) == shown
+
+
+def test_the_id_through_which_a_hit_was_found_and_the_reason_of_a_loss_cannot_steer_a_terminal():
+    found = replace(hit(ranks={"fused": 2, "references": 1}), through=f"a{ACTING}b")
+    lost = Degradation(f"arm{ACTING}", f"it said {ACTING}", f"searched without {ACTING}")
+    gone = Suppressed("c2", f"near{ACTING}")
+    result = SearchResult((found,), "who", degraded=(lost,), suppressed=(gone,))
+    shown = to_text(result, full=True)
+    assert "found through a⟨U+001B⟩" in shown
+    assert "it said ⟨U+001B⟩" in shown
+    assert not set(shown) & set(ACTING)
 
 
 def test_the_page_says_who_found_what_and_how_long_it_took(tmp_path):

@@ -31,7 +31,7 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, fu
         if full:
             ranks = (f"{step.name} {'–' if step.rank is None else f'#{step.rank}'}" for step in path)
             lines.append(f"       {' → '.join(ranks)}")
-    lines += [f"  without {loss.part}: {loss.reason}; {loss.consequence}" for loss in result.degraded]
+    lines += ["  " + one_line(f"without {loss.part}: {loss.reason}; {loss.consequence}") for loss in result.degraded]
     if full:
         lines += [*map(_left_out, result.suppressed), *map(_stage, result.trace)]
     elif result.suppressed:
@@ -43,12 +43,12 @@ def _hit(hit: Hit, words: QueryWords, emphasis: tuple[str, str]) -> Iterator[str
     where = one_line(" · ".join(place(hit.chunk)))
     yield f"{hit.rank:>3}  {hit.score:.3f}  {one_line(hit.chunk.id)}" + (f"  [{where}]" if where else "")
     yield f"       {marked(excerpt(hit.chunk.text, words, TEXT_CHARACTERS), words, around=emphasis, written=str)}"
-    yield f"       {' · '.join(reasons(hit))}"
+    yield f"       {one_line(' · '.join(reasons(hit)))}"
 
 
 def _left_out(gone: Suppressed) -> str:
-    by = "" if gone.by is None else f", replaced by {one_line(gone.by)}"
-    return f"  left out: {one_line(gone.id)} ({gone.reason}{by})"
+    by = "" if gone.by is None else f", replaced by {gone.by}"
+    return "  " + one_line(f"left out: {gone.id} ({gone.reason}{by})")
 
 
 def _stage(stage: Stage) -> str:
