@@ -90,6 +90,12 @@ def test_index_names_eight_kinds_of_files_left_out_and_counts_the_other_kinds(mi
     assert f"left out, of other kinds: .csv 2, {kinds}" in lines
 
 
+def test_the_name_of_a_file_cannot_steer_the_terminal(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.\x1b[2Jb").write_text("x")
+    assert "kinds: .⟨U+001B⟩[2jb 1" in run("index", tmp_path / "docs", "--store", tmp_path / "store").output
+
+
 def test_an_empty_path_as_of_an_unset_variable_does_not_index_the_current_folder(tmp_path):
     done = umi("index", "", "--store", tmp_path / "store")
     assert done.returncode != 0 and "'' is no path" in done.stderr and not (tmp_path / "store").exists()
@@ -199,6 +205,9 @@ def test_ask_says_beside_the_prompt_that_nothing_was_found_or_that_a_part_failed
     assert "valve" in failed.stdout
     packed = json.loads(run("ask", "what leaks?", "--store", store, "--json").output)
     assert [loss["part"] for loss in packed["degraded"]] == ["embedder"]
+    found = CliRunner().invoke(app, ["search", "zeppelin", "--store", str(store)])
+    assert found.stdout.startswith("nothing found")
+    assert "umi: without embedder" in found.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes end otherwise there")

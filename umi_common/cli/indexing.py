@@ -93,7 +93,7 @@ def _print(report: Report, store: Path, there: int) -> None:
         kinds = sorted(report.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
         more = f", and {len(kinds) - KINDS_SHOWN} more kinds" if len(kinds) > KINDS_SHOWN else ""
         shown = ", ".join(f"{ending} {count}" for ending, count in kinds[:KINDS_SHOWN])
-        typer.echo(f"left out, of other kinds: {shown}{more}")
+        typer.echo(f"left out, of other kinds: {one_line(shown)}{more}")
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
     if report.stopped:

@@ -11,6 +11,7 @@ import typer
 from umi_common.cli.options import ConfigOption, JsonOption, print_json
 from umi_common.cli.search import as_data
 from umi_common.config import UmiConfig
+from umi_common.explain import one_line
 
 QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five questions.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where the demo keeps its index.")]
@@ -67,7 +68,8 @@ def evaluate(
     misses = comparison.failures("umi", k=10)
     for miss in misses[:MISSES_SHOWN]:
         others = ", ".join(f"{name}: {rank or '-'}" for name, rank in miss.elsewhere.items())
-        typer.echo(f"not in the first 10: {miss.id} for {miss.query.text!r} (rank {miss.rank or '-'}; {others})")
+        line = f"not in the first 10: {miss.id} for {miss.query.text!r} (rank {miss.rank or '-'}; {others})"
+        typer.echo(one_line(line))
     if len(misses) > MISSES_SHOWN:
         typer.echo(f"and {len(misses) - MISSES_SHOWN} more; --json has every rank")
 

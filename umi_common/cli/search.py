@@ -53,8 +53,11 @@ def search(
         result = umi.search(query, limit=limit, where=where_of(where))
     if json:
         print_json(as_data(result))
+    elif result:
+        typer.echo(to_text(result, emphasis=BOLD))
     else:
-        typer.echo(to_text(result, emphasis=BOLD) if result else NOTHING_FOUND)
+        typer.echo(NOTHING_FOUND)
+        _print_losses(result)
 
 
 def explain(
@@ -99,10 +102,14 @@ def ask(
         return
     text = packed.text if context else PROMPT.format(context=packed.text, question=query)
     typer.echo(visible(text) if sys.stdout.isatty() else text)  # a passage may hold control characters
-    for loss in packed.degraded:
-        typer.echo(f"umi: {one_line(f'without {loss.part}: {loss.reason}; {loss.consequence}')}", err=True)
+    _print_losses(packed)
     if not packed:
         typer.echo(f"umi: {NOTHING_FOUND}", err=True)
+
+
+def _print_losses(found: SearchResult | AssembledContext) -> None:
+    for loss in found.degraded:
+        typer.echo(f"umi: {one_line(f'without {loss.part}: {loss.reason}; {loss.consequence}')}", err=True)
 
 
 def as_data(result: SearchResult) -> dict[str, Any]:
