@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 
-from umi_common.errors import EmbedderError, FileUnreadable, InputError, StoreError
+from umi_common.embedders import CallableEmbedder
+from umi_common.errors import ConfigError, EmbedderError, FileUnreadable, InputError, StoreError
 from umi_common.files import index
 from umi_common.files.run import CHECKPOINT
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
@@ -202,6 +203,13 @@ def test_a_store_with_another_embedder_by_now_is_still_followed(tmp_path, folder
     HybridStore.reindex(tmp_path / "store", embedder=HashEmbedder(8))
     with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(8)) as store:
         assert index(store, [folder]).unchanged == 2
+
+
+def test_vectors_of_another_model_than_the_stores_are_refused(store, folder):
+    other = CallableEmbedder(lambda texts: [[1.0] * 16 for _ in texts], name="other")
+    with pytest.raises(ConfigError, match=r"'other' and the store's is 'hash/16'; leave it out"):
+        index(store, folder, embedder=other)
+    assert len(store) == 0
 
 
 def test_a_store_that_was_emptied_is_filled_again(store, folder):

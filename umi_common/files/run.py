@@ -71,7 +71,8 @@ def index(
     Raises:
         InputError: If a path is no path, or empty.
         FileUnreadable: If a path does not exist. Problems with files inside a folder are in the report.
-        ConfigError: If the checkpoint belongs to another store, or a limit is out of range.
+        ConfigError: If the checkpoint belongs to another store, `embedder` is not the store's, or a limit is out of
+            range.
         ReindexRequired: If the checkpoint was made with another embedder.
         StoreLocked: If another run uses the checkpoint.
         EmbedderError: If the embedder fails on everything, in the whole run or several times in a row.
@@ -123,8 +124,18 @@ def _own_checkpoint(store: Any) -> IngestCheckpoint:
 
 
 def _model(store: Any, embedder: Any) -> Embedder:
-    """The caller's embedder, else the store's, else the default."""
+    """The caller's embedder, else the store's, else the default.
+
+    Raises:
+        ConfigError: If the caller's and the store's have different names.
+    """
     own: Embedder | None = getattr(store, "embedder", None)
     if embedder is None:
         return default_embedder() if own is None else own
-    return as_embedder(embedder)
+    model = as_embedder(embedder)
+    if own is not None and model.name != own.name:
+        raise ConfigError(
+            f"embedder= is {model.name!r} and the store's is {own.name!r}; leave it out, or first call "
+            "HybridStore.reindex(path, embedder=...)"
+        )
+    return model
