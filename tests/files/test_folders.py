@@ -212,6 +212,12 @@ def test_vectors_of_another_model_than_the_stores_are_refused(store, folder):
     assert len(store) == 0
 
 
+def test_a_file_that_is_named_beside_its_folder_is_not_counted_as_left_out(store, folder):
+    (folder / "prices.csv").write_text("item,price\nboiler,900\n")
+    report = index(store, [folder, folder / "deep", folder / "prices.csv"])
+    assert (report.files, report.left_out) == (3, {".png": 1})
+
+
 def test_a_store_that_was_emptied_is_filled_again(store, folder):
     index(store, [folder])
     store.delete(store.ids())

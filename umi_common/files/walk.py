@@ -52,7 +52,7 @@ def files_below(
         follow_symlinks: False: links to a path outside of all roots are skipped, and links to folders are not walked.
             True: all are followed; a folder is walked once, even if several links or a loop lead to it.
     """
-    seen = {_identity(store)} if store is not None else set()
+    seen, named = {_identity(store)} if store is not None else set(), set(roots)
     folders = [root for root in roots if root.is_dir()]
     yield from (root for root in roots if not root.is_dir())
     linked: list[Path] = []
@@ -65,7 +65,7 @@ def files_below(
         seen.add(identity)
         for entry in _entries(folder, report):
             path = Path(folder, entry.name)
-            if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)):
+            if entry.name.startswith(".") or (entry.name in FOLDERS_LEFT_OUT and _is_folder(path)) or path in named:
                 continue
             if not _is_folder(path):
                 if _is_readable(path, report) and (follow_symlinks or _is_inside(path, roots, report)):
