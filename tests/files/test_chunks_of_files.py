@@ -49,6 +49,11 @@ def test_texts_are_read_whatever_their_encoding(file, content):
     assert chunks_of(file("a.txt", content))[0].text == "naïve café"
 
 
+@pytest.mark.parametrize("text", ["Umlauts: äöüß, ÄÖÜ.", "Une idée créée à Noël; œuvre « achevée »", "Swedish: ÅÄÖ"])
+def test_accented_letters_side_by_side_are_no_other_encoding(file, text):
+    assert chunks_of(file("a.txt", text.encode("cp1252")))[0].text == text
+
+
 def test_a_damaged_byte_costs_its_character_and_not_every_umlaut_of_the_file(file):
     content = "Jörg Müller wohnt in Köln. ".encode() * 20
     for damaged in (content + "Straß".encode()[:-1], content + b"\xff" + content):
@@ -57,7 +62,14 @@ def test_a_damaged_byte_costs_its_character_and_not_every_umlaut_of_the_file(fil
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding"), [("Привет мир, как дела?", "cp1251"), ("Привет мир", "koi8-r"), ("北京的天气很好", "gbk")]
+    ("text", "encoding"),
+    [
+        ("Привет мир, как дела?", "cp1251"),
+        ("Привет мир", "koi8-r"),
+        ("北京的天气很好", "gbk"),
+        ("def main():  # запуск программы без вывода\n    return parse_all_arguments_of_the_command()\n", "cp1251"),
+        ("The pump and its valves were inspected in March: η αντλία στάζει από χθες.", "cp1253"),
+    ],
 )
 def test_text_in_another_encoding_is_refused_in_place_of_stored_as_other_letters(file, text, encoding):
     with pytest.raises(FileUnreadable, match=r"a\.txt is no text .*convert it to UTF-8"):

@@ -24,6 +24,8 @@ NUL_LOOKED_FOR = 8_192
 """Number of bytes at the beginning of a file that are searched for a NUL, which no text holds."""
 CONTROLS_SHARE = 0.02
 """Non-Unicode content with more than this share of control characters is not text."""
+ACCENTED_RUNS_MIN = 4
+"""Fewest runs of three accented letters that show another code page; fewer may be a list of them, as "äöü ÄÖÜ"."""
 DECLARED_WITHIN = 1_024
 """Number of bytes at the beginning of a page in which it declares its encoding, as the HTML standard has it."""
 _DECLARED = re.compile(rb"<(?:meta|\?xml)\b[^>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
@@ -31,7 +33,8 @@ _USUAL = ("utf-8", "ascii", "iso8859-1")
 """Codecs whose declaration tells nothing: pages in UTF-8 and Windows-1252 declare them."""
 _WIDER = {"gb2312": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949"}
 """By codec: a larger one that browsers take in its place, and that pages are written in."""
-_NON_ASCII, _ASCII_LETTER, _LATIN_1_LETTER = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
+_NON_ASCII, _ASCII_LETTER, _ACCENTED = map(re.compile, ("[^\x00-\x7f]", "[A-Za-z]", "[\xc0-\xff]"))
+_ACCENTED_RUN = re.compile("[\xc0-\xff]{3,}")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -217,8 +220,10 @@ def _eight_bit_text(path: Path, content: bytes, declares: bool) -> str:
     if 2 * text.count("\ufffd") < len(_NON_ASCII.findall(text)):  # most are whole: UTF-8 with damaged bytes
         return text
     text = content.decode("cp1252", "replace")
-    # More accented letters than plain ones: the text has another code page.
-    other_code_page = len(_LATIN_1_LETTER.findall(text)) > len(_ASCII_LETTER.findall(text))
+    # More accented letters than plain ones, or most of them side by side: the text has another code page.
+    accented, runs = len(_ACCENTED.findall(text)), _ACCENTED_RUN.findall(text)
+    in_runs = len("".join(runs)) if len(runs) >= ACCENTED_RUNS_MIN else 0
+    other_code_page = accented > len(_ASCII_LETTER.findall(text)) or 2 * in_runs > accented
     if other_code_page or len(_CONTROLS.findall(text)) > CONTROLS_SHARE * len(text):
         raise no_text
     return text
