@@ -117,6 +117,11 @@ def test_the_titles_of_icons_are_no_part_of_the_title_of_a_page(file):
     assert (chunk.metadata["title"], chunk.text) == ("All about boats", "Jib.")
 
 
+def test_a_heading_over_two_lines_is_one_line_of_the_section(file):
+    (chunk,) = chunks_of(file("a.html", "<h1>Sails<br>and <pre>their  ropes</pre></h1><p>Jib and main."))
+    assert chunk.metadata["section"] == "Sails and their ropes"
+
+
 def test_html_chunks_carry_title_and_section(file):
     (chunk,) = chunks_of(file("a.html", "<title>Boats</title><h1>Sails</h1><p>Jib and main."))
     assert chunk.text == "Sails\n\nJib and main."

@@ -218,7 +218,7 @@ class HtmlText(HTMLParser):
                 continue
         elif _is_heading(tag) and self._heading is not None:
             start, piece, level = self._heading
-            title = "".join(self._pieces[piece:]).strip()
+            title = " ".join("".join(self._pieces[piece:]).split())
             if title:
                 self.headings.append(Heading(start, level, title))
             self._heading = None
