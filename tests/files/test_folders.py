@@ -207,7 +207,7 @@ def test_a_store_with_another_embedder_by_now_is_still_followed(tmp_path, folder
 
 def test_vectors_of_another_model_than_the_stores_are_refused(store, folder):
     other = CallableEmbedder(lambda texts: [[1.0] * 16 for _ in texts], name="other")
-    with pytest.raises(ConfigError, match=r"'other' and the store's is 'hash/16'; leave it out"):
+    with pytest.raises(ConfigError, match=r"'other' and the store's is 'hash/16'; use the store's"):
         index(store, folder, embedder=other)
     assert len(store) == 0
 

@@ -97,6 +97,14 @@ def test_errors_come_back_as_what_they_are(ray, docs, tmp_path):
         ingest_on_ray(
             partial(opened, tmp_path / "s"), [docs], checkpoint=tmp_path / "c", open_embedder=partial(HashEmbedder, 8)
         )
+    with pytest.raises(ConfigError, match="hash/8"):
+        ingest_on_ray(
+            partial(opened, tmp_path / "t"),
+            [docs],
+            checkpoint=tmp_path / "d",
+            open_embedder=partial(HashEmbedder, 8),
+            each_writes=True,
+        )
     with pytest.raises(ConfigError, match="open_store cannot be pickled"):
         ingest_on_ray(partial(opened, threading.Lock()), [docs], checkpoint=tmp_path / "c")
     with pytest.raises(StoreLocked):

@@ -208,9 +208,15 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
             chunks that it records, the checkpoint is emptied.
 
     Raises:
-        ConfigError: If the checkpoint is of another store.
+        ConfigError: If the checkpoint is of another store, or the store's embedder is not `embedder`.
         ReindexRequired: If it was made with another embedder.
     """
+    model = getattr(store, "embedder", None)
+    if model is not None and model.name != embedder:
+        raise ConfigError(
+            f"the embedder given is {embedder!r} and the store's is {model.name!r}; use the store's, or first call "
+            "HybridStore.reindex(path, embedder=...)"
+        )
     before = checkpoint.get("embedder")
     if before is None:
         others = len(store) > 0
@@ -220,7 +226,7 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
         checkpoint.put("embedder", embedder)
         return others
     if before != embedder:
-        if not own or store.embedder.name != embedder:
+        if not own:
             raise ReindexRequired(
                 f"the checkpoint was made with embedder {before!r} and this is {embedder!r}; use that one, or begin a "
                 "new store and a new checkpoint"

@@ -124,18 +124,8 @@ def _own_checkpoint(store: Any) -> IngestCheckpoint:
 
 
 def _model(store: Any, embedder: Any) -> Embedder:
-    """The caller's embedder, else the store's, else the default.
-
-    Raises:
-        ConfigError: If the caller's and the store's have different names.
-    """
+    """The caller's embedder, else the store's, else the default."""
     own: Embedder | None = getattr(store, "embedder", None)
     if embedder is None:
         return default_embedder() if own is None else own
-    model = as_embedder(embedder)
-    if own is not None and model.name != own.name:
-        raise ConfigError(
-            f"embedder= is {model.name!r} and the store's is {own.name!r}; leave it out, or first call "
-            "HybridStore.reindex(path, embedder=...)"
-        )
-    return model
+    return as_embedder(embedder)

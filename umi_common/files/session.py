@@ -58,7 +58,8 @@ class IngestSession:
         on_file: Called with (files done, files in all) after each file.
 
     Raises:
-        ConfigError: If the checkpoint belongs to another store, or `part_bytes` is less than 1.
+        ConfigError: If the checkpoint belongs to another store, the store has another embedder, or `part_bytes` is less
+            than 1.
         ReindexRequired: If it was made with another embedder.
     """
 
