@@ -118,6 +118,12 @@ def test_a_sign_for_less_than_at_the_end_of_a_page_hides_nothing_after_it(text):
     assert page.text == text
 
 
+def test_a_picture_that_is_not_closed_ends_at_the_next_block_as_in_browsers():
+    page = HtmlText()
+    page.read("<p>Before.<svg><path d='M0'><title>Icon</title><p>After.<svg><text>x</text></svg><h2>Head</h2>End.")
+    assert page.text.split() == ["Before.", "After.", "Head", "End."]
+
+
 def test_html_becomes_what_a_reader_sees():
     page = HtmlText()
     page.feed(

@@ -193,6 +193,8 @@ class HtmlText(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._in_title = tag == "title" and not self._invisible  # an icon, drawn by <svg>, has a title of its own
+        if self._invisible[-1:] == ["svg"] and (tag in BLOCKS or _is_heading(tag)):
+            self._invisible.pop()  # browsers, too, end an open <svg> there
         if tag in INVISIBLE:
             self._invisible.append(tag)
         elif _is_heading(tag):
