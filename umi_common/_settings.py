@@ -43,7 +43,9 @@ def read_settings(model: type[BaseModel], path: str | Path | None) -> dict[str, 
     try:
         environment = source()
     except SettingsError as error:
-        raise ConfigError(f"a {ENVIRONMENT_PREFIX}* variable cannot be read: {error}") from error
+        raise ConfigError(
+            f"a {ENVIRONMENT_PREFIX}* variable cannot be read: {error}; write a list or a table as JSON"
+        ) from error
     for stage, fields in environment.items():
         if isinstance(fields, dict) and isinstance(values.get(stage), dict):
             values[stage] = {**values[stage], **fields}
@@ -95,4 +97,4 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"cannot read the settings file {path}: {error.strerror}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+        raise ConfigError(f"{path} is not valid TOML in UTF-8: {error}; correct the file") from error

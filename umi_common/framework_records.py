@@ -1,4 +1,5 @@
-"""What both adapters share: records (text, metadata, id) as chunks and back, scores from ranks, an agent's tool.
+"""Functions that both adapters share: convert records (text, metadata, id) to chunks and back, keep a store level with
+its source, score by rank, and define an agent's search tool.
 
 A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`; filters see `NESTED` in their place, and
 `to_metadata` restores them. Other values are converted as `types.plain_value` says; arrays and sets become lists.
@@ -30,12 +31,13 @@ NESTED_KEY = "_umi_json"
 NESTED = ["umi_nested"]
 """Stands in the metadata for a value that is not flat: to filters the value is there and is not None."""
 ID_CHARACTERS = 32
+"""Hexadecimal digits of a `content_id`."""
 POSITION_END = 2**62
-"""A position from here on is dropped: it is too large for a chunk."""
+"""A position of this size or larger is dropped: a chunk cannot hold it."""
 IDS_NAMED = 20
-"""Ids in one warning, so that it stays readable."""
+"""Largest number of ids that one warning names."""
 PAGE = 5_000
-"""Chunks read from a store in one call."""
+"""Number of chunks read from a store in one call."""
 OFFSET_END = 10**7
 """Smaller numbers under the key of the time may be milliseconds or seconds from the start of a recording."""
 OWN_SEARCH = ("_get_relevant_documents", "_aget_relevant_documents", "_retrieve", "_aretrieve")
@@ -136,8 +138,8 @@ def to_metadata(chunk: Chunk, keys: PlaceKeys = PlaceKeys()) -> dict[str, Any]:
 
 def content_id(text: str, plain: Mapping[str, Any]) -> str:
     """A stable id of a record: 32 hexadecimal digits of SHA-256 over text and metadata."""
-    said = json.dumps([text, plain], sort_keys=True, default=str)
-    return hashlib.sha256(said.encode()).hexdigest()[:ID_CHARACTERS]
+    record = json.dumps([text, plain], sort_keys=True, default=str)
+    return hashlib.sha256(record.encode()).hexdigest()[:ID_CHARACTERS]
 
 
 def time_in(metadata: Mapping[str, Any], key: str | None) -> datetime | None:
@@ -227,17 +229,17 @@ def add_mirrored(
     left_out: Sequence[tuple[str | None, Hashable | None]] = (),
     everything: bool = False,
 ) -> None:
-    """Add chunks, and remove the stored ones that they replace: those with other ids and the origin of one of them.
+    """Add chunks, and remove the stored chunks that have the origin of one of them and are not among them.
 
-    The text of a chunk that is replaced is not embedded again where one of `chunks` has it. Calls of several threads
-    run one after another, so that each replaces what the one before it has stored.
+    A new chunk with the text of a removed one takes over its vector and is not embedded. Calls of several threads run
+    one after another, so that each replaces what the one before it has stored.
 
     Args:
         store: A `HybridStore`.
         chunks: All present chunks of each origin.
         origin_of: What a chunk was cut from; None: it replaces nothing.
-        left_out: (id, origin) of given items that are no chunks, for example of a file that is empty now: they replace
-            what is stored, too.
+        left_out: (id, origin) of items without text, such as a file that is empty now: stored chunks with such an id or
+            origin are removed, too.
         everything: Also remove all other stored chunks.
 
     Raises:
@@ -245,7 +247,7 @@ def add_mirrored(
         InvalidChunk, DuplicateId, EmbedderError: As `store.add`. Nothing is written.
     """
     if not isinstance(everything, bool):
-        raise InputError(f"mirror is {everything!r:.80}; expected True or False, for True removes what is not given")
+        raise InputError(f"mirror is {everything!r:.80}; expected True or False; True removes what is not given")
     if everything and not chunks and len(store):
         raise InputError("mirror=True with nothing to store would empty the store; check what was loaded")
     origins = {origin_of(chunk) for chunk in chunks} | {origin for _, origin in left_out}
@@ -278,7 +280,7 @@ def _replace(store: Any, chunks: Sequence[Chunk], replaces: Callable[[Chunk], bo
 
 
 class CheckedFields:
-    """Base of a pydantic class, before its other bases: a wrong field raises ConfigError and says what was meant."""
+    """First base of a pydantic class: a wrong field raises ConfigError with the message of `config.first_fault`."""
 
     def __init__(self, **fields: Any) -> None:
         if hasattr(fields.get("umi"), "recall"):
@@ -303,7 +305,7 @@ def refuse_factory_option(name: str, factory: str) -> None:
 
 
 def checked_retriever(retriever: Any, kind: type) -> None:
-    """Raise ConfigError if a tool or context is not given an adapter's retriever, of the class `kind`."""
+    """Raise ConfigError unless a tool's or context's retriever is of the class `kind` and searches as it does."""
     if not isinstance(retriever, kind):
         raise ConfigError(
             f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
@@ -318,7 +320,7 @@ def checked_retriever(retriever: Any, kind: type) -> None:
 
 
 def overrides(instance: object, base: type, *methods: str) -> bool:
-    """Whether a subclass of `base` has its own version of one of these methods, which must then answer every call."""
+    """Whether the instance's class replaces one of these methods of `base`, which must then answer every call."""
     own = type(instance)
     return any(getattr_static(own, name) is not getattr_static(base, name) for name in methods)
 
@@ -326,8 +328,8 @@ def overrides(instance: object, base: type, *methods: str) -> bool:
 def chroma_collection(vector_store: Any, kind: str) -> Any:
     """The collection of a framework's vector store over Chroma; None: it is another kind of store.
 
-    Known by the name `kind` of its class, because Chroma's package may not be installed, and other databases'
-    vector stores have a `_collection`, too.
+    It is recognised by the name `kind` of its class: Chroma's package may not be installed, and vector stores of other
+    databases have a `_collection`, too.
     """
     of_chroma = any(each.__name__ == kind for each in type(vector_store).__mro__)
     return getattr(vector_store, "_collection", None) if of_chroma else None
@@ -354,9 +356,8 @@ def scores_of_kept(kept: Sequence[tuple[int, Any]], count: int) -> list[float]:
     """A score for each of `count` texts from what a framework's reranker returned: -inf for texts that it dropped.
 
     Args:
-        kept: (row, score) in its order, best first; the order counts where a score is no finite number, or where all
-            are equal.
-        count: Texts that it was given.
+        kept: (row, score), best first. If a score is no finite number, or all are equal, this order decides.
+        count: Number of texts that it was given.
     """
     stated = [score for _, score in kept if isinstance(score, (int, float, np.number)) and np.isfinite(score)]
     by_score = len(stated) == len(kept) and len(set(stated)) > 1
@@ -376,7 +377,7 @@ def edges_first(scores: Sequence[float]) -> bool:
 class _ToolArguments(BaseModel):
     """Arguments of which null and "" count as missing: models send them for options that they leave open.
 
-    Others are refused: one that a model means as a limit or a filter would widen the search if it were left out.
+    Unknown arguments are refused: if the model meant one as a limit or a filter, ignoring it would widen the search.
     """
 
     model_config = ConfigDict(extra="forbid")

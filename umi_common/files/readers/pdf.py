@@ -30,7 +30,7 @@ class PdfPages(NamedTuple):
 
 
 class PdfProcess(Closing):
-    """A child process that reads PDFs one after another; started at the first. A context manager: it ends the process.
+    """A child process that reads one PDF at a time; it is started for the first one and ended by `close`.
 
     Not thread-safe.
     """
@@ -53,8 +53,8 @@ class PdfProcess(Closing):
         """The pages of the PDF `content`; `path` is for messages.
 
         Raises:
-            FileUnreadable: If it is no PDF, takes longer than `limits.pdf_seconds` a megabyte, has more text than
-                `limits.max_file_bytes` characters, or makes the process fail.
+            FileUnreadable: If it is no PDF, takes longer than `limits.pdf_seconds` for each begun megabyte, has more
+                characters of text than `limits.max_file_bytes`, or makes the process fail.
             MissingExtra: Without pypdf.
         """
         process = self._started(path)
@@ -66,7 +66,7 @@ class PdfProcess(Closing):
                 f"{path} takes longer than {seconds:g} s to read; leave it out, or raise --pdf-seconds (pdf_seconds=)"
             )
         if not line.endswith(b"\n"):
-            raise FileUnreadable(f"{path} makes pypdf fail, perhaps for want of memory; leave it out")
+            raise FileUnreadable(f"{path} makes pypdf fail, perhaps because memory runs out; leave it out")
         answer = json.loads(line)
         if "error" in answer:
             raise FileUnreadable(f"{path}: {answer['error']}; leave it out")
@@ -90,7 +90,7 @@ class PdfProcess(Closing):
         return self._process
 
     def _call(self, process: subprocess.Popen[bytes], sent: bytes, seconds: float) -> tuple[bytes, bool]:
-        """The line that answers `sent`, and whether the time ran out. An answer without a newline ended the process."""
+        """The line that answers `sent`, and whether the time ran out. Without a newline the process has ended."""
         expired = threading.Event()
 
         def expire() -> None:

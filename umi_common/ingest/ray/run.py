@@ -3,9 +3,10 @@
     ingest_on_ray(partial(HybridStore.open, "./memory"), ["corpus"], checkpoint="corpus.checkpoint", workers=2)
 
 Ray restarts a worker that dies and repeats its batch. A part of a file that kills its worker on every attempt is
-reported and left out.
-If the driver dies, the same call continues from the checkpoint. The workers are actors, not tasks of Ray Data, because
-each outcome must reach the checkpoint at once; also, 40 empty batches took 1.7 s with actors and 9.5 s with Ray Data.
+reported and left out. If the driver dies, the same call continues from the checkpoint.
+
+The workers are actors, not tasks of Ray Data: each outcome must reach the checkpoint at once, and 40 empty batches took
+1.7 s with actors and 9.5 s with Ray Data.
 """
 
 from __future__ import annotations

@@ -70,13 +70,13 @@ class CandidateRows:
 
     @cached_property
     def lexical_rank(self) -> Ints:
-        """(V, n) rank of each row among the best `depth` by decayed BM25, from 1; NOT_RANKED."""
+        """(V, n) rank of each row among the best `depth` by decayed BM25, from 1; NOT_RANKED for the others."""
         scores = self.lexical.scores
         return ranked(weighted(scores, self._weights), scores > 0, self.request.depth)
 
     @cached_property
     def dense_rank(self) -> Ints:
-        """(V, n) rank of each row among the best `depth` by decayed cosine, from 1; NOT_RANKED."""
+        """(V, n) rank of each row among the best `depth` by decayed cosine, from 1; NOT_RANKED for the others."""
         if self.queries is None or self.dense is None:
             return np.full(self.lexical.scores.shape, NOT_RANKED, dtype=np.int64)
         hits: Bools = np.outer(self.queries.any(axis=1), self.vectors.any(axis=1))
@@ -109,7 +109,7 @@ class CandidateRows:
         """The rows as a pool."""
         source = source_codes(each.source for each in self.found)
         listed = (self.lexical_rank != NOT_RANKED) | (self.dense_rank != NOT_RANKED)
-        wholes = self.scorer.sources(self.found, source, listed)
+        of_sources = self.scorer.sources(self.found, source, listed)
         return Pool.of(
             [each.id for each in self.found],
             lexical=self.lexical.scores,
@@ -120,8 +120,8 @@ class CandidateRows:
             dense_rank=self.dense_rank,
             lexical_bound=self.lexical.bound,
             coverage=self.scorer.coverage(),
-            source_lexical=wholes.scores,
-            source_bound=wholes.bound,
+            source_lexical=of_sources.scores,
+            source_bound=of_sources.bound,
             source=source,
             position=indices_in_source(self.found, self.following),
             length=np.array([each.length for each in self.found], dtype=np.int64),

@@ -41,9 +41,7 @@ from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
 
 WRITE_AT_ONCE = 256
-"""Largest number of points in one call to the server; they have some megabytes."""
-
-
+"""Largest number of points in one call to the server, some megabytes."""
 LENGTH_TOLERANCE = 1e-3
 """Largest difference of a unit vector's length from 1."""
 VALUE_TOLERANCE = 1e-6
@@ -86,10 +84,10 @@ class QdrantStore(CollectionStore):
 
     Raises:
         MissingExtra: If qdrant-client is not installed.
-        ConfigError: If the client is asynchronous, or a tenant's key cannot be a path.
+        ConfigError: If the client is asynchronous, or a tenant's key has characters besides letters, digits, _, -.
         NotAStore: If umi did not make the collection.
-        ReindexRequired: If it was made with another embedder, dimension or analyzer; also from a later search or `add`,
-            if it was made again so.
+        ReindexRequired: If it was made with another embedder, dimension or analyzer; also from a later search or `add`
+            if such a collection has replaced it.
         StoreUnavailable: From every method, if the server fails or is too old.
         StoreClosed: From every method after close().
     """
@@ -227,7 +225,7 @@ class QdrantStore(CollectionStore):
 
         Raises:
             SearchUnavailable: If the server fails, since it answers for both arms.
-            InvalidVector: If a probe's vector has not the collection's dimension.
+            InvalidVector: If a probe's vector has another dimension than the collection.
             ConfigError: If the variant of BM25 is Okapi's, which needs statistics that Qdrant does not have.
         """
         collection = self._ready()
@@ -297,7 +295,7 @@ class QdrantStore(CollectionStore):
 
 
 def _problems(record: Any, collection: OpenCollection) -> list[str]:
-    """The differences of a point from what umi writes for its chunk."""
+    """How a point differs from what umi writes for its chunk: one line for each difference."""
     try:
         chunk = chunk_of_payload(record.payload or {})
     except LedgerDamaged as error:
@@ -306,7 +304,7 @@ def _problems(record: Any, collection: OpenCollection) -> list[str]:
     if str(record.id) != point_id(chunk.id):
         found.append(f"it is stored as point {record.id}; expected {point_id(chunk.id)}")
     if record.payload.get("facts") != facts_of(chunk.metadata):
-        found.append("its facts for filters are not those of its metadata")
+        found.append("its facts for filters do not match its metadata")
     vectors = record.vector or {}
     dense = vectors.get(DENSE)
     if dense is not None and abs(float(np.linalg.norm(np.asarray(dense, dtype=np.float64))) - 1.0) > LENGTH_TOLERANCE:
@@ -315,5 +313,5 @@ def _problems(record: Any, collection: OpenCollection) -> list[str]:
     lexical = vectors.get(LEXICAL)
     stored = ([], []) if lexical is None else (list(lexical.indices), list(lexical.values))
     if stored[0] != indices or not np.allclose(stored[1], values, rtol=0.0, atol=VALUE_TOLERANCE):
-        found.append("its stored terms are not its text's")
+        found.append("its stored terms do not match its text")
     return [f"chunk {chunk.id!r}: {problem}" for problem in found]
