@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -124,9 +124,7 @@ class SystemComparison:
             if system != baseline
         }
         corrected = holm({system: difference.p_value for system, difference in others.items()})
-        return {
-            system: Difference(d.mean, corrected[system], d.better, d.worse, d.queries) for system, d in others.items()
-        }
+        return {system: replace(difference, p_value=corrected[system]) for system, difference in others.items()}
 
     def by_category(self, system: str, metric: str, set: str | None = None) -> dict[str, Estimate]:
         """One metric by kind of question; queries without a category are under ""."""
@@ -248,10 +246,7 @@ class SystemComparison:
                 metrics[metric] = bootstrap_mean([v for v, _ in pairs], [g for _, g in pairs], seed=self.seed)
         calls = [count for run in runs for count in run.llm_calls.values()]
         known = [count for count in calls if count is not None]
-        degraded: dict[str, int] = defaultdict(int)
-        for run in runs:
-            for part, count in run.degraded.items():
-                degraded[part] += count
+        degraded = sum((Counter(run.degraded) for run in runs), Counter[str]())
         times = [spent for run in runs for spent in run.milliseconds.values()]
         mean_calls = sum(known) / len(known) if known and len(known) == len(calls) else None
         return Row(system, name, metrics, latency(times), mean_calls, dict(degraded))
