@@ -6,6 +6,7 @@ row is "not in its list".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -63,11 +64,9 @@ def flow_table(result: SearchResult) -> str:
 
 def _rows(ranks: Sequence[int | None], shown: int) -> list[int]:
     """The row, from 1, of each hit in one column."""
-    deep = sorted({float("inf") if rank is None else rank for rank in ranks if rank is None or rank > shown})
-    row_of = {rank: shown + number for number, rank in enumerate(deep, 1)}
-    return [
-        rank if rank is not None and rank <= shown else row_of[float("inf") if rank is None else rank] for rank in ranks
-    ]
+    known = [math.inf if rank is None else rank for rank in ranks]
+    below = {rank: shown + number for number, rank in enumerate(sorted({rank for rank in known if rank > shown}), 1)}
+    return [below[rank] if rank in below else int(rank) for rank in known]
 
 
 def _head(name: str, column: int) -> str:
