@@ -65,6 +65,21 @@ def test_the_model_of_the_settings_is_the_one_that_is_measured(collection, tmp_p
         run(command, collection, "--config", tmp_path / "other.toml")
 
 
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_a_picture_of_an_unknown_kind_does_not_cost_the_figures(collection, tmp_path, command):
+    command = [sys.executable, "-m", "umi_common.cli", command, str(collection), "--plot", "figures.foo"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "ndcg@10" in ended.stdout
+    assert ended.stderr.splitlines()[-1].startswith("umi: figures.foo: expected a name that ends in .png, .svg or .pdf")
+
+
+@pytest.mark.parametrize(("command", "option"), [("eval", "--plot"), ("eval", "--resume"), ("tune", "--out")])
+def test_a_file_in_no_folder_is_named_before_a_long_run(tmp_path, command, option):
+    with pytest.raises(ConfigError, match=r"nowhere.* is no folder"):
+        run(command, tmp_path / "not read yet", option, tmp_path / "nowhere" / "file.png")
+
+
 def test_an_error_is_one_line_with_its_fix_and_exit_code_1(tmp_path):
     command = [sys.executable, "-m", "umi_common.cli", "eval", str(tmp_path / "nothing")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

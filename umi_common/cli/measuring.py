@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from umi_common.cli.options import ConfigOption, JsonOption, print_json
 from umi_common.cli.search import as_data
 from umi_common.config import UmiConfig
+from umi_common.errors import ConfigError
 from umi_common.explain import one_line
+
+if TYPE_CHECKING:
+    from umi_common.evaluation import SystemComparison
 
 QuestionOption = Annotated[str | None, typer.Option("--question", "-q", help="Ask this instead of the five questions.")]
 DirectoryOption = Annotated[Path, typer.Option("--directory", "-d", help="Where the demo keeps its index.")]
@@ -56,14 +60,19 @@ def evaluate(
     """Measure umi, and each of its arms alone, on a collection of questions with known answers."""
     from umi_common.evaluation import arm, compare, load_folder
 
+    _check_folders(plot, resume)
     settings = UmiConfig.load(config)
     systems: dict[str, Any] = {"umi": settings, "lexical arm": arm("lexical"), "dense arm": arm("dense")}
     comparison = compare(systems, load_folder(folder), embedder=settings.embedder.model, resume=resume)
-    if plot is not None:
-        comparison.plot(plot)
     if json:
         print_json(json_format.loads(comparison.to_json()))
-        return
+    else:
+        _print_comparison(comparison)
+    if plot is not None:
+        comparison.plot(plot)
+
+
+def _print_comparison(comparison: SystemComparison) -> None:
     typer.echo(str(comparison))
     misses = comparison.failures("umi", k=10)
     for miss in misses[:MISSES_SHOWN]:
@@ -86,15 +95,23 @@ def tune(
     from umi_common.evaluation import load_folder
     from umi_common.evaluation import tune as search
 
+    _check_folders(out, plot)
     tuning = search(load_folder(folder), TUNED, method="random", trials=trials, base=UmiConfig.load(config))
     tuning.save(out)
-    if plot is not None:
-        tuning.plot(plot)
     before, after = tuning.baseline_test_score, tuning.test_score
     if json:
         best = dict(tuning.settings)
         print_json({"metric": tuning.metric, "settings": best, "before": before, "after": after, "written": str(out)})
-        return
-    typer.echo(f"best: {dict(tuning.settings) or 'the settings you had'}")
-    typer.echo(f"{tuning.metric} on the held-out part: {before:.4f} -> {after:.4f}")
-    typer.echo(f"written to {out}; use it with --config {out} or UmiConfig.load({str(out)!r})")
+    else:
+        typer.echo(f"best: {dict(tuning.settings) or 'the settings you had'}")
+        typer.echo(f"{tuning.metric} on the held-out part: {before:.4f} -> {after:.4f}")
+        typer.echo(f"written to {out}; use it with --config {out} or UmiConfig.load({str(out)!r})")
+    if plot is not None:
+        tuning.plot(plot)
+
+
+def _check_folders(*files: Path | None) -> None:
+    """Raise ConfigError, before a long run, if the folder of a file that it will write does not exist."""
+    for file in files:
+        if file is not None and not file.parent.is_dir():
+            raise ConfigError(f"{file.parent} is no folder; create it, or name another file than {file.name}")

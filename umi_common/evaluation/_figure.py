@@ -8,6 +8,8 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from umi_common.errors import ConfigError
+
 
 class Chart(Figure):
     """A figure drawn by Agg, which needs neither a display nor pyplot."""
@@ -17,8 +19,14 @@ class Chart(Figure):
         FigureCanvasAgg(self)
 
     def saved(self, path: str | Path | None) -> Chart:
-        """Write the figure to `path` (PNG, SVG or PDF by its suffix) where one is given; returns itself."""
+        """Write the figure to `path` (PNG, SVG or PDF by its suffix) where one is given; returns itself.
+
+        Raises:
+            ConfigError: If matplotlib knows no such suffix.
+        """
         if path is not None:
+            if Path(path).suffix[1:].lower() not in ("", *self.canvas.get_supported_filetypes()):
+                raise ConfigError(f"{path}: expected a name that ends in .png, .svg or .pdf")
             self.savefig(path, dpi=150)
         return self
 
