@@ -14,6 +14,7 @@ from umi_common.files import index
 from umi_common.files.run import CHECKPOINT
 from umi_common.sim import CountingEmbedder, FaultyEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
 
 
 @pytest.fixture()
@@ -101,6 +102,18 @@ def test_files_that_vanish_after_their_project_was_moved_with_its_store_leave_th
     with HybridStore.open(moved / "store", embedder=HashEmbedder(16)) as store:
         report = index(store, moved / "docs")
         assert (report.unchanged, report.removed, store.ids()) == (2, 1, ["docs/b.txt#0", "docs/c.txt#0"])
+
+
+def test_chunks_that_only_have_a_key_file_are_not_taken_for_those_of_files(store, folder):
+    own = [Chunk("own", "A memory.", metadata={"file": "docs/report.pdf"})]
+    own.append(Chunk("other", "Another.", metadata={"file": "docs/a.md"}, source="talk"))
+    store.add(own)
+    assert index(store, folder).removed == 0
+    (folder / "a.md").write_text("# A\n\nThe boiler is repaired.")
+    index(store, folder)
+    (folder / "a.md").unlink()
+    assert index(store, folder).removed == 1
+    assert store.ids() == ["docs/deep/b.txt#0", "other", "own"]
 
 
 def test_a_file_replaced_by_a_folder_of_the_same_name_no_longer_answers(store, folder):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
-from umi_common.files.readers.chunks import FILE_KEY
+from umi_common.files.readers.chunks import FILE_KEY, is_of_file
 from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
@@ -245,5 +245,4 @@ def check_belongs(checkpoint: IngestCheckpoint, store: Any, embedder: str, *, ow
 
 def _files_in(store: Any) -> list[str]:
     """The files that the store's chunks were cut from."""
-    named = (chunk.metadata.get(FILE_KEY) for page in pages(store) for chunk in page)
-    return list(dict.fromkeys(file for file in named if isinstance(file, str)))
+    return list({str(chunk.metadata[FILE_KEY]): None for page in pages(store) for chunk in page if is_of_file(chunk)})

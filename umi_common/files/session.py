@@ -15,7 +15,7 @@ from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_bytes, check_name, file_errors, stamp_of
 from umi_common.files.report import Problem, Report
 from umi_common.files.walk import check_inside, files_below, is_gone, is_outside, path_of, source_of
-from umi_common.files.work import PartOutcome, of_files, sweep
+from umi_common.files.work import PartOutcome, remove_chunks, sweep
 from umi_common.progress import progress_bar
 from umi_common.protocols import Store
 
@@ -292,7 +292,7 @@ class IngestSession:
         ]
         for start in range(0, len(gone), FILES_AT_ONCE):
             batch = gone[start : start + FILES_AT_ONCE]
-            self._store.delete(where=of_files(batch))
+            remove_chunks(self._store, batch)
             self._checkpoint.forget(batch)
             self.report.removed += len(batch)
 

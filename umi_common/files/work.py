@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from umi_common.errors import EmbedderError, FileUnreadable, InputError, MissingExtra
 from umi_common.files.parts import FilePart, chunks_of_part
-from umi_common.files.readers.chunks import FILE_KEY, FileChunks
+from umi_common.files.readers.chunks import FILE_KEY, FileChunks, is_of_file
 from umi_common.files.readers.pdf import PdfProcess
 from umi_common.files.report import Problem
-from umi_common.filters import Filter, parse_filter
+from umi_common.filters import parse_filter
 from umi_common.protocols import Embedder, Store, pages
 from umi_common.stores.batch_checks import embedded
 from umi_common.types import Chunk
@@ -86,16 +85,16 @@ def sweep(store: Store, files: Sequence[Sequence[FilePart]], pdf: PdfProcess) ->
         FileUnreadable: If a file changed since its parts were cut; then no chunk of any file was removed.
     """
     keep = {(part.source, chunk.id) for parts in files for part in parts for chunk in chunks_of_part(part, pdf).chunks}
-    where, removed = of_files([parts[0].source for parts in files]), 0
+    return remove_chunks(store, [parts[0].source for parts in files], keep)
+
+
+def remove_chunks(store: Store, sources: Sequence[str], keep: Collection[tuple[str, str]] = ()) -> int:
+    """Remove the chunks of these files, except those of which (source, id) is in `keep`; returns how many."""
+    where, removed = parse_filter({FILE_KEY: {"$in": list(sources)}}), 0
     for page in pages(store, where=where):
-        stale = [chunk.id for chunk in page if (chunk.metadata[FILE_KEY], chunk.id) not in keep]
+        stale = [chunk.id for chunk in page if is_of_file(chunk) and (chunk.metadata[FILE_KEY], chunk.id) not in keep]
         removed += store.delete(stale, where=where) if stale else 0
     return removed
-
-
-def of_files(sources: Sequence[str]) -> Filter:
-    """A filter for the chunks of some files."""
-    return cast(Filter, parse_filter({FILE_KEY: {"$in": list(sources)}}))
 
 
 def _read(part: FilePart, pdf: PdfProcess) -> _Reading:

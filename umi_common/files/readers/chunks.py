@@ -85,6 +85,12 @@ class FileChunks:
         return lines
 
 
+def is_of_file(chunk: Chunk) -> bool:
+    """Whether a chunk with FILE_KEY is of that file: other chunks may have a key of this name, too."""
+    file = chunk.metadata.get(FILE_KEY)
+    return isinstance(file, str) and (chunk.source == file or file.lower().endswith(RECORD_ENDINGS))
+
+
 def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
     """The chunks of a file, in order, with source, position and metadata `start_index` (characters of its text).
 
