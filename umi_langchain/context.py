@@ -35,7 +35,7 @@ def create_umi_context(
         retriever: Searches, with its own filter and other settings.
         budget: Limits in tokens: of the whole context, per source and per chunk. A number limits the whole context.
             None: the settings `assembly`.
-        policy: Order, format, neighbours; None: the settings `assembly`.
+        policy: Order, format, neighbours; None: the settings `assembly`. Sections (`whole`) get no neighbours.
         counter: A model or encoding name, a tokenizer, a function; None: the default of `counter_for`.
         k: Number of hits that are candidates for the context, 1..100.
         min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own. The context is "" if

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.documents import Document
@@ -13,6 +14,7 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembl
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
+from umi_common.search.fetch import chunks_beside
 from umi_common.search.request import checked_limit
 from umi_common.types import SearchResult
 from umi_langchain.retriever import UmiRetriever
@@ -41,16 +43,23 @@ def create_umi_tool(
         description: Tells the model when to call the tool.
         k_max: Largest number of documents that the model may ask for, 1..100.
         budget: Tokens of the content; a number: in all; None: the settings `assembly`.
-        policy: Order and format of the content; None: the settings `assembly`.
+        policy: Order, format and neighbours of the content; None: the settings `assembly`. Sections (`whole`) get no
+            neighbours.
     """
     checked_retriever(retriever, UmiRetriever)
-    budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
+    asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     k_default = min(retriever.k, checked_limit(k_max, "k_max"))
 
     def reply(result: SearchResult, options: dict[str, Any]) -> Reply:
-        result = retriever.sections(result, retriever.core_options(options))
-        content = assemble(result.hits, budget=budget, policy=policy).text if result.hits else NOTHING_FOUND
-        return with_losses(content, result.degraded), retriever.documents(result)
+        asked = retriever.core_options(options)
+        limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
+        layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section has them
+        around, lost = chunks_beside(retriever.umi.store, result.ids, layout, asked["where"], asked["time_range"])
+        result = retriever.sections(result, asked)
+        content = NOTHING_FOUND
+        if result.hits:
+            content = assemble(result.hits, budget=limits, policy=layout, around=around).text
+        return with_losses(content, (*result.degraded, *lost)), retriever.documents(result)
 
     def search(query: str, **asked: Any) -> Reply:
         try:

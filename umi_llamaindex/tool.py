@@ -6,8 +6,9 @@ LlamaIndex's `RetrieverTool` and `QueryEngineTool` work with a `UmiRetriever`, t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from llama_index.core.bridge.pydantic import ValidationError
@@ -19,16 +20,21 @@ from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembl
 from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
+from umi_common.search.fetch import chunks_beside
 from umi_common.search.request import checked_limit
-from umi_common.types import Hit, SearchResult
+from umi_common.types import Chunk, Degradation, SearchResult
+from umi_llamaindex._convert import FILE_PATH
 from umi_llamaindex.query import UmiQuery
 from umi_llamaindex.retriever import UmiRetriever
+
+Write = Callable[[SearchResult, dict[str, Any]], tuple[str, tuple[Degradation, ...]]]
+"""From a result and the options of its search to the content, and what was lost."""
 
 
 class UmiTool(AsyncBaseTool):
     """Made by `create_umi_tool`. The output's `content` is a context with sources, its `raw_output` the nodes."""
 
-    def __init__(self, retriever: UmiRetriever, metadata: ToolMetadata, write: Callable[[SearchResult], str]) -> None:
+    def __init__(self, retriever: UmiRetriever, metadata: ToolMetadata, write: Write) -> None:
         self._retriever = retriever
         self._metadata = metadata
         self._write = write
@@ -42,19 +48,21 @@ class UmiTool(AsyncBaseTool):
         """Search; wrong arguments are returned as an error message for the model."""
         asked = _arguments(args, kwargs)
         try:
-            result = self._retriever.search(self._query(asked))
+            query = self._query(asked)
+            result = self._retriever.search(query)
         except (InputError, ValidationError) as error:
             return self._refusal(asked, error)
-        return self._output(asked, result)
+        return self._output(asked, query, result)
 
     async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
         """`call` for an event loop; never blocks it."""
         asked = _arguments(args, kwargs)
         try:
-            result = await self._retriever.asearch(self._query(asked))
+            query = self._query(asked)
+            result = await self._retriever.asearch(query)
         except (InputError, ValidationError) as error:
             return self._refusal(asked, error)
-        return await asyncio.to_thread(self._output, asked, result)  # counting tokens takes milliseconds
+        return await asyncio.to_thread(self._output, asked, query, result)  # counting tokens takes milliseconds
 
     def _query(self, asked: dict[str, Any]) -> UmiQuery:
         schema = self._metadata.fn_schema
@@ -63,9 +71,10 @@ class UmiTool(AsyncBaseTool):
         window = tool_window(fields["start"], fields["end"])
         return UmiQuery(fields["query"], limit=fields["limit"], filters=fields["filter"] or None, time_range=window)
 
-    def _output(self, asked: dict[str, Any], result: SearchResult) -> ToolOutput:
+    def _output(self, asked: dict[str, Any], query: UmiQuery, result: SearchResult) -> ToolOutput:
         nodes: list[NodeWithScore] = self._retriever.nodes(result)
-        content = with_losses(self._write(result) if nodes else NOTHING_FOUND, result.degraded)
+        text, lost = self._write(result, self._retriever._options(query)) if nodes else (NOTHING_FOUND, ())
+        content = with_losses(text, (*result.degraded, *lost))
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)
 
     def _refusal(self, asked: dict[str, Any], error: Exception) -> ToolOutput:
@@ -93,26 +102,46 @@ def create_umi_tool(
         description: Tells the model when to use the tool.
         limit_max: Largest limit that the model may give, 1..100.
         budget: Tokens of the content; a number: in all; None: the settings `assembly`.
-        policy: Order and format of the content; None: the settings `assembly`.
+        policy: Order, format and neighbours of the content; None: the settings `assembly`.
     """
     checked_retriever(retriever, UmiRetriever)
-    budget, policy = asked_assembly(retriever.umi.config.assembly, budget, policy)
+    asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     schema = tool_schema("limit", retriever.similarity_top_k, checked_limit(limit_max, "limit_max"))
     metadata = ToolMetadata(description=description, name=name, fn_schema=schema)
 
-    def write(result: SearchResult) -> str:
-        return assemble(list(map(_with_file_name, result.hits)), budget=budget, policy=policy).text
+    def write(result: SearchResult, asked: dict[str, Any]) -> tuple[str, tuple[Degradation, ...]]:
+        limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
+        beside, lost = chunks_beside(retriever.umi.store, result.ids, layout, asked["where"], asked["time_range"])
+        named = _with_file_names([*(hit.chunk for hit in result), *chain.from_iterable(beside.values())])
+        hits = [replace(hit, chunk=named[hit.chunk.id]) for hit in result]
+        around = {id: [named[chunk.id] for chunk in chunks] for id, chunks in beside.items()}
+        return assemble(hits, budget=limits, policy=layout, around=around).text, lost
 
     return UmiTool(retriever, metadata, write)
 
 
-def _with_file_name(hit: Hit) -> Hit:
-    """The hit with "FILE" or "FILE, page N" as its source, if a reader wrote these into the metadata."""
-    name, page = (hit.chunk.metadata.get(key) for key in ("file_name", "page_label"))
-    if name is None:
-        return hit
-    source = str(name) if page is None else f"{name}, page {page}"
-    return replace(hit, chunk=replace(hit.chunk, source=source))
+def _with_file_names(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+    """By id, the chunks with "FILE" or "FILE, page N" as their source, if a reader wrote these into the metadata.
+
+    The path of the file, else the source, follows the name of several sources, so that their texts stay apart.
+    """
+    names = {chunk.id: _file_name(chunk) for chunk in chunks}
+    sources: dict[str | None, set[str | None]] = {}
+    for chunk in chunks:
+        sources.setdefault(names[chunk.id], set()).add(chunk.source)
+
+    def source(chunk: Chunk) -> str | None:
+        name = names[chunk.id]
+        if name is None:
+            return chunk.source
+        return name if len(sources[name]) == 1 else f"{name} ({chunk.metadata.get(FILE_PATH, chunk.source)})"
+
+    return {chunk.id: replace(chunk, source=source(chunk)) for chunk in chunks}
+
+
+def _file_name(chunk: Chunk) -> str | None:
+    name, page = (chunk.metadata.get(key) for key in ("file_name", "page_label"))
+    return None if name is None else str(name) if page is None else f"{name}, page {page}"
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

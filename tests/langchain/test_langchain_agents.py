@@ -13,7 +13,7 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from umi_common.context.budget import TokenBudget
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.embedders import WordLlamaEmbedder
 from umi_common.errors import ConfigError
 from umi_common.retriever import DualRetriever
@@ -51,6 +51,9 @@ def notes():
     )
     yield made
     made.close()
+
+
+CALL = {"name": "search_memory", "id": "1", "type": "tool_call"}
 
 
 def call(tool, **arguments) -> ToolMessage:
@@ -339,3 +342,42 @@ async def test_what_is_no_budget_and_no_policy_is_refused_where_it_is_given(wron
             with pytest.raises(ConfigError, match=f"{name} is str; expected"):
                 make(first, **wrong)
         assert create_umi_tool(retriever, budget=500).name == "search_memory"
+
+
+MINUTES = ["Ann opened the meeting", "The zeppelin is sold", "It was a secret of Bob", "Everyone went home"]
+
+
+@pytest.fixture
+def minutes():
+    made = UmiRetriever.from_texts(
+        MINUTES, [{"source": "minutes", "position": n, "user": "bob" if n == 2 else "ann"} for n in range(4)], k=1
+    )
+    yield made
+    made.close()
+
+
+async def test_the_tool_brings_the_neighbours_that_its_policy_asks_for_and_none_that_the_filter_hides(minutes):
+    tool = create_umi_tool(minutes, policy=AssemblyPolicy(neighbours=1))
+    for message in (call(tool, query="zeppelin"), await tool.ainvoke({**CALL, "args": {"query": "zeppelin"}})):
+        assert all(text in message.content for text in MINUTES[:3]) and len(message.artifact) == 1
+    narrowed = create_umi_tool(
+        minutes.model_copy(update={"filter": {"user": "ann"}}), policy=AssemblyPolicy(neighbours=2)
+    )
+    content = call(narrowed, query="zeppelin").content
+    assert MINUTES[0] in content and MINUTES[3] in content and "secret" not in content
+
+
+def test_a_tool_follows_the_settings_of_its_retriever(minutes):
+    tool = create_umi_tool(minutes)
+    assert MINUTES[0] not in call(tool, query="zeppelin").content
+    minutes.umi.reconfigure(assembly={"neighbours": 1})
+    assert MINUTES[0] in call(tool, query="zeppelin").content
+
+
+def test_a_tool_answers_without_neighbours_that_cannot_be_read_and_says_so(minutes, monkeypatch):
+    def broken(ids, **_):
+        raise OSError("disk")
+
+    monkeypatch.setattr(minutes.umi.store, "neighbours", broken)
+    content = call(create_umi_tool(minutes, policy=AssemblyPolicy(neighbours=1)), query="zeppelin").content
+    assert MINUTES[1] in content and "neighbours failed" in content

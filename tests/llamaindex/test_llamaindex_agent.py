@@ -13,7 +13,7 @@ from llama_index.core.schema import QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llamaindex_toys import AskingLLM
 
-from umi_common.context.budget import TokenBudget
+from umi_common.context.budget import AssemblyPolicy, TokenBudget
 from umi_common.context.tokens.counter import counter_for
 from umi_common.embedders import WordLlamaEmbedder
 from umi_common.errors import BudgetError
@@ -143,3 +143,31 @@ async def test_tool_and_memory_tell_the_model_what_was_lost():
         told = await block.aget([ChatMessage("where does Bob live?")], session_id="old")
         assert "Rome" in told and told.endswith(f"\n{note}")
         assert await block.aget([ChatMessage("where does Bob live?")], session_id="new") == ""
+
+
+async def test_the_tool_brings_the_neighbours_that_its_policy_asks_for_and_none_that_the_filter_hides():
+    texts = ["Ann opened the meeting", "The zeppelin is sold", "It was a secret of Bob", "Everyone went home"]
+    nodes = [
+        TextNode(text=text, metadata={"source": "minutes", "position": n, "user": "bob" if n == 2 else "ann"})
+        for n, text in enumerate(texts)
+    ]
+    with UmiRetriever.from_nodes(nodes, similarity_top_k=1) as minutes:
+        tool = create_umi_tool(minutes, policy=AssemblyPolicy(neighbours=1))
+        for found in (tool.call(query="zeppelin"), await tool.acall(query="zeppelin")):
+            assert all(text in found.content for text in texts[:3]) and len(found.raw_output) == 1
+        wide = create_umi_tool(minutes, policy=AssemblyPolicy(neighbours=2))
+        content = wide.call(query="zeppelin", filter={"user": "ann"}).content
+        assert texts[0] in content and texts[3] in content and "secret" not in content
+
+
+def test_the_tool_does_not_join_texts_of_two_files_of_one_name():
+    nodes = [
+        TextNode(text=text, metadata={"file_name": "README.md", "file_path": path, "source": path, "position": place})
+        for place, (path, text) in enumerate(
+            [("a/README.md", "Alpha: press the kettle twice."), ("b/README.md", "Beta: never press the kettle.")]
+        )
+    ]
+    with UmiRetriever.from_nodes(nodes) as retriever:
+        content = create_umi_tool(retriever).call(query="press the kettle").content
+    assert sorted(re.findall(r"^\[\d\] (\w+): ", content, re.MULTILINE)) == ["Alpha", "Beta"]
+    assert "README.md (a/README.md)" in content and "README.md (b/README.md)" in content

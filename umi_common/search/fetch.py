@@ -10,18 +10,21 @@ from typing import TypeVar
 
 import numpy as np
 
+from umi_common.context.budget import AssemblyPolicy
 from umi_common.errors import StoreUnavailable
+from umi_common.filters import Filter
 from umi_common.pool import Floats, Ints, Pool
-from umi_common.protocols import Store
+from umi_common.protocols import Store, chunk_passes
 from umi_common.ranking.duplicates import FOLDED, DuplicateFinder, group_of
 from umi_common.ranking.fusion import arm_ranks, falling_ranks
 from umi_common.ranking.references import referring
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
+from umi_common.runtime.losses import log_bug, log_once
 from umi_common.search.rank import RankedPool
 from umi_common.search.recall import Components, Recalled, ask_chunks
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
-from umi_common.types import Chunk, Hit, Signal
+from umi_common.types import Chunk, Degradation, Hit, Signal, TimeRange
 
 Number = TypeVar("Number", int, float)
 
@@ -103,6 +106,29 @@ def _stored(store: Store, pool: Pool, rows: Ints, outcome: CallOutcome, trace: T
     if not any(loss.part == part for loss in trace.degraded):
         trace.degrade(part, str(outcome.error), "showed the texts as they were last read")
     return last_read(pool.ids_at(rows))
+
+
+def chunks_beside(
+    store: Store, ids: Sequence[str], policy: AssemblyPolicy, where: Filter | None, window: TimeRange | None
+) -> tuple[dict[str, list[Chunk]], tuple[Degradation, ...]]:
+    """For the id of each hit the chunks beside it that `policy.neighbours` asks for, and what was lost.
+
+    Args:
+        store: Holds the chunks. If it fails, there are none, and this is the loss.
+        ids: Of the hits.
+        policy: Of the context.
+        where, window: Filter and time range of the search; all chunks pass both.
+    """
+    if not policy.neighbours or not ids:
+        return {}, ()
+    try:
+        found = store.neighbours(ids, reach=policy.neighbours, where=where)
+    except Exception as error:  # noqa: BLE001 - the context does without them
+        log_bug("neighbours", error)
+        lost = (Degradation("neighbours", type(error).__name__, "packed without the chunks beside hits"),)
+        log_once(lost)
+        return {}, lost
+    return {id: [chunk for chunk in beside if chunk_passes(chunk, where, window)] for id, beside in found.items()}, ()
 
 
 def to_hits(pool: Pool, ranked: RankedPool, chunks: Mapping[str, Chunk], limit: int) -> tuple[Hit, ...]:

@@ -20,8 +20,8 @@ from umi_common.query.time.find import When, find_time
 from umi_common.query.time.stated import states_date_in
 from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
-from umi_common.runtime.calls import Body, Call, CallFailure
-from umi_common.runtime.losses import log_bug, log_once
+from umi_common.runtime.calls import Body, Call, CallFailure, value_of
+from umi_common.runtime.losses import log_once
 from umi_common.search import alike
 from umi_common.search.exact import (
     CANDIDATES,
@@ -32,7 +32,7 @@ from umi_common.search.exact import (
     reorder_by_lookup,
     reorder_by_number_pairs,
 )
-from umi_common.search.fetch import fetch, to_hits
+from umi_common.search.fetch import chunks_beside, fetch, to_hits
 from umi_common.search.late_interaction import reorder_by_late_interaction
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
@@ -126,16 +126,10 @@ def context_body(
         components = replace(components, config=components.config.replaced(duplicates={"enabled": False}))
     result = yield from search_body(components, request, on_stage)
     around: dict[str, list[Chunk]] = {}
-    lost = list(result.degraded)
-    if policy.neighbours and result.hits:
-        store, reach = components.store, policy.neighbours
-        (found,) = yield (Call(lambda: store.neighbours(result.ids, reach=reach, where=request.where)),)
-        if isinstance(found, CallFailure):
-            log_bug("neighbours", found.error)
-            lost.append(Degradation("neighbours", type(found.error).__name__, "packed without the chunks beside hits"))
-            log_once(lost[-1:])
-        else:
-            around = {id: [chunk for chunk in beside if request.passes(chunk)] for id, beside in found.items()}
+    lost: tuple[Degradation, ...] = ()
+    if policy.neighbours:
+        beside = partial(chunks_beside, components.store, result.ids, policy, request.where, request.time_range)
+        around, lost = value_of((yield (Call(beside),))[0])
     with TraceBuilder(on_stage).stage("assemble") as facts:
         context = assemble(
             result.hits,
@@ -145,7 +139,7 @@ def context_body(
             around=around,
         )
         facts.update(parts=len(context.parts), tokens=context.stats.tokens)
-    return replace(context, degraded=tuple(lost))
+    return replace(context, degraded=(*result.degraded, *lost))
 
 
 def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder) -> When | None:
