@@ -423,6 +423,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
 
     async def aanswer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:
         """`answer` for an event loop."""
+        await asyncio.sleep(0)  # between the answers of a batch the loop runs other tasks
         return self.documents(result) if self.whole is None else await asyncio.to_thread(self.answer, result, asked)
 
     def sections(self, result: SearchResult, asked: Mapping[str, Any]) -> SearchResult:

@@ -500,6 +500,10 @@ class _Answered(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._retriever._nodes_with_events(self._result)
 
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        await asyncio.sleep(0)  # between the queries of a batch the loop runs other tasks
+        return self._retrieve(query_bundle)
+
 
 def _bundles(queries: Sequence[str | QueryBundle]) -> list[QueryBundle]:
     """The queries as bundles; raises InputError for one query in place of a list."""

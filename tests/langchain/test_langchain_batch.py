@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -281,3 +282,24 @@ def test_a_tool_and_a_context_refuse_a_subclass_whose_own_search_they_would_pass
     for made in (create_umi_tool, create_umi_context):
         with pytest.raises(ConfigError, match="OfTasks has its own _get_relevant_documents"):
             made(own)
+
+
+async def test_between_the_answers_of_a_batch_the_loop_runs_other_tasks(retriever):
+    seen: list[int] = []
+    turns = 0
+
+    class Noting(UmiRetriever):
+        def documents(self, result):
+            seen.append(turns)
+            return super().documents(result)
+
+    async def other_task() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(other_task())
+    await Noting(umi=retriever.umi).abatch(QUERIES)
+    other.cancel()
+    assert len(set(seen)) == len(QUERIES)

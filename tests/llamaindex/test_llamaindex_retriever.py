@@ -382,3 +382,24 @@ def test_a_retriever_over_a_tenants_own_store_finds_the_same_whatever_others_hol
         bob.add(Chunk(f"b{at}", texts[at % 2]) for at in range(200))
         assert shown(ann) == alone
         assert {id[0] for id, _ in shown(bob)} == {"b"}
+
+
+async def test_between_the_answers_of_a_batch_the_loop_runs_other_tasks(retriever):
+    seen: list[int] = []
+    turns = 0
+
+    class Noting(UmiRetriever):
+        def nodes(self, result):
+            seen.append(turns)
+            return super().nodes(result)
+
+    async def other_task() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(other_task())
+    await Noting(umi=retriever.umi).abatch([f"{QUESTION} {n}" for n in range(3)])
+    other.cancel()
+    assert len(set(seen)) == 3
