@@ -87,11 +87,11 @@ async def _together(
     asked = [row for row, answer in enumerate(answers) if answer is None]
     try:
         async with AsyncExitStack() as open_stages:
-            told = [await open_stages.enter_async_context(stages_of(runs[row])) for row in asked]
+            told = [await open_stages.enter_async_context(stages_of(runs[row].get_child())) for row in asked]
             core_options = retriever.core_options(options)
             results = await _value(search_many([end_of(inputs[row]) for row in asked], on_stages=told, **core_options))
             for row, on_stage, result in zip(asked, told, results, strict=True):
-                report_losses(on_stage, result)
+                report_losses(on_stage, result.degraded)
                 answers[row] = await _value(answer_of(result, core_options))
     except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
         for row in asked:
@@ -111,8 +111,8 @@ async def _value(value: Any) -> Any:
 
 
 @asynccontextmanager
-async def _stages(run: Any) -> AsyncIterator[OnStage | None]:
-    yield stages(run)
+async def _stages(manager: CallbackManager) -> AsyncIterator[OnStage | None]:
+    yield stages(manager)
 
 
 def _listeners(retriever: UmiRetriever, config: RunnableConfig) -> dict[str, Any]:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
 
 from umi_common.protocols import OnStage
-from umi_common.types import SearchResult, Stage
+from umi_common.types import Degradation, Stage
 
 
-def stages(run_manager: CallbackManagerForRetrieverRun) -> OnStage | None:
-    """An `on_stage` that opens a child run for each stage, with facts and milliseconds, no query text.
+def stages(manager: CallbackManager | None) -> OnStage | None:
+    """An `on_stage` that opens a run for each stage, with facts and milliseconds, no query text.
 
-    None: the run has no handlers.
+    Args:
+        manager: Opens runs below that of the call. If it is None or has no handlers, the result is None.
     """
-    if not run_manager.handlers:
+    if manager is None or not manager.handlers:
         return None
-    manager = run_manager.get_child()
 
     def began(name: str) -> Callable[[Stage], None]:
         run = manager.on_chain_start({"name": f"umi.{name}"}, {}, name=f"umi.{name}")
@@ -34,12 +34,11 @@ def stages(run_manager: CallbackManagerForRetrieverRun) -> OnStage | None:
 
 
 @asynccontextmanager
-async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIterator[OnStage | None]:
+async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage | None]:
     """`stages` for async handlers: they are awaited in order while the search runs, and all are done at its end."""
-    if not run_manager.handlers:
+    if manager is None or not manager.handlers:
         yield None
         return
-    manager = run_manager.get_child()
     events: asyncio.Queue[Callable[[], Awaitable[None]] | None] = asyncio.Queue()
 
     def began(name: str) -> Callable[[Stage], None]:
@@ -69,11 +68,11 @@ async def astages(run_manager: AsyncCallbackManagerForRetrieverRun) -> AsyncIter
         await reporter
 
 
-def report_losses(on_stage: OnStage | None, result: SearchResult) -> None:
+def report_losses(on_stage: OnStage | None, losses: Iterable[Degradation]) -> None:
     """Open and close a child run for each part of the search that failed."""
     if on_stage is None:
         return
-    for loss in result.degraded:
+    for loss in losses:
         facts = {"reason": loss.reason, "consequence": loss.consequence}
         on_stage(f"without {loss.part}")(Stage(f"without {loss.part}", 0.0, facts))
 

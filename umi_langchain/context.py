@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from umi_common.context.assemble import assemble
-from umi_common.context.budget import AssemblyPolicy, TokenBudget, asked_assembly
+from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
 from umi_common.framework_records import checked_retriever
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
+from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
 HITS = 50
@@ -52,16 +54,21 @@ def create_umi_context(
         hits = retriever.sections(result, options).hits
         return assemble(hits, budget=limits, policy=layout, counter=counter).text
 
-    def context(query: str) -> str:
-        query, options = end_of(query), retriever.core_options(asked)
-        if retriever.whole is None:
-            return retriever.umi.get_context(query, **packing, **options).text
-        return sections(retriever.umi.search(query, **options), options)
+    def context(query: str, run_manager: CallbackManagerForChainRun) -> str:
+        on_stage = stages(run_manager.get_child())
+        query, options = end_of(query), {**retriever.core_options(asked), "on_stage": on_stage}
+        umi, whole = retriever.umi, retriever.whole is not None
+        found = umi.search(query, **options) if whole else umi.get_context(query, **packing, **options)
+        report_losses(on_stage, found.degraded)
+        return found.text if isinstance(found, AssembledContext) else sections(found, options)
 
-    async def acontext(query: str) -> str:
-        query, options = end_of(query), retriever.core_options(asked)
-        if retriever.whole is None:
-            return (await retriever.umi.aget_context(query, **packing, **options)).text
-        return await asyncio.to_thread(sections, await retriever.umi.asearch(query, **options), options)
+    async def acontext(query: str, run_manager: AsyncCallbackManagerForChainRun) -> str:
+        async with astages(run_manager.get_child()) as on_stage:
+            query, options = end_of(query), {**retriever.core_options(asked), "on_stage": on_stage}
+            umi, whole = retriever.umi, retriever.whole is not None
+            search = umi.asearch(query, **options) if whole else umi.aget_context(query, **packing, **options)
+            found = await search
+            report_losses(on_stage, found.degraded)
+        return found.text if isinstance(found, AssembledContext) else await asyncio.to_thread(sections, found, options)
 
     return RunnableLambda(context, acontext, name="umi_context")

@@ -393,10 +393,10 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        on_stage = stages(run_manager)
+        on_stage = stages(run_manager.get_child())
         asked = self.core_options(options)
         result = self.umi.search(end_of(query), on_stage=on_stage, **asked)
-        report_losses(on_stage, result)
+        report_losses(on_stage, result.degraded)
         return self.answer(result, asked)
 
     async def _aget_relevant_documents(
@@ -407,9 +407,9 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
             return await asyncio.to_thread(find)
         asked = self.core_options(options)
-        async with astages(run_manager) as on_stage:
+        async with astages(run_manager.get_child()) as on_stage:
             result = await self.umi.asearch(end_of(query), on_stage=on_stage, **asked)
-            report_losses(on_stage, result)
+            report_losses(on_stage, result.degraded)
         return await self.aanswer(result, asked)
 
     def answer(self, result: SearchResult, asked: Mapping[str, Any]) -> list[Document]:

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
 from langchain_core.documents import Document
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
@@ -15,8 +16,9 @@ from umi_common.errors import InputError
 from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, checked_retriever, tool_schema, tool_window
 from umi_common.runtime.losses import with_losses
 from umi_common.search.fetch import chunks_beside
-from umi_common.search.request import checked_limit
+from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
+from umi_langchain._trace import astages, report_losses, stages
 from umi_langchain.retriever import UmiRetriever
 
 Reply = tuple[str, list[Document]]
@@ -50,8 +52,7 @@ def create_umi_tool(
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     k_default = min(retriever.k, checked_limit(k_max, "k_max"))
 
-    def reply(result: SearchResult, options: dict[str, Any]) -> Reply:
-        asked = retriever.core_options(options)
+    def reply(result: SearchResult, asked: dict[str, Any]) -> Reply:
         limits, layout = asked_assembly(retriever.umi.config.assembly, budget, policy)
         layout = layout if retriever.whole is None else replace(layout, neighbours=0)  # a section has them
         around, lost = chunks_beside(retriever.umi.store, result.ids, layout, asked["where"], asked["time_range"])
@@ -61,19 +62,24 @@ def create_umi_tool(
             content = assemble(result.hits, budget=limits, policy=layout, around=around).text
         return with_losses(content, (*result.degraded, *lost)), retriever.documents(result)
 
-    def search(query: str, **asked: Any) -> Reply:
+    def search(query: str, callbacks: CallbackManager | None = None, **asked: Any) -> Reply:
+        on_stage = stages(callbacks)
         try:
-            options = _options(**{"k": k_default, **asked})
-            return reply(retriever.search(query, **options), options)
+            options = retriever.core_options(_options(**{"k": k_default, **asked}))
+            result = retriever.umi.search(end_of(query), on_stage=on_stage, **options)
         except InputError as error:
             raise ToolException(str(error)) from error
+        report_losses(on_stage, result.degraded)
+        return reply(result, options)
 
-    async def asearch(query: str, **asked: Any) -> Reply:
-        try:
-            options = _options(**{"k": k_default, **asked})
-            result = await retriever.asearch(query, **options)
-        except InputError as error:
-            raise ToolException(str(error)) from error
+    async def asearch(query: str, callbacks: AsyncCallbackManager | None = None, **asked: Any) -> Reply:
+        async with astages(callbacks) as on_stage:
+            try:
+                options = retriever.core_options(_options(**{"k": k_default, **asked}))
+                result = await retriever.umi.asearch(end_of(query), on_stage=on_stage, **options)
+            except InputError as error:
+                raise ToolException(str(error)) from error
+            report_losses(on_stage, result.degraded)
         return await asyncio.to_thread(reply, result, options)  # counting tokens takes milliseconds
 
     return StructuredTool.from_function(

@@ -72,7 +72,7 @@ class UmiTool(AsyncBaseTool):
         return UmiQuery(fields["query"], limit=fields["limit"], filters=fields["filter"] or None, time_range=window)
 
     def _output(self, asked: dict[str, Any], query: UmiQuery, result: SearchResult) -> ToolOutput:
-        nodes: list[NodeWithScore] = self._retriever.nodes(result)
+        nodes: list[NodeWithScore] = self._retriever._nodes_with_events(result)
         text, lost = self._write(result, self._retriever._options(query)) if nodes else (NOTHING_FOUND, ())
         content = with_losses(text, (*result.degraded, *lost))
         return ToolOutput(tool_name=self._metadata.get_name(), content=content, raw_input=asked, raw_output=nodes)

@@ -303,3 +303,26 @@ async def test_between_the_answers_of_a_batch_the_loop_runs_other_tasks(retrieve
     await Noting(umi=retriever.umi).abatch(QUERIES)
     other.cancel()
     assert len(set(seen)) == len(QUERIES)
+
+
+async def test_a_tool_and_a_context_have_a_child_run_for_each_stage_and_for_what_was_lost(documents):
+    class Failing(Counting):
+        def embed_query(self, text):
+            raise RuntimeError(text)
+
+    broken = UmiRetriever.from_documents(documents[:20], Failing())
+    wanted = {"umi.recall", "umi.fetch", "umi.without embedder"}
+    for whole in (None, "source"):
+        retriever = broken.model_copy(update={"whole": whole})
+        for runnable, asked in (
+            (create_umi_tool(retriever), {"query": QUERIES[0]}),
+            (create_umi_context(retriever), QUERIES[0]),
+        ):
+            tracer = Tracer()
+            runnable.invoke(asked, {"callbacks": [tracer]})
+            await runnable.ainvoke(asked, {"callbacks": [tracer]})
+            for root in tracer.roots:
+                assert wanted <= {run.name for run in root.child_runs}
+                assert all(run.end_time is not None for run in root.child_runs)
+            assert len(tracer.roots) == 2
+    broken.close()

@@ -15,7 +15,7 @@ from llama_index.core.schema import TextNode
 
 from umi_common.errors import ConfigError
 from umi_common.sim import FaultyLLM, HashEmbedder, ScriptedLLM
-from umi_llamaindex import UmiDegradationEvent, UmiEmbedding, UmiQuery, UmiRetriever, UmiStageEvent
+from umi_llamaindex import UmiDegradationEvent, UmiEmbedding, UmiQuery, UmiRetriever, UmiStageEvent, create_umi_tool
 
 # Settings imports whatever langchain-community is installed, which warns about itself.
 pytestmark = pytest.mark.filterwarnings("ignore:.langchain-community. is being sunset:DeprecationWarning")
@@ -160,3 +160,14 @@ def test_a_prompt_without_a_place_for_the_query_is_refused_and_changes_nothing()
         retriever.update_prompts({"rewrite": PromptTemplate("no place")})
     assert retriever.get_prompts()["rewrite"].get_template() == before
     retriever.close()
+
+
+async def test_the_stages_of_a_tools_search_are_events(heard):
+    with UmiRetriever.from_nodes(NODES) as retriever:
+        tool = create_umi_tool(retriever)
+        tool.call(query="who met Bob?")
+        stages = [event.stage for event in heard]
+        assert {"route", "recall", "fuse"} <= set(stages)
+        heard.clear()
+        await tool.acall(query="who met Bob?")
+        assert [event.stage for event in heard] == stages
