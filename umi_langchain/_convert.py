@@ -35,7 +35,7 @@ SKIP_ADVICE = '; from_documents(..., on_invalid="skip") or UmiVectorStore(on_inv
 def to_chunks(
     documents: Iterable[Document],
     keys: PlaceKeys,
-    seen: Counter[str] | None = None,
+    following: Counter[str] | None = None,
     search_text: SearchText = None,
     skipped: list[SkippedChunk] | None = None,
     *,
@@ -50,8 +50,8 @@ def to_chunks(
     Args:
         documents: Any number.
         keys: Metadata keys of source, position and time.
-        seen: Source -> number of its documents so far; updated. A document without a position in its metadata gets this
-            number as its position. None: such a document has no position.
+        following: Source -> the position after its last document; updated. A document without a position in its
+            metadata gets this one. None: such a document has no position.
         search_text: As in `searched_text`.
         skipped: Documents that cannot be stored, and those with the id of another one before them, are appended to it
             and left out; None: the former raise, the latter are returned.
@@ -73,9 +73,9 @@ def to_chunks(
             )
         source = str(document.metadata.get(keys.source)) if keys.source is not None else ""
         position = _offset(document.metadata)
-        if seen is not None:
-            position = seen[source] if position is None else position
-            seen[source] += 1
+        if following is not None:
+            position = following[source] if position is None else position
+            following[source] = position + 1
         try:
             chunk = to_chunk(
                 document.page_content,
@@ -255,10 +255,10 @@ def chunk_pages(vectorstore: Any, keys: PlaceKeys) -> Iterator[tuple[list[Chunk]
     Raises:
         ConfigError: If it is no Chroma store.
     """
-    seen: Counter[str] = Counter()
+    following: Counter[str] = Counter()
     for records, vectors in pages_with_text(checked_chroma(vectorstore)):
         documents = [Document(id=id, page_content=text or "", metadata=metadata) for id, text, metadata in records]
-        yield to_chunks(documents, keys, seen)[1], vectors
+        yield to_chunks(documents, keys, following)[1], vectors
 
 
 def to_document(chunk: Chunk, keys: PlaceKeys) -> Document:
@@ -320,6 +320,6 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
 
 def _offset(metadata: Mapping[str, Any]) -> int | None:
     start, page = metadata.get(START_INDEX), metadata.get("page")
-    if not isinstance(start, int):
+    if not isinstance(start, int) or start < 0:  # -1: the splitter did not find the text in the page
         return None
     return start + CHARACTERS_PER_PAGE * page if isinstance(page, int) else start

@@ -67,7 +67,7 @@ SOURCE_KEY = "source"
 def to_chunks(
     nodes: Iterable[BaseNode],
     keys: PlaceKeys,
-    seen: Counter[str | None] | None = None,
+    following: Counter[str | None] | None = None,
     skipped: list[SkippedChunk] | None = None,
 ) -> list[Chunk]:
     """One chunk for each node, with the node's id.
@@ -75,12 +75,12 @@ def to_chunks(
     The indexed text is the one that LlamaIndex would embed: text and metadata by the node's template, without the keys
     in `excluded_embed_metadata_keys`. The source is the metadata under `keys.source`, else the node's `ref_doc_id`,
     else metadata["source"]. The position is the metadata under `keys.position`, else the node's `start_char_idx`, else
-    the number of nodes of its source before it.
+    the position after that of the node of its source before it.
 
     Args:
         nodes: Text nodes in reading order.
         keys: Metadata keys of source, position and time.
-        seen: Number of nodes of each source so far; increased here. None: nodes are not counted for a position.
+        following: Source -> the position after its last node; updated. None: a node without a position gets none.
         skipped: Nodes that cannot be stored, and those with the id of another one before them, are added here and left
             out; None: the former raise, the latter are returned.
 
@@ -93,8 +93,8 @@ def to_chunks(
         source = node.ref_doc_id if node.ref_doc_id is not None else node.metadata.get(SOURCE_KEY)
         source = None if source is None else str(source)
         start = getattr(node, START, None)
-        if seen is not None and start is None:
-            start = seen[source]
+        if following is not None and start is None:
+            start = following[source]
         try:
             chunk = to_chunk(
                 node.get_content(MetadataMode.NONE),
@@ -114,8 +114,8 @@ def to_chunks(
                 ) from error
             skipped.append(SkippedChunk(index, node.node_id, source, str(error)))
             continue
-        if seen is not None:
-            seen[source] += 1
+        if following is not None and start is not None:
+            following[source] = start + 1
         taken.add(chunk.id)
         chunks.append(chunk)
     return chunks
@@ -212,15 +212,15 @@ def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list
     """
     vector_store = index.vector_store
     collection = chroma_collection(vector_store, "ChromaVectorStore")
-    seen: Counter[str | None] = Counter()
+    following: Counter[str | None] = Counter()
     if collection is not None:  # its docstore is empty: the nodes are in the collection
         for records, vectors in pages_with_text(collection):
             nodes = [_node(id, text or "", metadata) for id, text, metadata in records]
-            each = zip(to_chunks(nodes, keys, seen), nodes, records, strict=True)
+            each = zip(to_chunks(nodes, keys, following), nodes, records, strict=True)
             yield [_as_recorded(chunk, node, record.metadata, keys) for chunk, node, record in each], vectors
     elif isinstance(vector_store, SimpleVectorStore):
         nodes = with_text(index.docstore.get_nodes(list(index.index_struct.nodes_dict)))
-        yield to_chunks(nodes, keys, seen), [vector_store.get(node.node_id) for node in nodes]
+        yield to_chunks(nodes, keys, following), [vector_store.get(node.node_id) for node in nodes]
     else:
         raise ConfigError(
             f"the index keeps its vectors in {type(vector_store).__name__}; expected ChromaVectorStore or "

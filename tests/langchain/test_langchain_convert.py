@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
+from langchain_text_splitters import CharacterTextSplitter
 
 from umi_common.errors import InvalidChunk
 from umi_common.framework_records import PlaceKeys
@@ -94,6 +95,24 @@ def test_a_splitters_start_index_orders_within_its_page():
         "(0, 800)",
         "(1, 0)",
     ]
+
+
+def test_documents_that_a_splitter_did_not_find_in_their_text_keep_the_order_of_the_list():
+    text = "\n\n\n\n".join(f"Clause {n} of the contract binds both parties." for n in range(6))
+    splitter = CharacterTextSplitter(separator="\n\n", chunk_size=100, chunk_overlap=0, add_start_index=True)
+    documents = splitter.create_documents([text], [{"source": "contract"}])
+    assert {document.metadata["start_index"] for document in documents} == {-1}
+    positions = [chunk.position for chunk in to_chunks(documents, KEYS, Counter())[1]]
+    assert positions == list(range(len(documents)))
+    assert {chunk.position for chunk in to_chunks(documents, KEYS)[1]} == {None}
+
+
+def test_a_document_without_a_start_index_stands_behind_the_one_before_it():
+    documents = [
+        Document(page_content=f"text {start}", metadata={"source": "a", "start_index": start})
+        for start in (0, 400, -1, 800)
+    ]
+    assert [chunk.position for chunk in to_chunks(documents, KEYS, Counter())[1]] == [0, 400, 401, 800]
 
 
 def test_a_number_too_large_for_a_position_is_metadata_only():

@@ -71,6 +71,12 @@ def test_its_document_is_its_source_and_the_order_of_the_list_its_position():
     assert [(c.source, c.position) for c in chunks] == [("doc", 0), (None, None), ("doc", 1)]
 
 
+def test_a_node_that_a_splitter_did_not_find_in_its_text_stands_behind_the_one_before_it():
+    document = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d")}
+    nodes = [TextNode(text="text", start_char_idx=start, relationships=document) for start in (0, 400, None, 800)]
+    assert [chunk.position for chunk in to_chunks(nodes, KEYS, Counter())] == [0, 400, 401, 800]
+
+
 def test_metadata_can_hold_source_position_and_time():
     metadata = {"file": "f", "n": 7, "when": datetime(2024, 5, 1, tzinfo=timezone.utc)}
     node = TextNode(
