@@ -46,7 +46,7 @@ SEARCHES = [
     *(f"max_marginal_relevance_search{which}" for which in ("", "_by_vector")),
 ]
 """The synchronous methods that search; "a" before the name is the asynchronous one."""
-WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size")
+WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_time")
 """Options of `add_documents`."""
 
 
@@ -216,7 +216,9 @@ class UmiVectorStore(Closing, VectorStore):
             ids: Ids in place of the documents' own, aligned; None keeps them.
             search_text: As in `UmiRetriever.from_documents`, for these documents; None: as the constructor was told.
             show_progress: A progress bar while texts are embedded.
-            **options: `batch_size`, which LangChain's `index()` sends, has no effect: a store makes its own batches.
+            **options: `batch_size`, which LangChain's `index()` sends, and `current_time`, which its
+                `TimeWeightedVectorStoreRetriever` sends, have no effect: a store makes its own batches, and the time
+                stands in the metadata.
 
         Returns:
             The ids, aligned; without those of documents that `on_invalid="skip"` leaves out.

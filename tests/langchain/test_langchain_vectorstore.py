@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timezone
 
 import chromadb
 import numpy as np
 import pytest
 from langchain_classic.embeddings import CacheBackedEmbeddings
+from langchain_classic.retrievers import TimeWeightedVectorStoreRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
@@ -354,3 +356,12 @@ async def test_what_a_subclass_changes_in_a_search_holds_for_the_asynchronous_on
         for kind in ("similarity", "mmr"):
             (found,) = await store.as_retriever(search_type=kind).ainvoke("plan")
             assert found.metadata == {"user": "ann"}
+
+
+def test_a_time_weighted_retriever_over_the_store_takes_the_time_of_its_documents():
+    with UmiVectorStore() as store:
+        retriever = TimeWeightedVectorStoreRetriever(vectorstore=store, decay_rate=0.01, k=1)
+        moment = datetime(2024, 5, 1, tzinfo=timezone.utc).replace(tzinfo=None)  # as that retriever compares times
+        retriever.add_documents([Document(page_content="the kettle is red")], current_time=moment)
+        (found,) = retriever.invoke("kettle")
+        assert found.metadata["created_at"] == moment
