@@ -12,8 +12,8 @@ from umi_common.context.stitch import stitched
 from umi_common.filters import Filter
 from umi_common.framework_records import PlaceKeys, to_metadata
 from umi_common.protocols import Store, chunk_passes
-from umi_common.runtime.losses import warn_once
-from umi_common.types import Chunk, Hit, SearchResult, TimeRange
+from umi_common.runtime.losses import log_bug, log_once, warn_once
+from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange
 
 IDS_KEY = "umi_ids"
 """Metadata key of a section: the ids of its chunks, in reading order."""
@@ -39,7 +39,21 @@ def with_sections(
         store: Holds the chunks.
         key: Metadata key whose value the chunks of a section share; a hit without it stays as it is.
         where, window: Filter and time range of the search; a section holds only chunks that pass both.
+
+    If the store fails, the hits stay as they are, and `degraded` says so.
     """
+    try:
+        return replace(result, hits=_section_hits(result, store, key, where, window))
+    except Exception as error:  # noqa: BLE001 - the chunks are found, and the answer comes with them alone
+        log_bug("neighbours", error)
+        lost = Degradation("neighbours", type(error).__name__, "returned the found chunks in place of whole sections")
+        log_once([lost])
+        return replace(result, degraded=(*result.degraded, lost))
+
+
+def _section_hits(
+    result: SearchResult, store: Store, key: str, where: Filter | None, window: TimeRange | None
+) -> tuple[Hit, ...]:
     around = store.neighbours(result.ids, reach=REACH, where=where)
     shown: set[str] = set()
     hits: list[Hit] = []
@@ -49,7 +63,7 @@ def with_sections(
             shown.update(chunk.id for chunk in section)
             chunk = _joined(hit.chunk, section) if _value(hit.chunk, key) is not None else hit.chunk
             hits.append(replace(hit, chunk=chunk, rank=len(hits) + 1))
-    return replace(result, hits=tuple(hits))
+    return tuple(hits)
 
 
 def _section(

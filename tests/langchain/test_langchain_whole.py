@@ -145,3 +145,13 @@ def test_documents_that_cannot_be_joined_because_they_have_no_position_are_told(
         assert len(store.retriever(whole="section").invoke("part")) == 2
     (record,) = caplog.records
     assert "no source or no position" in record.getMessage() and "add_start_index=True" in record.getMessage()
+
+
+async def test_a_store_that_fails_beside_the_hits_costs_the_sections_and_not_the_answer(retriever, monkeypatch):
+    def broken(*_, **__):
+        raise OSError("disk")
+
+    alone = retriever.model_copy(update={"whole": None}).invoke("valve")
+    monkeypatch.setattr(retriever.umi.store, "neighbours", broken)
+    assert await ways(retriever, "valve") == alone
+    assert "neighbours failed, returned the found chunks" in create_umi_tool(retriever).invoke({"query": "valve"})
