@@ -204,6 +204,12 @@ def _is_random(id: str) -> bool:
         return False
 
 
+def of_documents(ids: Sequence[str]) -> dict[str, Any]:
+    """The filter of the nodes of these documents, and of the documents that were stored without a splitter."""
+    among = {"$in": ids}
+    return {"$or": [{REF_DOC_ID: among}, {NODE_ID: among, REF_DOC_ID: None}]}
+
+
 def index_pages(index: VectorStoreIndex, keys: PlaceKeys) -> Iterator[tuple[list[Chunk], Any]]:
     """The chunks of an index with their vectors (n, dim), page by page.
 

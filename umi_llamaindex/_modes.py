@@ -11,7 +11,7 @@ from umi_common.config import MmrConfig
 from umi_common.errors import ConfigError, EmptyQuery
 from umi_common.filters import And, Filter, parse_filter
 from umi_common.search.request import checked_limit, end_of, refuse_unknown_options
-from umi_llamaindex._convert import NODE_ID, REF_DOC_ID
+from umi_llamaindex._convert import NODE_ID, of_documents
 
 NO_TEXT = "?"
 """Text of a query that has only a vector: the core requires a text, and this one has no term."""
@@ -90,7 +90,7 @@ def _where(query: VectorStoreQuery, where: Any) -> Filter | None:
     """The conditions of the query on metadata, documents and nodes, and `where`; all must hold."""
     conditions: list[Any] = [query.filters, where]
     if query.doc_ids is not None:
-        conditions.append({REF_DOC_ID: {"$in": query.doc_ids}})
+        conditions.append(of_documents(query.doc_ids))
     if query.node_ids:  # VectorStoreIndex sends an empty list for "any node"
         conditions.append({NODE_ID: {"$in": query.node_ids}})
     trees = [tree for tree in map(parse_filter, conditions) if tree is not None]

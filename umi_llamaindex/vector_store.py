@@ -35,7 +35,7 @@ from umi_common.runtime.guards import ThreadLimiter
 from umi_common.search.request import QUERY_BYTES_MAX, checked_limit, refuse_unknown_options
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.types import Chunk
-from umi_llamaindex._convert import REF_DOC_ID, to_chunks, to_node, with_text
+from umi_llamaindex._convert import REF_DOC_ID, of_documents, to_chunks, to_node, with_text
 from umi_llamaindex._modes import search_of
 from umi_llamaindex._parts import embed_model_of, llm_of, reranker_of
 from umi_llamaindex.embedding import UmiEmbedding
@@ -247,7 +247,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         return False
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Remove all nodes of a document; does nothing if there are none.
+        """Remove all nodes of a document, or the document itself if it was stored without a splitter.
 
         Raises:
             InputError: If the id is no string: None would remove all nodes without a document.
@@ -256,7 +256,7 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         refuse_unknown_options(delete_kwargs, ("ref_doc_id",), ConfigError)
         if not isinstance(ref_doc_id, str):
             raise InputError(f"ref_doc_id is {ref_doc_id!r:.80}; expected the id of a document, a string")
-        self._store.delete(where={REF_DOC_ID: ref_doc_id})
+        self._store.delete(where=of_documents([ref_doc_id]))
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any

@@ -96,6 +96,23 @@ def test_metadata_that_looks_like_a_document_id_is_no_document_id(store):
     assert store.get_nodes(["b"])[0].metadata == {"ref_doc_id": "yours"}
 
 
+def test_a_document_that_was_stored_without_a_splitter_leaves_with_its_id(store):
+    pipeline = IngestionPipeline(
+        transformations=[store.embed_model],
+        docstore=SimpleDocumentStore(),
+        vector_store=store,
+        docstore_strategy=DocstoreStrategy.UPSERTS_AND_DELETE,
+    )
+    mails = [Document(id_=f"mail{n}", text=f"order {n} has shipped") for n in range(3)]
+    pipeline.run(documents=mails)
+    pipeline.run(documents=mails[:2])
+    assert [one.node_id for one in store.get_nodes()] == ["mail0", "mail1"]
+    index = VectorStoreIndex.from_vector_store(store, embed_model=store.embed_model)
+    assert [one.node_id for one in index.as_retriever(doc_ids=["mail1"]).retrieve("order")] == ["mail1"]
+    index.delete_ref_doc("mail0")
+    assert [one.node_id for one in store.get_nodes()] == ["mail1"]
+
+
 async def test_nodes_can_be_removed_by_id_and_by_filter(filled):
     filled.delete_nodes(filters=MetadataFilters(filters=[MetadataFilter(key="kind", value="log")]))
     await filled.adelete_nodes(["cats"])
