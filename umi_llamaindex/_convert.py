@@ -50,11 +50,12 @@ log = logging.getLogger("umi")
 NodeScore = Literal["score", "relevance"]
 """The field of a hit that becomes the score of its node."""
 NODE_CONTENT = "_node_content"
+NODE_TYPE = "_node_type"
 NODE_ID = "_node_id"
 REF_DOC_ID = "ref_doc_id"
 START = "start_char_idx"
 """A field of nodes, and the metadata key under which umi's context assembly expects its value."""
-NODE_FIELDS = (NODE_CONTENT, "_node_type", "document_id", "doc_id", REF_DOC_ID)
+NODE_FIELDS = (NODE_CONTENT, NODE_TYPE, "document_id", "doc_id", REF_DOC_ID)
 """Metadata keys that LlamaIndex's vector stores add; they replace keys of the same name in the node's own metadata."""
 SAME_MODEL_COSINE = 0.99
 """Least cosine of two embeddings of one text by one model: services round differently from call to call."""
@@ -263,7 +264,7 @@ def to_node(chunk: Chunk) -> BaseNode:
     """The node of a chunk. A chunk that was not a node becomes a `TextNode` with the chunk's source as source node."""
     metadata = dict(chunk.metadata)
     if NODE_CONTENT in metadata:
-        return metadata_dict_to_node(metadata, text=chunk.text)
+        return _restored(metadata, chunk.text)
     node = TextNode(id_=chunk.id, text=chunk.text, metadata=to_metadata(chunk))
     if chunk.source is not None:
         node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=chunk.source)
@@ -274,9 +275,18 @@ def _node(id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
     if NODE_CONTENT not in metadata:
         return TextNode(id_=id, text=text, metadata=metadata)
     try:
-        return metadata_dict_to_node(metadata, text=text)
+        return _restored(metadata, text)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidChunk(f"record {id!r:.80}: its {NODE_CONTENT} is not a node ({type(error).__name__})") from error
+
+
+def _restored(metadata: dict[str, Any], text: str) -> BaseNode:
+    """The node that LlamaIndex wrote. It reads an image's document as a text node; here the image stays."""
+    if metadata.get(NODE_TYPE) != ImageDocument.class_name():
+        return metadata_dict_to_node(metadata, text=text)
+    node = ImageDocument.from_json(metadata[NODE_CONTENT])
+    node.set_content(text)
+    return node
 
 
 def _as_recorded(chunk: Chunk, node: BaseNode, record: Mapping[str, Any], keys: PlaceKeys) -> Chunk:

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 from llama_index.core.schema import (
+    ImageDocument,
     ImageNode,
     IndexNode,
     MetadataMode,
@@ -101,6 +102,14 @@ def test_datetimes_and_numpy_values_come_back_as_what_they_stand_for():
 def test_other_kinds_of_text_nodes_stay_what_they_are(node):
     back = to_node(one(node))
     assert back == node and type(back) is type(node)
+
+
+def test_an_image_with_a_caption_that_was_read_as_a_document_keeps_its_image():
+    image = ImageDocument(id_="i", text="a red kettle", metadata={"file": "kettle.png"})
+    image.image_path = "kettle.png"
+    back = to_node(one(image))
+    assert isinstance(back, ImageDocument) and back.image_path == "kettle.png"
+    assert (back.node_id, back.get_content(), back.metadata) == ("i", "a red kettle", {"file": "kettle.png"})
 
 
 def test_a_chunk_from_elsewhere_becomes_a_text_node_of_its_source():
