@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
+from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackManager, CallbackManager
+from langchain_core.runnables.config import var_child_runnable_config
 
 from umi_common.protocols import OnStage
 from umi_common.types import Degradation, Stage
@@ -66,6 +67,16 @@ async def astages(manager: AsyncCallbackManager | None) -> AsyncIterator[OnStage
     finally:
         events.put_nowait(None)
         await reporter
+
+
+@contextmanager
+def calls_below(manager: BaseCallbackManager) -> Iterator[None]:
+    """While this is entered, LangChain's models that are called become child runs of the manager's run."""
+    token = var_child_runnable_config.set({**(var_child_runnable_config.get() or {}), "callbacks": manager})
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def report_losses(on_stage: OnStage | None, losses: Iterable[Degradation]) -> None:

@@ -64,7 +64,7 @@ from umi_langchain._convert import (
 from umi_langchain._options import CallOptions
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._sections import with_sections
-from umi_langchain._trace import astages, report_losses, stages
+from umi_langchain._trace import astages, calls_below, report_losses, stages
 
 FACTORY_OPTIONS = (
     "embedding",
@@ -393,9 +393,11 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        on_stage = stages(run_manager.get_child())
+        child = run_manager.get_child()
+        on_stage = stages(child)
         asked = self.core_options(options)
-        result = self.umi.search(end_of(query), on_stage=on_stage, **asked)
+        with calls_below(child):
+            result = self.umi.search(end_of(query), on_stage=on_stage, **asked)
         report_losses(on_stage, result.degraded)
         return self.answer(result, asked)
 
@@ -407,8 +409,10 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             find = partial(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
             return await asyncio.to_thread(find)
         asked = self.core_options(options)
-        async with astages(run_manager.get_child()) as on_stage:
-            result = await self.umi.asearch(end_of(query), on_stage=on_stage, **asked)
+        child = run_manager.get_child()
+        async with astages(child) as on_stage:
+            with calls_below(child):
+                result = await self.umi.asearch(end_of(query), on_stage=on_stage, **asked)
             report_losses(on_stage, result.degraded)
         return await self.aanswer(result, asked)
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tracers import BaseTracer
 
@@ -326,3 +327,18 @@ async def test_a_tool_and_a_context_have_a_child_run_for_each_stage_and_for_what
                 assert all(run.end_time is not None for run in root.child_runs)
             assert len(tracer.roots) == 2
     broken.close()
+
+
+async def test_the_llm_that_is_asked_is_a_child_run_of_the_call(documents):
+    llm = FakeListChatModel(responses=['["copy many files"]'])
+    asking = UmiRetriever.from_documents(documents[:20], llm=llm, routing={"mode": "always"}, rewrite={"cache_size": 0})
+    chain, tool = RunnableLambda(lambda query: query) | asking, create_umi_tool(asking)
+    for runnable, asked in ((asking, QUERIES[2]), (chain, QUERIES[2]), (tool, {"query": QUERIES[2]})):
+        tracer = Tracer()
+        runnable.invoke(asked, {"callbacks": [tracer]})
+        await runnable.ainvoke(asked, {"callbacks": [tracer]})
+        for root in tracer.roots:
+            call = root.child_runs[-1] if runnable is chain else root
+            assert [run.name for run in call.child_runs if run.run_type == "llm"] == ["FakeListChatModel"]
+            assert "FakeListChatModel" not in [run.name for run in root.child_runs] or root is call
+    asking.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 
 import pytest
 
@@ -206,3 +207,15 @@ async def test_what_no_body_can_catch_ends_the_calls_beside_it(threads):
     await asyncio.sleep(0)
     assert ended == [True]
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_calls_see_the_context_variables_of_the_caller(threads):
+    span = ContextVar("span", default="none")
+
+    def body():
+        first = yield (Call(span.get), Call(span.get))
+        (last,) = yield (Call(span.get),)
+        return [*first, last]
+
+    span.set("mine")
+    assert await twice(body, threads) == ["mine"] * 3

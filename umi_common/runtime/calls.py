@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -213,11 +214,12 @@ def blocks(calls: tuple[Call, ...]) -> bool:
 
 
 def drive(body: Body[T], workers: Workers) -> T:
-    """The body's result. It runs in this thread, as does the first call of each tuple; other calls run in workers."""
+    """The body's result. It runs in this thread, as does the first call of each tuple; other calls run in workers, with
+    the context variables of this thread, in which tracing libraries keep the current run or span."""
     try:
         calls = next(body)
         while True:
-            futures: list[Future[Any]] = [workers.executor().submit(call.run) for call in calls[1:]]
+            futures: list[Future[Any]] = [workers.executor().submit(copy_context().run, call.run) for call in calls[1:]]
             if futures:
                 time.sleep(HEAD_START)
             here = [outcome_of(call.run) for call in calls[:1]]

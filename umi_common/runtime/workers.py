@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any
@@ -104,7 +105,7 @@ class Workers:
             self._queue.append(task)
             self._start_worker()
         else:
-            alone = self.executor().submit(self._run_alone, task)
+            alone = self.executor().submit(copy_context().run, self._run_alone, task)
             alone.add_done_callback(lambda alone: _complete([task], _refuse) if alone.cancelled() else None)
 
     def _start_worker(self) -> None:
