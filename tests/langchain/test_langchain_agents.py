@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -35,6 +36,13 @@ class FakeModel(GenericFakeChatModel):
     def _generate(self, messages, *args, **kwargs):
         self.given.append(messages)
         return super()._generate(messages, *args, **kwargs)
+
+
+class ToolCallingModel(FakeMessagesListChatModel):
+    """Gives its responses in turn, in whole messages."""
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
 
 
 def model_saying(*replies: str | AIMessage) -> FakeModel:
@@ -381,3 +389,16 @@ def test_a_tool_answers_without_neighbours_that_cannot_be_read_and_says_so(minut
     monkeypatch.setattr(minutes.umi.store, "neighbours", broken)
     content = call(create_umi_tool(minutes, policy=AssemblyPolicy(neighbours=1)), query="zeppelin").content
     assert MINUTES[1] in content and "neighbours failed" in content
+
+
+async def test_what_the_llm_writes_for_a_search_is_no_part_of_the_answer_that_an_agent_streams():
+    llm = FakeListChatModel(responses=['["late kettle"]'])
+    with UmiRetriever.from_texts(
+        ["The kettle is late"], llm=llm, routing={"mode": "always"}, rewrite={"cache_size": 0}
+    ) as asking:
+        replies = [AIMessage("", tool_calls=[{**CALL, "args": {"query": "kettle"}}]), AIMessage("It is late.")]
+        agent = create_agent(ToolCallingModel(responses=replies), tools=[create_umi_tool(asking)])
+        asked = {"messages": [HumanMessage("where is my kettle?")]}
+        streamed = [piece.content for piece, _ in agent.stream(asked, stream_mode="messages")]
+        assert [text for text in streamed if "The kettle is late" not in text] == ["", "It is late."]
+        assert [piece.content async for piece, _ in agent.astream(asked, stream_mode="messages")] == streamed

@@ -18,6 +18,10 @@ from umi_common.embedders.loop_thread import LoopThread
 from umi_common.errors import ConfigError, InputError
 from umi_common.protocols import Rewriter
 
+NOT_STREAMED = {"tags": ["nostream"]}
+"""Config of a LangChain model's call. LangGraph's `stream_mode="messages"` leaves out the tokens of calls with this
+tag; they would appear in the agent's answer."""
+
 
 class Model:
     """A `Rewriter` around another object; `acomplete` is None where the object has no async method.
@@ -105,7 +109,10 @@ def _block_text(block: Any) -> str:
 
 def _method(llm: Any, name: str) -> Callable[[str], Any] | None:
     method = None if inspect.isclass(llm) else getattr(llm, name, None)
-    return method if callable(method) else None
+    if not callable(method):
+        return None
+    takes_config = name in ("invoke", "ainvoke") and "config" in inspect.signature(method).parameters
+    return functools.partial(method, config=NOT_STREAMED) if takes_config else method
 
 
 def _name_of(llm: Any) -> str:
