@@ -158,6 +158,16 @@ async def test_what_was_said_is_recalled_and_nothing_is_left_in_state():
             assert set(after) == {"messages"}
 
 
+def test_what_is_recalled_says_whether_the_user_or_the_model_said_it():
+    with HybridStore.open() as store:
+        model = model_saying("The code of the safe is 1234.", "I only guessed.")
+        agent = create_agent(model, middleware=[UmiMemoryMiddleware(store)])
+        say(agent, "ann", "t1", "What may the code of the safe be?")
+        say(agent, "ann", "t2", "Which code does the safe have?")
+        parts = dict(re.findall('<part [^>]*kind="(\\w+)">(.*?)</part>', system_text(model.given[1])))
+        assert parts == {"user": "What may the code of the safe be?", "assistant": "The code of the safe is 1234."}
+
+
 async def test_nothing_crosses_over_between_two_users_and_two_threads_kept_apart():
     secrets = {("ann", "t1"): "alpha", ("ann", "t2"): "bravo", ("bob", "t1"): "charlie", ("bob", "t2"): "delta"}
     for use_async in (False, True):

@@ -118,6 +118,7 @@ class Xml:
 
     def _element(self, part: ContextPart, text: str) -> str:
         attributes = [("number", str(part.number)), ("source", source_label(part)), ("date", part.date)]
+        attributes.append(("kind", "" if part.kind == "text" else part.kind))
         attributes.append(("trimmed", "true" if part.trimmed else ""))
         attributes.append(("also", "; ".join(_other_sources(part))))
         written = "".join(
@@ -145,6 +146,8 @@ class Json:
         fields: dict[str, object] = {"number": part.number, "source": source_label(part)}
         if part.date:
             fields["date"] = part.date
+        if part.kind != "text":
+            fields["kind"] = part.kind
         if part.trimmed:
             fields["trimmed"] = True
         if also := _other_sources(part):
