@@ -15,7 +15,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.retrievers import BaseRetriever
 
 from umi_common import HybridStore
@@ -719,3 +719,9 @@ async def test_searches_that_wait_while_their_retriever_is_closed_are_told_and_n
     retriever.close()
     found = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(each) for each in found} <= {list, StoreClosed} and StoreClosed in map(type, found)
+
+
+@pytest.mark.parametrize("given", [{"question": "kettle"}, HumanMessage("kettle")])
+def test_a_chain_that_hands_on_a_dict_or_a_message_is_told_to_take_its_text(retriever, given):
+    with pytest.raises(InputError, match=r"expected str; from a dict or message take the text: inputs\['question'\]"):
+        retriever.invoke(given)

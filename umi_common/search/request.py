@@ -192,7 +192,10 @@ def end_of(message: object) -> str:
 
 def _checked_text(query: object) -> str:
     if not isinstance(query, str):
-        raise InputError(f"query is {type(query).__name__}; expected str")
+        raise InputError(
+            f"query is {type(query).__name__}; expected str; from a dict or message take the text: inputs['question'], "
+            "message.text"
+        )
     return query
 
 
