@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -140,6 +141,7 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         super().__init__(**fields)
         checked_limit(self.k, "k")
         asked_filter(self.filter)
+        self.filter = copy.deepcopy(self.filter)  # the caller may change the dict for the next user's retriever
 
     @classmethod
     def from_documents(

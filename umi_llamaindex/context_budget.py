@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -61,6 +62,7 @@ class UmiContextBudget(CheckedFields, BaseNodePostprocessor):
         if budget is not None:
             fields["budget"] = TokenBudget(max_total=budget) if isinstance(budget, int) else budget
         super().__init__(**fields)
+        self.where = copy.deepcopy(self.where)  # the caller may change the dict for the next user
 
     @classmethod
     def class_name(cls) -> str:

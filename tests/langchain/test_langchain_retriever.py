@@ -159,6 +159,16 @@ def test_a_calls_filter_narrows_the_retrievers_own_and_never_widens_it(notes):
     assert anns.invoke("met", filter={"user": "bob"}) == []
 
 
+def test_a_filter_that_its_caller_changes_for_the_next_user_stays_as_it_was():
+    with UmiVectorStore() as store:
+        store.add_texts(["ann's secret", "bob's secret"], [{"user": "ann"}, {"user": "bob"}])
+        scope, of = {"user": ""}, {}
+        for user in ("ann", "bob"):
+            scope["user"] = user
+            of[user] = store.retriever(filter=scope)
+        assert [document.page_content for document in of["ann"].invoke("secret")] == ["ann's secret"]
+
+
 @pytest.mark.parametrize("lost", ["", [], 0, False, ()])
 def test_a_filter_that_was_lost_is_refused_and_does_not_open_everything(notes, lost):
     for refused in (

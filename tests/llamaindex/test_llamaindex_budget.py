@@ -118,6 +118,18 @@ async def test_a_store_brings_the_neighbours_that_the_policy_asks_for():
     retriever.close()
 
 
+def test_the_filter_of_neighbours_stays_when_its_caller_changes_it_for_the_next_user():
+    nodes = [item(f"n{i}", text, doc="talk").node for i, text in enumerate(["ann asks", "the train", "bob knows"])]
+    for node, user in zip(nodes, ("ann", "ann", "bob"), strict=True):
+        node.metadata = {"user": user}
+    with UmiRetriever.from_nodes(nodes) as retriever:
+        scope = {"user": "ann"}
+        step = UmiContextBudget(store=retriever.umi.store, policy=AssemblyPolicy(neighbours=1), where=scope)
+        scope["user"] = "bob"
+        (one,) = step.postprocess_nodes(retriever.retrieve("train")[:1])
+    assert one.node.get_content() == "ann asks\nthe train"
+
+
 def test_blank_nodes_and_no_nodes_give_none():
     assert of(5).postprocess_nodes([]) == of(5).postprocess_nodes([item("a", "  ")]) == []
 

@@ -135,6 +135,16 @@ def test_a_querys_filters_narrow_the_retrievers_own_and_never_widen_them(notes):
     assert anns.retrieve(UmiQuery("met", filters=of_user("bob"))) == []
 
 
+def test_a_filter_that_its_caller_changes_for_the_next_user_stays_as_it_was():
+    nodes = [TextNode(text=f"{user}'s secret", metadata={"user": user}) for user in ("ann", "bob")]
+    scope, of = {"user": ""}, {}
+    with UmiRetriever.from_nodes(nodes) as every:
+        for user in ("ann", "bob"):
+            scope["user"] = user
+            of[user] = UmiRetriever(every.umi, filters=scope)
+        assert [found.text for found in of["ann"].retrieve("secret")] == ["ann's secret"]
+
+
 @pytest.mark.parametrize("lost", ["", [], 0, False])
 def test_a_filter_that_was_lost_is_refused_and_does_not_open_everything(notes, lost):
     with pytest.raises(FilterError, match=r"filter .*expected a dict"):
