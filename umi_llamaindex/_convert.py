@@ -55,8 +55,11 @@ NODE_ID = "_node_id"
 REF_DOC_ID = "ref_doc_id"
 START = "start_char_idx"
 """A field of nodes, and the metadata key under which umi's context assembly expects its value."""
-NODE_FIELDS = (NODE_CONTENT, NODE_TYPE, "document_id", "doc_id", REF_DOC_ID)
-"""Metadata keys that LlamaIndex's vector stores add; they replace keys of the same name in the node's own metadata."""
+DOCUMENT_FIELDS = ("document_id", "doc_id")
+"""Other names of the document's id, under which other stores look for it; the node's own values of these keys stay."""
+NODE_FIELDS = (NODE_CONTENT, NODE_TYPE, *DOCUMENT_FIELDS, REF_DOC_ID)
+"""Metadata keys that LlamaIndex's vector stores add; all others replace keys of the same name in the node's own
+metadata."""
 SAME_MODEL_COSINE = 0.99
 """Least cosine of two embeddings of one text by one model: services round differently from call to call."""
 FILE_PATH = "file_path"
@@ -336,4 +339,5 @@ def _added_metadata(node: BaseNode) -> dict[str, Any]:
     keys = NODE_FIELDS if node.ref_doc_id is not None else NODE_FIELDS[:2]
     start = getattr(node, START, None)
     offset = {} if start is None else {START: start}
-    return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys}}
+    own = [key for key in DOCUMENT_FIELDS if key in node.metadata]
+    return {NODE_ID: node.node_id, **offset, **{key: stored[key] for key in keys if key not in own}}

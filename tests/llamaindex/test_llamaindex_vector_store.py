@@ -113,6 +113,16 @@ def test_a_document_that_was_stored_without_a_splitter_leaves_with_its_id(store)
     assert [one.node_id for one in store.get_nodes()] == ["mail1"]
 
 
+def test_a_filter_by_ones_own_doc_id_finds_the_nodes_that_state_it(store):
+    invoices = [Document(id_=f"file{n}", text="invoice", metadata={"doc_id": f"INV-{n}"}) for n in range(3)]
+    context = StorageContext.from_defaults(vector_store=store)
+    index = VectorStoreIndex.from_documents(invoices, storage_context=context, embed_model=store.embed_model)
+    wanted = MetadataFilters(filters=[MetadataFilter(key="doc_id", value="INV-1")])
+    assert [one.node.ref_doc_id for one in index.as_retriever(filters=wanted).retrieve("invoice")] == ["file1"]
+    index.delete_ref_doc("file1")
+    assert len(store.get_nodes()) == 2
+
+
 async def test_nodes_can_be_removed_by_id_and_by_filter(filled):
     filled.delete_nodes(filters=MetadataFilters(filters=[MetadataFilter(key="kind", value="log")]))
     await filled.adelete_nodes(["cats"])
