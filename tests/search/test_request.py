@@ -55,6 +55,7 @@ FINE = {
         ({"history": None}, InputError),
         ({"history": [None]}, InputError),
         ({"strategy": "magic"}, ConfigError),
+        ({"deep_search": "false"}, ConfigError),
         ({"query_vector": [1.0, float("nan")]}, InvalidVector),
         ({"query_vector": [[1.0]]}, InvalidVector),
     ],

@@ -124,6 +124,8 @@ class SearchRequest:
         """
         if strategy not in STRATEGIES:
             raise ConfigError(f"strategy {strategy!r}: expected one of {', '.join(STRATEGIES)}")
+        if isinstance(deep_search, str):
+            raise ConfigError(f"deep_search {deep_search!r:.40}: expected True or False")
         listed = isinstance(history, Iterable) and not isinstance(history, str)
         if not listed or not all(isinstance(turn, str) for turn in history):
             raise InputError("history: expected a list of strings, oldest first")
