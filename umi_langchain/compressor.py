@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,17 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
             if document.page_content.strip()
         ]
         ids, chunks = to_chunks(filled, PlaceKeys(self.source_key, self.position_key, self.time_key))
-        # Reversed, so that the first document of a repeated id counts.
-        scores = dict(zip(reversed(ids), reversed(scores_of_documents(filled)), strict=True))
-        best = {chunk.id: chunk for chunk in reversed(chunks)}
-        hits = [Hit(best[id], scores[id], rank) for rank, id in enumerate(dict.fromkeys(ids), start=1)]
+        # Two stores may count their ids alike, so that a text is known by both. Of a repeated one the first counts.
+        keys = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
+        scores = dict(zip(reversed(keys), reversed(scores_of_documents(filled)), strict=True))
+        first = dict(zip(reversed(keys), reversed(filled), strict=True))
+        by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
+        by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(keys), start=1)}
+        hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
         context = assemble(hits, budget=self.budget, policy=as_list(self.policy), counter=self.counter)
-        by_id = dict(zip(reversed(ids), reversed(filled), strict=True))
-        return [_document(part, by_id[part.ids[0]]) for part in context]
+        return [
+            _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
+        ]
 
 
 def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:
@@ -83,6 +88,6 @@ def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> 
     return [1.0 / rank for rank in range(1, len(documents) + 1)]
 
 
-def _document(part: ContextPart, first: Document) -> Document:
-    joined = {IDS_KEY: list(part.ids)} if len(part.ids) > 1 else {}
+def _document(part: ContextPart, first: Document, ids: list[str]) -> Document:
+    joined = {IDS_KEY: ids} if len(ids) > 1 else {}
     return Document(id=first.id, page_content=part.text, metadata={**first.metadata, SCORE_KEY: part.score, **joined})

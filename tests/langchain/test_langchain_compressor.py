@@ -84,6 +84,20 @@ def test_what_long_context_reorder_puts_at_the_end_is_still_the_best():
     assert kept == {"one thing", "another matter"}
 
 
+def test_documents_of_two_stores_that_count_their_ids_alike_are_both_kept():
+    documents = [
+        Document(id="1", page_content="The kettle is red.", metadata={"source": "mails", "position": 1}),
+        Document(id="1", page_content="The teapot costs nine euros.", metadata={"source": "orders", "position": 1}),
+        Document(id="2", page_content="It is shipped on Monday.", metadata={"source": "orders", "position": 2}),
+    ]
+    found = UmiCompressor(500).compress_documents(documents, "kettle")
+    assert [document.page_content for document in found] == [
+        "The kettle is red.",
+        "The teapot costs nine euros.\nIt is shipped on Monday.",
+    ]
+    assert [document.id for document in found] == ["1", "1"] and found[1].metadata["umi_ids"] == ["1", "2"]
+
+
 def test_a_document_that_comes_twice_is_one():
     twice = Document(page_content="no id at all")
     assert len(packed([twice, twice])) == 1
