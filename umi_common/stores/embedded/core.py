@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -469,19 +469,22 @@ class Core:
         """Save the indexes, close the ledger and release the lock; a second call does nothing."""
         if self.closed or self.forked:
             return
-        with self.writing:
+        # Each step is made even if one before it is interrupted: a lock that stays would keep all writers out.
+        with self.writing, ExitStack() as steps:
             self.closed = True
-            try:
-                if not self.ledger.read_only:
-                    self.indexes.save(always=True)
-                    if self.ledger.in_place():
-                        self.search_counter.save(always=True)
-            finally:
-                self.ledger.close()
-                if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():
-                    self.mark_file.write(self.indexes.snapshot.mark, self._session, closed=True)
-                self.mark_file.close()
-                if self._lock is not None:
-                    self._lock.release()
-                if isinstance(self.embedder, CallableEmbedder):
-                    self.embedder.close()
+            if isinstance(self.embedder, CallableEmbedder):
+                steps.callback(self.embedder.close)
+            if self._lock is not None:
+                steps.callback(self._lock.release)
+            steps.callback(self.mark_file.close)
+            steps.callback(self._mark_closed)
+            steps.callback(self.ledger.close)
+            if not self.ledger.read_only:
+                self.indexes.save(always=True)
+                if self.ledger.in_place():
+                    self.search_counter.save(always=True)
+
+    def _mark_closed(self) -> None:
+        """Record that the session ended with all commits copied into `umi.db`, if that is so."""
+        if self._session is not None and self.ledger.in_place() and not self.ledger.has_log():
+            self.mark_file.write(self.indexes.snapshot.mark, self._session, closed=True)

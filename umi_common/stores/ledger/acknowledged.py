@@ -16,7 +16,7 @@ from pathlib import Path
 
 from umi_common.errors import LedgerDamaged
 from umi_common.stores.ledger.followed import ALONE, MARK
-from umi_common.stores.ledger.history import Mark, sessions_of
+from umi_common.stores.ledger.history import Mark, first_commit, sessions_of
 from umi_common.stores.ledger.ledger import Ledger
 from umi_common.stores.ledger.sqlite import DATABASE_ERRORS, connect
 from umi_common.types import inode_of
@@ -104,10 +104,6 @@ class MarkFile:
         last = acknowledged.mark
         if acknowledged.closed or ledger.retry_read(lambda: self._holds(ledger, last, now)):
             return
-        newest = self.read()
-        if newest != acknowledged:  # a writer went on meanwhile; its compact() clears the list of commits
-            self.check(newest, ledger, now)
-            return
         if acknowledged.session and acknowledged.session != ledger.session():
             log.warning("%s is older than the last write to this directory: a copy was put back", ledger.path)
             return
@@ -117,10 +113,11 @@ class MarkFile:
         )
 
     def _holds(self, ledger: Ledger, last: Mark, now: Mark) -> bool:
-        if not last.commit:
-            return (now.epoch, now.seq) >= (last.epoch, last.seq) and now.deletion >= last.deletion
         with ledger.reading() as connection:
-            return ledger.descends_from(connection, last)
+            if 0 < first_commit(connection) <= last.commit:
+                return ledger.descends_from(connection, last)
+        # `compact` has dropped that commit, or an early version of umi, which keeps no history, wrote the mark.
+        return (now.epoch, now.seq) >= (last.epoch, last.seq) and now.deletion >= last.deletion
 
     def write(self, mark: Mark, session: str, *, closed: bool = False) -> None:
         """Record an acknowledged write. Not synced to the disk, so it may be lost if the machine crashes."""

@@ -47,6 +47,11 @@ def last_commit(connection: sqlite3.Connection) -> Commit:
     return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number DESC LIMIT 1")
 
 
+def first_commit(connection: sqlite3.Connection) -> int:
+    """The number of the oldest commit that is kept; 0 if there is none or the ledger keeps no history."""
+    return _commit(connection, "SELECT number, seq, deletion, digest FROM commits ORDER BY number LIMIT 1").number
+
+
 def commit_at(connection: sqlite3.Connection, number: int) -> Commit:
     """The commit of this number; `Commit()`, all zeros, if there is none."""
     return _commit(connection, "SELECT number, seq, deletion, digest FROM commits WHERE number = ?", number)

@@ -178,8 +178,8 @@ class Ledger:
         """
         with self._lock, sqlite_errors(self.path, writing=True):
             self._check_writable()
-            self._writer.execute("BEGIN IMMEDIATE")
             try:
+                self._writer.execute("BEGIN IMMEDIATE")
                 self.check_location()
                 yield self._writer
                 failpoint("ledger.commit")
@@ -268,10 +268,12 @@ class Ledger:
             self._readers.close()
             if self.read_only:
                 return
-            if self.path is not None:
-                with suppress(sqlite3.Error):
-                    self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._writer.close()
+            try:
+                if self.path is not None:
+                    with suppress(sqlite3.Error):
+                        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                self._writer.close()
 
     # Commits
 

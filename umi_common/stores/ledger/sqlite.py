@@ -101,14 +101,16 @@ def connect(path: Path | None, options: str = "mode=rw") -> sqlite3.Connection:
 
 
 def commit(connection: sqlite3.Connection, meanwhile: Callable[[], object] | None) -> None:
-    """Commit, and call `meanwhile` at the same time: SQLite does not hold the interpreter lock."""
+    """Commit, and call `meanwhile` in another thread at the same time: SQLite does not hold the interpreter lock.
+
+    The calling thread commits, so that after an interrupt no COMMIT is still to come.
+    """
     if meanwhile is None:
         connection.execute("COMMIT")
         return
-    with ThreadPoolExecutor(1, "umi-commit") as pool:
-        committed = pool.submit(connection.execute, "COMMIT")
-        meanwhile()
-    committed.result()
+    with ThreadPoolExecutor(1, "umi-analyse") as pool:
+        pool.submit(meanwhile)
+        connection.execute("COMMIT")
 
 
 def insert(

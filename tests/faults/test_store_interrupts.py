@@ -1,0 +1,90 @@
+"""Ctrl+C during a write or during close(): the write is there or not, and the store can be used again."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.stores.failpoints import armed
+from umi_common.types import Chunk
+
+MOMENTS = 120
+"""Moments of one call at which it is interrupted, one run each."""
+signals = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that sends a signal")
+
+
+def opened(path: Path) -> HybridStore:
+    return HybridStore.open(path, embedder=HashEmbedder(64))
+
+
+def chunks(count: int, turn: int) -> list[Chunk]:
+    return [Chunk(f"c{i}", f"boat {i} of turn {turn}") for i in range(count)]
+
+
+def press_ctrl_c(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted(call: Callable[[], object], seconds: float) -> bool:
+    """Make the call, and press Ctrl+C after so many seconds. Returns whether that stopped it."""
+    before = signal.signal(signal.SIGALRM, press_ctrl_c)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        call()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return False
+
+
+@signals
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ctrl+C inside a weakref's callback
+def test_ctrl_c_at_any_moment_of_a_write_leaves_it_whole_or_unmade(tmp_path):
+    with opened(tmp_path / "s") as store:
+        begun = time.perf_counter()
+        store.add(chunks(300, 0))
+        usual, stopped, turn = time.perf_counter() - begun, 0, 0
+        for moment in range(MOMENTS):
+            last, turn = turn, turn + 1
+            stopped += interrupted(lambda turn=turn: store.add(chunks(300, turn)), 1.2 * usual * (moment + 1) / MOMENTS)
+            found = {chunk.text.split()[-1] for chunk in store.scan()}
+            assert found in ({str(last)}, {str(turn)}), moment
+            turn = int(found.pop())
+            store.add([Chunk("c7", f"a submarine of turn {turn}")])
+            assert len(store) == 300
+        assert store.verify(full=True)
+    assert stopped > MOMENTS / 10
+
+
+def test_an_interrupted_close_releases_the_directory(tmp_path, monkeypatch):
+    with opened(tmp_path / "s") as store:
+        store.add(chunks(3, 0))
+        monkeypatch.setattr(store._core.ledger, "close", press_ctrl_c)
+        with pytest.raises(KeyboardInterrupt):
+            store.close()
+        with opened(tmp_path / "s") as again:
+            assert again.ids() == ["c0", "c1", "c2"]
+
+
+def test_a_store_opens_after_an_interrupted_write_compact_and_a_kill(tmp_path):
+    """The last mark of an acknowledged write names a commit that compact() has dropped from the list."""
+    with opened(tmp_path / "s") as store:
+        store.add(chunks(3, 0))
+        with armed("ledger.committed", press_ctrl_c), pytest.raises(KeyboardInterrupt):
+            store.add([Chunk("new", "purple submarine")])
+        store.compact()
+        shutil.copytree(tmp_path / "s", tmp_path / "killed")
+    with opened(tmp_path / "killed") as store:
+        assert store.ids() == ["c0", "c1", "c2", "new"]
+        assert store.verify()
