@@ -186,7 +186,7 @@ def test_vectors_of_another_model_are_refused(source, other):
 
 
 def test_the_same_name_with_another_dimension_is_refused(source):
-    with hybrid() as target:
+    with hybrid(embedder=AbsentEmbedder(ABSENT.name, 5)) as target:
         target.add([chunks(2)[1]], vectors=np.ones((1, 5)))
         with pytest.raises(ReindexRequired, match=r"\(7 dimensions\).*\(5\)"):
             migrate(source, target)

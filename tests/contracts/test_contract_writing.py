@@ -249,6 +249,23 @@ def test_delete_wants_to_know_what_and_ids_are_a_list(store):
         store.delete(where={})
 
 
+def test_an_id_with_half_an_emoji_is_the_id_of_no_chunk(store):
+    """UTF-8 cannot encode it."""
+    store.add([Chunk("x", "boat"), Chunk("?", "night")])
+    assert [chunk and chunk.id for chunk in store.get(["\ud83d", "x"])] == [None, "x"]
+    assert not store.vectors(["\ud83d"]).any()
+    assert store.neighbours(["\ud83d"], reach=1) == {}
+    assert store.delete(["\ud83d"]) == 0
+    assert ids_of(store) == ["?", "x"]
+
+
+def test_the_first_vectors_have_the_dimension_of_the_embedder(store):
+    """Else no query could be compared with them, and the store could not be opened again."""
+    with pytest.raises(InvalidVector, match="64"):
+        store.add([Chunk("x", "boat")], vectors=np.ones((1, 63)))
+    assert len(store) == 0
+
+
 def test_neighbours_stand_in_the_order_of_position_then_id(store):
     chunks = corpus(4)
     store.add(chunks)

@@ -18,6 +18,7 @@ import pytest
 
 from umi_common import AssemblyPolicy, Chunk, DualRetriever, HybridStore, TokenBudget, UmiConfig
 from umi_common.errors import (
+    ConfigError,
     EmbedderError,
     InputError,
     ReindexRequired,
@@ -501,6 +502,30 @@ def test_a_removal_that_was_cut_short_is_finished_by_the_next(tmp_path):
     assert not left.exists()
 
 
-def test_a_negative_number_of_open_stores_is_refused(tmp_path):
-    with pytest.raises(InputError, match="max_open is -1"):
-        tenants_in(tmp_path, max_open=-1)
+@pytest.mark.parametrize("root", ["~/tenants", "tenants"])
+def test_a_root_in_the_home_or_the_working_directory_stays_the_same_folder(root, tmp_path, monkeypatch):
+    """Where the stores are opened, tenants are listed and removed, too."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with Tenants(root, embedder=HashEmbedder()) as tenants:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        with tenants.store("ann") as store:
+            store.add(chunks("ann", 5))
+        assert "ann" in tenants
+        assert tenants.names() == ["ann"]
+        assert tenants.remove("ann") is True
+        assert list((tmp_path / "tenants").iterdir()) == []
+
+
+@pytest.mark.parametrize("root", ["", None, 3, "a\0b"])
+def test_a_root_that_is_no_path_is_refused(root):
+    with pytest.raises(ConfigError, match="expected a directory's name"):
+        Tenants(root)
+
+
+@pytest.mark.parametrize("most", [-1, None, "3", 1.5, True])
+def test_a_number_of_open_stores_that_is_none_is_refused(tmp_path, most):
+    with pytest.raises(InputError, match=f"max_open is {most!r}"):
+        tenants_in(tmp_path, max_open=most)

@@ -14,7 +14,7 @@ sparse         learned sparse encoders: weighted terms of texts, and their file
 
 from __future__ import annotations
 
-from umi_common.embedders.adapters import AbsentEmbedder, CallableEmbedder, as_embedder, identity_of
+from umi_common.embedders.adapters import AbsentEmbedder, CallableEmbedder, as_embedder, declared_dim, identity_of
 from umi_common.embedders.default import (
     DEFAULT_DIM,
     DEFAULT_NAME,
@@ -30,6 +30,7 @@ __all__ = [
     "CallableEmbedder",
     "WordLlamaEmbedder",
     "as_embedder",
+    "declared_dim",
     "default_embedder",
     "identity_of",
     "unit_rows",

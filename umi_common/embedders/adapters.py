@@ -234,6 +234,11 @@ def identity_of(embedder: Embedder) -> str | None:
     return embedder.name if getattr(embedder, "named", True) else None
 
 
+def declared_dim(embedder: Embedder) -> int | None:
+    """The embedder's dimension where it is known without a call of its model; else None."""
+    return embedder._dim if isinstance(embedder, CallableEmbedder) else getattr(embedder, "dim", None)
+
+
 def _framework_model(model: Any, documents: str, query: str) -> CallableEmbedder:
     name, named = name_of(_unwrapped(model)[-1])
     symmetric = getattr(model, "symmetric", False) is True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from umi_common.config import EmbedderConfig
 from umi_common.embedders.cache import FileCache, VectorCache
 from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
 from umi_common.errors import (
+    ConfigError,
     DuplicateId,
     EmbedderError,
     InputError,
@@ -183,6 +186,17 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
         bad = chunks[int(np.flatnonzero(~finite)[0])].id
         raise InvalidVector(f"the vector of chunk {bad!r} holds NaN, infinity or a number beyond float32")
     return unit_vectors(matrix)
+
+
+def checked_directory(path: object) -> Path:
+    """A directory's absolute path with "~" replaced, because the program may change its working directory.
+
+    Raises:
+        ConfigError: If `path` is "" or not a path.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not str(path) or "\0" in str(path):
+        raise ConfigError(f"path is {path!r:.80}; expected a directory's name")
+    return Path(path).expanduser().absolute()
 
 
 def checked_page(after: str | None, limit: int) -> str:

@@ -16,7 +16,7 @@ from umi_common.pool import Bools, Vectors, unit_vectors
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import embedded
 from umi_common.stores.dense.cosines import cosines
-from umi_common.types import Chunk
+from umi_common.types import Chunk, utf8_text
 
 RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
@@ -225,6 +225,7 @@ class ChromaCollection:
             self.call("delete", ids=some)
 
     def _batches(self, ids: Sequence[str]) -> Iterator[list[str]]:
+        ids = [id for id in ids if utf8_text(id) == id]  # no record has another id, and Chroma fails on it
         for start in range(0, len(ids), self.batch):
             yield list(ids[start : start + self.batch])
 

@@ -25,7 +25,7 @@ from umi_common.framework_records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import checked_ids, ids_to_delete
+from umi_common.stores.batch_checks import checked_directory, checked_ids, ids_to_delete
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
@@ -117,7 +117,7 @@ class ChromaStore(CollectionStore):
             raise InputError(f"sync_seconds is {sync_seconds!r}; expected a number above 0")
         settings = UmiConfig() if config is None else config
         super().__init__(as_embedder(embedder, settings), settings)
-        self._directory = None if directory is None else Path(directory)
+        self._directory = None if directory is None else checked_directory(directory)
         self._read = reader(PlaceKeys() if keys is None else keys) if read is None else read
         self._sync_seconds = sync_seconds
         self._analyzer = Analyzer(self._config.analyzer)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import AnalyzerConfig, UmiConfig
-from umi_common.embedders import CallableEmbedder, identity_of
+from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
 from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked, StoreReadOnly
 from umi_common.filters import Filter, Where, parse_filter
@@ -269,7 +269,7 @@ class Core:
     ) -> AddReport:
         """See `HybridStore.add`."""
         self.ready_to_write()
-        batch = valid_batch(chunks, vectors, self.dim, on_invalid)
+        batch = valid_batch(chunks, vectors, self.dim or declared_dim(self.embedder), on_invalid)
         entries = encode(batch.chunks)
         while True:
             same = self._unchanged(entries, batch.vectors)

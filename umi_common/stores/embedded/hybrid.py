@@ -17,7 +17,7 @@ from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
-from umi_common.stores.batch_checks import checked_ids
+from umi_common.stores.batch_checks import checked_directory, checked_ids
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
@@ -98,7 +98,7 @@ class HybridStore(BaseStore):
             EmbedderError: If the embedder fails; the store is as it was.
         """
         model = None if embedder is None else as_embedder(embedder)
-        reindex(Path(path).expanduser(), model, config, show_progress=show_progress)
+        reindex(checked_directory(path), model, config, show_progress=show_progress)
 
     def add(
         self,

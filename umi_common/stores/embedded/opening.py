@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.config import UmiConfig, checked_settings
-from umi_common.embedders import CallableEmbedder
+from umi_common.embedders import CallableEmbedder, declared_dim
 from umi_common.errors import ConfigError, ReindexRequired, StoreLocked
 from umi_common.protocols import Embedder
+from umi_common.stores.batch_checks import checked_directory
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.directory import check_directory, locked_for_writing
 from umi_common.stores.ledger.file import FILE
@@ -82,12 +83,9 @@ def open_core(
 ) -> CoreHandle:
     """See `HybridStore.open`."""
     checked_settings(config)
-    if path is not None and (not isinstance(path, (str, os.PathLike)) or not str(path) or "\0" in str(path)):
-        raise ConfigError(f"path is {path!r:.80}; expected a directory's name, or None for a store in memory")
     if path is None and read_only:
         raise ConfigError("a store in memory is always new; read_only needs a path")
-    # Absolute, because the program may change its working directory.
-    directory = None if path is None else Path(path).expanduser().absolute()
+    directory = None if path is None else checked_directory(path)
     if directory is None or read_only:
         return CoreHandle(_opened(directory, embedder, config, read_only=read_only))
     real = os.path.realpath(directory)
@@ -162,10 +160,8 @@ def _refuse_other_dimension(core: Core) -> None:
     embedder = core.embedder
     if core.dim is None:
         return
-    dim = None
-    if not isinstance(embedder, CallableEmbedder):
-        dim = getattr(embedder, "dim", None)
-    elif not embedder.named:
+    dim = declared_dim(embedder)
+    if isinstance(embedder, CallableEmbedder) and not embedder.named:
         with suppress(Exception):  # searches report that the model fails, and use the lexical arm
             dim = core.query_embedder.embed(["dimension"], core.config.recall.embedder_timeout_seconds).shape[1]
     if dim not in (None, core.dim):

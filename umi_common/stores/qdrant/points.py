@@ -85,8 +85,9 @@ class Saturation:
 
 
 def point_id(id: str) -> str:
-    """Id of a chunk's point."""
-    return str(uuid.uuid5(NAMESPACE, id))
+    """Id of a chunk's point; also for an id that no chunk can have, because UTF-8 cannot encode it."""
+    named = hashlib.sha1(NAMESPACE.bytes + id.encode("utf-8", "surrogatepass"), usedforsecurity=False)
+    return str(uuid.UUID(bytes=named.digest()[:16], version=5))
 
 
 def index_of(term: str) -> int:
