@@ -278,6 +278,20 @@ def test_neighbours_stand_in_the_order_of_position_then_id(store):
         }
 
 
+def test_neighbours_are_found_beside_any_number_of_chunks_at_one_position(store):
+    """As where a text was cut again and its new pieces kept the old position."""
+    positions = [-1, -1, *[2] * 9, 5, 5, 5, 6, 8]
+    chunks = [Chunk(f"c{n * 7 % 16:02}", "boat", source="s", position=at) for n, at in enumerate(positions)]
+    store.add(chunks)
+    oracle = Oracle(chunks)
+    for reach in (1, 2, 5):
+        for id in oracle.chunks:
+            (near,) = store.neighbours([id], reach=reach).values()
+            assert [chunk.id for chunk in near] == oracle.beside(id, reach), (id, reach)
+        together = store.neighbours(list(oracle.chunks), reach=reach)
+        assert all([chunk.id for chunk in near] == oracle.beside(id, reach) for id, near in together.items())
+
+
 def test_neighbours_stay_within_the_filter(store):
     chunks = corpus(5)
     store.add(chunks)

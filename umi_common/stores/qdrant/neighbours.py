@@ -1,8 +1,8 @@
-"""The chunks beside a chunk in its source, in one round trip.
+"""The chunks beside a chunk in its source, mostly in one round trip.
 
 A source is ordered by (position, id), and its positions may have gaps. Two sorted requests for each position find the
-chunks before and after it. If successive positions mostly differ by 1, a search instead requests the missing positions
-by number, which reads no chunk twice.
+chunks before and after it, and are repeated with a larger limit where several chunks have one position. If successive
+positions mostly differ by 1, a search instead requests the missing positions by number, which reads no chunk twice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from umi_common.stores.qdrant.points import Candidate
 
 TIES = 2
 """Chunks requested in addition, in case several have the same position."""
+REQUESTED_MAX = 256
+"""A request for as many chunks is not repeated: beside more chunks at one position no others are found."""
 SourcePosition = tuple[str, int]
 """Source and position."""
 
@@ -53,24 +55,35 @@ class Beside:
 def beside(
     connection: Connection, positions: Iterable[SourcePosition], reach: int, *, payload: Any, vectors: bool
 ) -> Beside:
-    """The chunks at most `reach` positions before and after these: one round trip.
+    """The chunks at most `reach` positions before and after these: one round trip; more where many share a position.
 
     Raises:
         StoreUnavailable: If the server fails.
     """
     directions = [(start, after) for start in sorted(set(positions)) for after in (False, True)]
-    requests = [_request(start, after, reach, payload, vectors) for start, after in directions]
-    answers = connection.query(requests) if requests else []
+    limit = reach + 1 + TIES
     points: dict[str, Any] = {}
     following: dict[str, str] = {}
-    for answer in answers:
-        points |= {point.payload["id"]: point for point in answer}
-        in_order = [id for _, id in sorted((point.payload["position"], point.payload["id"]) for point in answer)]
-        following |= dict(pairwise(in_order))
+    while directions:
+        answers = connection.query([_request(start, after, limit, payload, vectors) for start, after in directions])
+        cut = []
+        for direction, answer in zip(directions, answers, strict=True):
+            # An answer that was cut off may lack chunks at its last position, and then has wrong pairs there.
+            last = answer[-1].payload["position"] if len(answer) == limit else None
+            whole = [point for point in answer if point.payload["position"] != last]
+            (_, start), _ = direction
+            beyond = sum(point.payload["position"] != start for point in whole)
+            if last is not None and beyond < reach and limit < REQUESTED_MAX:
+                cut.append(direction)
+                continue
+            points |= {point.payload["id"]: point for point in whole}
+            in_order = [id for _, id in sorted((point.payload["position"], point.payload["id"]) for point in whole)]
+            following |= dict(pairwise(in_order))
+        directions, limit = cut, 4 * limit
     return Beside(points, following, {second: first for first, second in following.items()})
 
 
-def _request(start: SourcePosition, after: bool, reach: int, payload: Any, vectors: bool) -> Any:
+def _request(start: SourcePosition, after: bool, limit: int, payload: Any, vectors: bool) -> Any:
     m = models()
     source, position = start
     direction = m.Direction.ASC if after else m.Direction.DESC
@@ -79,7 +92,7 @@ def _request(start: SourcePosition, after: bool, reach: int, payload: Any, vecto
     return m.QueryRequest(
         query=m.OrderByQuery(order_by=order),
         filter=same,
-        limit=reach + 1 + TIES,
+        limit=limit,
         with_payload=payload,
         with_vector=vectors,
     )
