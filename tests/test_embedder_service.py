@@ -13,8 +13,16 @@ import pytest
 
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.embedders import as_embedder, identity_of
-from umi_common.errors import EmbedderError
-from umi_common.sim import HashEmbedder, RateLimited, RemoteModel, ScriptedLLM, ServiceDown, VirtualClock
+from umi_common.errors import EmbedderError, ReindexRequired
+from umi_common.sim import (
+    FaultyEmbedder,
+    HashEmbedder,
+    RateLimited,
+    RemoteModel,
+    ScriptedLLM,
+    ServiceDown,
+    VirtualClock,
+)
 from umi_common.stores.query_embedder import QueryEmbedder
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
@@ -365,6 +373,33 @@ def test_a_reindex_that_failed_embeds_only_the_rest_when_it_is_repeated(tmp_path
     with HybridStore.open(tmp_path, embedder=model) as store:
         store.add([Chunk(f"again {chunk.id}", chunk.text) for chunk in MANY])
         assert len(model.texts) == len(MANY), "what was embedded for the reindex serves later adds, too"
+
+
+def shortened(dim):
+    """A model with a choice of dimensions, as OpenAI's `dimensions=`: its name does not state the choice."""
+    model = HashEmbedder(dim)
+    model.name = "service-embed"
+    return model
+
+
+def test_a_model_that_gives_another_dimension_under_its_name_is_not_mixed_with_its_cached_vectors(tmp_path):
+    with HybridStore.open(tmp_path, embedder=shortened(32)) as store:
+        store.add(MANY)
+    with pytest.raises(ReindexRequired, match="32 dimensions"):
+        HybridStore.open(tmp_path, embedder=shortened(8))
+    HybridStore.reindex(tmp_path, embedder=shortened(8))
+    with HybridStore.open(tmp_path, embedder=shortened(8)) as store:
+        np.testing.assert_allclose(store.vectors(["c7"]), HashEmbedder(8).embed_documents(["text number 7"]), atol=1e-6)
+
+
+def test_an_add_to_an_empty_store_uses_no_cached_vector_of_another_dimension(tmp_path):
+    config = UmiConfig(embedder={"batch_texts": 100})
+    failing = FaultyEmbedder(shortened(32), fail_on="number 599")
+    with HybridStore.open(tmp_path, embedder=failing, config=config) as store, pytest.raises(EmbedderError):
+        store.add(MANY)
+    with HybridStore.open(tmp_path, embedder=shortened(8), config=config) as store:
+        assert store.add(MANY).added == len(MANY)
+        assert store.vectors(["c7", "c599"]).shape == (2, 8)
 
 
 def test_batches_of_documents_keep_to_both_limits_and_go_out_side_by_side():

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from umi_common.config import EmbedderConfig
+from umi_common.embedders.adapters import declared_dim
 from umi_common.embedders.cache import FileCache, VectorCache
 from umi_common.embedders.documents import BatchFailed, batches_of, embed_batches
 from umi_common.errors import (
@@ -85,7 +86,11 @@ def embedded(
         # No service is called: a cache would gain no time, and no limit on the bytes of a call is needed.
         cache, config = None, config.model_copy(update={"batch_bytes": sys.maxsize})
     known = {} if cache is None else cache.get(texts)
-    known = {text: vector for text, vector in known.items() if dim in (None, len(vector))}
+    size = dim or declared_dim(embedder)
+    if size is None and known and len(known) == len(set(texts)):
+        # All are cached; under the same name, the model may have another dimension by now.
+        size = embedded(ids[:1], ["dimension"], embedder, dim=None, config=config).shape[1]
+    known = {text: vector for text, vector in known.items() if size in (None, len(vector))}
     first: dict[str, int] = {}
     for index, text in enumerate(texts):
         if text not in known:
@@ -107,6 +112,8 @@ def embedded(
             embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
         except BatchFailed as failed:
             raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
+    if any(len(vector) != dim for vector in known.values()):
+        return embedded(ids, texts, embedder, dim=dim, show_progress=show_progress, config=config, cache=cache)
     return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
 
 
