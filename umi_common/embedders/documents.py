@@ -122,8 +122,8 @@ def documents_embedded(embedder: Embedder, texts: Sequence[str]) -> Any:
     values = message, embedder.name, len(texts), SLOW_SECONDS
     timer = Timer(SLOW_SECONDS, warn_once, ("embedder", f"slow: {embedder.name}", *values))
     timer.daemon = True
-    timer.start()
     try:
+        timer.start()
         return embedder.embed_documents(texts)
     finally:
         timer.cancel()

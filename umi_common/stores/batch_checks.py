@@ -112,7 +112,7 @@ def embedded(
             embed_batches(embedder, texts, batches_of(texts, missing, config), config, on_batch, advance.note)
         except BatchFailed as failed:
             raise embedding_failure(failed, ids, embedder.name, cache) from failed.__cause__
-    if any(len(vector) != dim for vector in known.values()):
+    if dim is not None and any(len(vector) != dim for vector in known.values()):
         return embedded(ids, texts, embedder, dim=dim, show_progress=show_progress, config=config, cache=cache)
     return np.stack([known[text] for text in texts]) if texts else np.zeros((0, dim or 0), dtype=np.float32)
 
