@@ -14,7 +14,7 @@ import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -212,7 +212,9 @@ class Tenants(Closing):
                 finally:
                     lock.release()
             for leftover in self._root.glob(f"{REMOVED}*"):
-                shutil.rmtree(leftover)
+                while leftover.exists():  # another call may be deleting it, too
+                    with suppress(FileNotFoundError):
+                        shutil.rmtree(leftover)
         except OSError as error:
             raise StoreError(f"{directory} cannot be deleted ({error.strerror}); check permissions") from error
         return existed

@@ -502,6 +502,17 @@ def test_a_removal_that_was_cut_short_is_finished_by_the_next(tmp_path):
     assert not left.exists()
 
 
+def test_tenants_that_are_removed_at_the_same_time_are_all_removed(tmp_path):
+    """Each call also deletes what others have left, and may meet the directory that another is deleting."""
+    names = [f"tenant {number}" for number in range(24)]
+    with tenants_in(tmp_path) as tenants, ThreadPoolExecutor(8) as threads:
+        for name in names:
+            with tenants.store(name) as store:
+                store.add(chunks("ann", 2))
+        assert list(threads.map(tenants.remove, names)) == [True] * len(names)
+        assert list((tmp_path / "tenants").iterdir()) == []
+
+
 @pytest.mark.parametrize("root", ["~/tenants", "tenants"])
 def test_a_root_in_the_home_or_the_working_directory_stays_the_same_folder(root, tmp_path, monkeypatch):
     """Where the stores are opened, tenants are listed and removed, too."""
