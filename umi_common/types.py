@@ -120,6 +120,10 @@ class Chunk:
     search_text: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        for name in ("id", "text", "source", "search_text"):
+            value = getattr(self, name)
+            if type(value) is not str and isinstance(value, str):
+                object.__setattr__(self, name, str.__str__(value))
         if not isinstance(self.id, str) or not self.id:
             raise InvalidChunk(f"chunk id {self.id!r}: expected a non-empty string")
         _check_text(self.id, self.id, "id")
@@ -135,11 +139,9 @@ class Chunk:
         if self.source is not None:
             _check_text(self.id, self.source, "source")
         position: object = self.position
-        if isinstance(position, np.integer):
+        if isinstance(position, (int, np.integer)) and not isinstance(position, bool):
             object.__setattr__(self, "position", int(position))
-        if self.position is not None and (
-            isinstance(self.position, bool) or not isinstance(self.position, int) or abs(self.position) >= 2**62
-        ):
+        if self.position is not None and (type(self.position) is not int or abs(self.position) >= 2**62):
             raise InvalidChunk(
                 f"chunk {self.id!r}: position {self.position!r}: expected a whole number between -2^62 and 2^62"
             )
@@ -157,7 +159,8 @@ class Chunk:
         return hash((self.id, self.text))
 
 
-def _check_text(chunk_id: object, value: object, name: str) -> None:
+def _check_text(chunk_id: object, value: object, name: str) -> str:
+    """The value as a plain str: that of a string enum, of which str() is another text."""
     if not isinstance(value, str):
         raise InvalidChunk(f"chunk {chunk_id!r}: {name} is {type(value).__name__}; expected str")
     try:
@@ -167,6 +170,7 @@ def _check_text(chunk_id: object, value: object, name: str) -> None:
             f"chunk {chunk_id!r}: {name} holds a lone surrogate at {error.start}; clean it with "
             "text.encode('utf-8', 'replace').decode()"
         ) from error
+    return str.__str__(value)
 
 
 def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
@@ -174,7 +178,7 @@ def _checked_metadata(chunk_id: str, metadata: object) -> Metadata:
         raise InvalidChunk(f"chunk {chunk_id!r}: metadata is {type(metadata).__name__}; expected a dict")
     clean: dict[str, MetadataValue] = {}
     for key, value in metadata.items():
-        _check_text(chunk_id, key, "a metadata key")
+        key = _check_text(chunk_id, key, "a metadata key")
         if isinstance(value, (list, tuple)):
             clean[key] = tuple(_checked_scalar(chunk_id, key, item) for item in value)
         elif isinstance(value, (set, frozenset)):
@@ -196,8 +200,7 @@ def _sort_key(value: Scalar) -> tuple[int, Any]:
 def _checked_scalar(chunk_id: str, key: str, given: object) -> Scalar:
     value = given if type(given) in PLAIN else plain_value(given)
     if isinstance(value, str):
-        _check_text(chunk_id, value, f"metadata[{key!r}]")
-        return value
+        return _check_text(chunk_id, value, f"metadata[{key!r}]")
     if value is None or isinstance(value, (bool, int)):
         if isinstance(value, int) and abs(value) >= 2**63:
             raise InvalidChunk(f"chunk {chunk_id!r}: metadata[{key!r}] does not fit 64 bits; store it as a string")

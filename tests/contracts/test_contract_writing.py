@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -99,6 +100,25 @@ def test_any_id_and_any_text_come_back_to_the_character(store):
     assert set(ODD_IDS) <= set(search(store, "boat", depth=50).ids)
     assert store.delete(ids=ODD_IDS) == len(ODD_IDS)
     assert len(store) == len(ODD_TEXTS)
+
+
+class Kind(str, Enum):
+    FAQ = "faq"
+
+
+class Page(int, Enum):
+    FIRST = 1
+
+
+def test_fields_that_are_enums_are_stored_as_their_values(store):
+    store.add([Chunk(Kind.FAQ, Kind.FAQ, source=Kind.FAQ, position=Page.FIRST, metadata={Kind.FAQ: Kind.FAQ})])
+    store.add([Chunk("b", "boat", search_text=Kind.FAQ)])
+    assert store.get(["faq", "b"]) == [
+        Chunk("faq", "faq", source="faq", position=1, metadata={"faq": "faq"}),
+        Chunk("b", "boat", search_text="faq"),
+    ]
+    assert [chunk.id for chunk in store.scan()] == ["b", "faq"]
+    assert store.get([Kind.FAQ])[0].source == "faq"
 
 
 def test_places_and_times_come_back_to_the_microsecond(store):

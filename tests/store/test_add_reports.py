@@ -108,6 +108,7 @@ def test_a_batch_of_which_nothing_is_valid_stores_and_embeds_nothing():
         report = store.add([{"id": "a", "text": ""}, None], on_invalid="skip")
         assert (report.added, len(report.skipped), len(store), embedder.texts) == (0, 2, 0, [])
         assert store.add([], on_invalid="skip").skipped == ()
+        assert store.add([], vectors=[], on_invalid="skip").skipped == ()
 
 
 def test_another_way_to_treat_invalid_items_is_refused(store):

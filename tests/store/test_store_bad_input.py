@@ -108,6 +108,7 @@ def unchanged(store: HybridStore) -> bool:
         ([Chunk("a", "x")], np.ones((2, 64)), InvalidVector, r"\(2, 64\)"),
         ([Chunk("a", "x")], [["no", "numbers"]], InvalidVector, "numbers"),
         ([Chunk("a", "x")], 1e300 * np.ones((1, 64)), InvalidVector, "float32"),
+        ([Chunk("a", "x")], [[10**400] * 64], InvalidVector, "numbers"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*(overflow|invalid value).*:RuntimeWarning")

@@ -179,7 +179,7 @@ def checked_vectors(vectors: object, chunks: Sequence[Chunk], dim: int | None) -
     """
     try:
         matrix = np.asarray(vectors, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidVector(
             f"vectors are not a matrix of numbers ({error}); expected one row of numbers for each chunk"
         ) from error

@@ -155,7 +155,7 @@ def _finite_rows(vectors: Any, batch: list[Any], dim: int | None) -> tuple[Vecto
     """
     try:
         finite = np.isfinite(np.asarray(vectors, dtype=np.float32))
-    except (TypeError, ValueError):  # values that are no numbers, or rows of different lengths: raises InvalidVector
+    except (TypeError, ValueError, OverflowError):  # no numbers, or rows of different lengths: raises InvalidVector
         return checked_vectors(vectors, batch, dim), []
     rows = checked_vectors(vectors if finite.all() else np.where(finite, vectors, 0.0), batch, dim)
-    return rows, [bool(each) for each in np.all(finite, axis=1)]
+    return rows, [bool(row.all()) for row in finite]
