@@ -47,9 +47,32 @@ with HybridStore.open(sys.argv[1], embedder=HashEmbedder(16)) as store:
 """
 
 
-def run(*arguments: str) -> None:
+OPENING = """
+import resource, sys
+from umi_common.errors import StoreFull
+from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
+from umi_common.types import Chunk
+
+with HybridStore.open(sys.argv[1], embedder=HashEmbedder(16)) as store:
+    store.add([Chunk("old", "old words")])
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))  # umi.db-shm takes 32,768 bytes
+for call in (HybridStore.open, HybridStore.reindex):
+    try:
+        call(sys.argv[1], embedder=HashEmbedder(16))
+        sys.exit("the limit was never met")
+    except StoreFull as error:
+        print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+with HybridStore.open(sys.argv[1], embedder=HashEmbedder(16)) as store:
+    assert store.ids() == ["old"] and store.verify()
+"""
+
+
+def run(*arguments: str, script: str = SCRIPT) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-1500:]
     assert "free space" in done.stdout
@@ -59,6 +82,10 @@ def run(*arguments: str) -> None:
 def test_a_file_size_limit(tmp_path, size: int):
     """Batches of 250 are analysed while they are committed."""
     run(str(tmp_path / "s"), "limit", str(size))
+
+
+def test_a_store_that_cannot_be_opened_because_the_disk_is_full_is_not_called_damaged(tmp_path):
+    run(str(tmp_path / "s"), script=OPENING)
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a small disk")

@@ -118,7 +118,7 @@ class Ledger:
         self._location = None if path is None or read_only else Location(path)
         self._followed: FollowedFile | None = None
         self._readers: Connections
-        with sqlite_errors(path):
+        with sqlite_errors(path, writing=not read_only):
             if read_only and path is not None:
                 refuse_empty(path)
                 self._readers = self._followed = FollowedFile(path, prepare_for_reading)
