@@ -175,7 +175,7 @@ def test_a_query_vector_of_another_dimension_is_refused(store):
         store.recall([Probe("x", np.ones(3, dtype=np.float32))], depth=10, now=NOW)
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", b"folder", 5])
+@pytest.mark.parametrize("path", ["", "a\0b", b"folder", 5, "~no-such-user/s"])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_path_that_was_lost_is_refused_and_does_not_open_the_current_directory(
     path, read_only, tmp_path, monkeypatch
@@ -193,6 +193,8 @@ def test_a_foreign_directory_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
     with pytest.raises(NotAStore, match="is a file"):
         HybridStore.open(tmp_path / "letter.txt")
+    with pytest.raises(StoreError, match="check its name"):
+        HybridStore.open(tmp_path / ("x" * 5_000))
 
 
 def test_a_foreign_database_is_left_alone(tmp_path):

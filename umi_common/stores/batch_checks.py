@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -199,11 +200,12 @@ def checked_directory(path: object) -> Path:
     """A directory's absolute path with "~" replaced, because the program may change its working directory.
 
     Raises:
-        ConfigError: If `path` is "" or not a path.
+        ConfigError: If `path` is "" or not a path, or "~name" of a user that there is not.
     """
-    if not isinstance(path, (str, os.PathLike)) or not str(path) or "\0" in str(path):
-        raise ConfigError(f"path is {path!r:.80}; expected a directory's name")
-    return Path(path).expanduser().absolute()
+    if isinstance(path, (str, os.PathLike)) and str(path) and "\0" not in str(path):
+        with suppress(RuntimeError):
+            return Path(path).expanduser().absolute()
+    raise ConfigError(f"path is {path!r:.80}; expected a directory's name")
 
 
 def checked_page(after: str | None, limit: int) -> str:

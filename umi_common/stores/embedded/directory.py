@@ -95,12 +95,12 @@ def check_directory(directory: Path, *, must_exist: bool = False) -> None:
         LedgerDamaged: If the directory holds a store's other files without the ledger.
         StoreError: If the directory cannot be read.
     """
-    if directory.exists() and not directory.is_dir():
-        raise NotAStore(f"{directory} is a file; a store is a directory")
     try:
+        if directory.exists() and not directory.is_dir():
+            raise NotAStore(f"{directory} is a file; a store is a directory")
         names = {path.name for path in directory.iterdir()} if directory.exists() else set()
     except OSError as error:
-        raise StoreError(f"{directory} cannot be read ({error.strerror}); check its permissions") from error
+        raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
     if FILE in names:
         return
     own = (FILE, VECTORS, REPLIES, SPARSE, SEARCHES)
