@@ -37,6 +37,7 @@ from umi_common.search.recall import Components
 from umi_common.search.request import SearchRequest
 from umi_common.search.trace import TraceBuilder
 from umi_common.stores.lexical.languages import all_function_words
+from umi_common.stores.lexical.spellings import without_accents
 from umi_common.types import Chunk
 
 NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
@@ -269,8 +270,8 @@ def with_number_pairs(
 def _phrase_in(text: str, phrase: str) -> float:
     """g of a phrase; offset and length are those of the words alone."""
     text = text[:PHRASE_CHARACTERS_MAX]
-    lower = normalize("NFC", text).lower()
-    if not all(word in lower for word in phrase.split()):  # mostly so, and faster than the words of the text
+    lower = text.lower()
+    if text.isascii() and not all(word in lower for word in phrase.split()):  # mostly so, and faster than the next line
         return 0.0
     words = _words(text)
     at = words.find(phrase)
@@ -283,8 +284,9 @@ def _words(text: str) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text in order, in lower case and Unicode's form NFC."""
-    return WHOLE_WORD.findall(normalize("NFC", text).lower())
+    """The words of a text in order, in lower case, Latin ones without accents."""
+    words = WHOLE_WORD.findall(normalize("NFC", text).lower())
+    return words if text.isascii() else list(map(without_accents, words))
 
 
 def _code_in(text: str, code: re.Pattern[str]) -> float:

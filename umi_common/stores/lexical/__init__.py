@@ -7,6 +7,7 @@ In: texts by row, and queries. Out: the best rows, and scores of given rows.
     analyzer     text to terms
     numbers      numbers and codes that are written in several ways, as common terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
+    spellings    words with accents and without
     vocabulary   texts to term codes
     segment      postings of some rows
     corpus       the segments of one state of the index, with their statistics

@@ -30,6 +30,7 @@ from umi_common.stores.lexical.corpus import NO_CODE, Corpus
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
+from umi_common.stores.lexical.spellings import with_umlauts
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
@@ -276,12 +277,12 @@ class LexicalIndex:
         """The distinct terms of a query, each with its weight, in every language of the living rows.
 
         The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
-        terms of one word in all languages count as one term: the weight of each replaces its idf by that of the sum of
-        their df.
+        terms of one word in all languages, with and without accents, count as one term: the weight of each replaces its
+        idf by that of the sum of their df.
         """
         weight = config.function_word_weight
-        analyzers = self._analyzers()
-        if len(analyzers) == 1:
+        analyzers, spellings = self._analyzers(), self._vocabulary.spellings
+        if len(analyzers) == 1 and query.isascii() and not spellings:
             return analyzers[0].weighted_terms(query, weight)
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
@@ -290,6 +291,9 @@ class LexicalIndex:
         idf = self._snapshot.scorer(config).scorer.weighting.idf
         combined: dict[str, float] = {}
         same = _in_other_languages(query, first, analyzers)
+        for words in same.values():
+            if query.isascii() or not any(self.frequencies(words)):  # else accents are typed as the texts have them
+                words += [other for word in words for other in spellings.others(word) if other not in words]
         distinct_terms = list(dict.fromkeys(each for others in same.values() for each in others))
         count_of = dict(zip(distinct_terms, self.frequencies(distinct_terms), strict=True))
         for term, others in same.items():
@@ -391,10 +395,13 @@ class LexicalIndex:
 
 
 def _in_other_languages(query: str, first: Analyzer, analyzers: Sequence[Analyzer]) -> dict[str, list[str]]:
-    """Term of the query under the first analyzer -> the distinct terms of the same word under all of them."""
+    """Term of the query under the first analyzer -> the distinct terms of the same word under all of them, also if it
+    is written with umlauts."""
     found: dict[str, dict[str, None]] = {}
     split = pieces(query)
     in_each = [each.terms_of_pieces(split) for each in (first, *analyzers)]
+    if query != (umlauts := with_umlauts(query)):
+        in_each += [each.terms_of_pieces(pieces(umlauts)) for each in analyzers]
     for terms, *others in zip(*in_each, strict=True):
         aligned = [other for other in others if len(other) == len(terms)]
         for term, *same in zip(terms, *aligned, strict=True):

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from umi_common.pool import Ints
 from umi_common.stores.arrays import Growing
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
+from umi_common.stores.lexical.languages import NOT_FOUND
+from umi_common.stores.lexical.spellings import Spellings
 
 LETTERS_KEPT = 200_000
 """Characters of pieces whose terms are cached, for each language: some 20,000 pieces, 4 MB. A full cache is emptied."""
@@ -61,6 +63,8 @@ class Vocabulary:
 
     def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
         self.codes = TermCodes() if codes is None else codes
+        self.spellings = Spellings(analyzer.of_language(NOT_FOUND))
+        self.spellings.add(self.codes)
         self._analyzer = analyzer
         self._by_analyzer: dict[Analyzer, _PieceCodes] = {}
         self._ahead: tuple[Sequence[str], Coded] | None = None
@@ -97,16 +101,17 @@ class Vocabulary:
     def _pieces_of(self, analyzer: Analyzer) -> _PieceCodes:
         known = self._by_analyzer.get(analyzer)
         if known is None or known.letters > LETTERS_KEPT:
-            known = self._by_analyzer[analyzer] = _PieceCodes(analyzer, self.codes)
+            known = self._by_analyzer[analyzer] = _PieceCodes(analyzer, self.codes, self.spellings)
         return known
 
 
 class _PieceCodes:
     """A cache of the codes of pieces of text under one analyzer."""
 
-    def __init__(self, analyzer: Analyzer, codes: TermCodes) -> None:
+    def __init__(self, analyzer: Analyzer, codes: TermCodes, spellings: Spellings) -> None:
         self._analyzer = analyzer
         self._term_codes = codes
+        self._spellings = spellings
         self._pieces = Numbered()
         self.letters = 0
         """Characters of all pieces."""
@@ -139,5 +144,6 @@ class _PieceCodes:
             sizes[at], done = len(other), at + 1
         terms += stems[done:]
         self._codes.extend(self._term_codes.of(terms, len(terms)))
+        self._spellings.add(terms)
         self._starts.extend(self._starts.view[-1] + np.cumsum(sizes))
         self.letters += sum(map(len, new))

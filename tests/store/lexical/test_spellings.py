@@ -1,0 +1,84 @@
+"""A word with accents is found as people type it: with them, without them, and with two letters for an umlaut."""
+
+from __future__ import annotations
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.sim import HashEmbedder
+from umi_common.stores.lexical.spellings import without_accents
+
+NAMES = (
+    *("Müller", "Jäger", "Köhler", "Sørensen", "Øster", "Håkon", "Peña", "García"),
+    *("Šimůnek", "Łukasz", "Çelik", "François", "Zoë", "Weiß", "Wójcik"),
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("names") / "store"
+    with HybridStore.open(path, embedder=HashEmbedder()) as made:
+        made.add([Chunk(name, f"{name} signed the lease of the flat at the corner.") for name in NAMES])
+        made.add(
+            [Chunk(f"other {at}", f"Tenant {at} signed the lease of the flat at the corner.") for at in range(300)]
+        )
+    with HybridStore.open(path, embedder=HashEmbedder()) as opened:  # the index is loaded, not made
+        yield opened
+
+
+def first(store: HybridStore, query: str) -> str:
+    return DualRetriever(store).search(query, strategy="text").ids[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_found_with_and_without_its_accents(store, name: str):
+    for typed in (name, name.upper(), without_accents(name.lower())):
+        assert first(store, f"what did {typed} sign?") == name
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [("Mueller", "Müller"), ("Jaeger", "Jäger"), ("koehler", "Köhler"), ("Soerensen", "Sørensen"), ("Haakon", "Håkon")],
+)
+def test_a_name_is_found_with_two_letters_for_one(store, typed: str, name: str):
+    assert first(store, f"{typed} lease") == name
+
+
+def test_a_name_without_accents_in_the_text_is_found_with_them():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(name, f"{name} signed the lease.") for name in ("Muller", "Jaeger", "Pena", "Tenant")])
+        assert first(store, "Peña lease") == "Pena"
+        assert first(store, "Müller lease") == "Muller"
+        assert first(store, "Jäger lease") == "Jaeger"
+
+
+def test_a_german_text_is_found_with_two_letters_for_an_umlaut():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        texts = {
+            "key": "Der Schlüssel liegt unter der Matte und nicht im Haus.",
+            "door": "Die Tür ist offen und das Licht ist an.",
+            "room": "Das Zimmer ist kalt und die Heizung ist aus.",
+        }
+        store.add([Chunk(id, text) for id, text in texts.items()])
+        assert first(store, "wo ist der Schluessel") == "key"
+        assert first(store, "ist die Tuer offen?") == "door"
+
+
+def test_who_types_accents_is_given_the_word_that_has_them_first():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk("year", "El año fue largo."), Chunk("other", "El ano fue largo.")])
+        assert first(store, "año") == "year"
+        assert first(store, "ano") == "other"
+
+
+def test_a_phrase_in_quotation_marks_is_found_without_its_accents():
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(str(at), f"the café of the corner, table {at}, la vie en rose") for at in range(20)])
+        store.add([Chunk("right", "a long text about a corner where la vie est belle, and the table of the café")])
+        assert umi.search('"la vie est belle" cafe').ids[0] == "right"
+
+
+def test_other_scripts_keep_their_marks():
+    assert without_accents("किताब") == "किताब"
+    assert without_accents("ёлка") == "ёлка"
+    assert without_accents("plain") == "plain"
