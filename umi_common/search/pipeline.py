@@ -54,7 +54,7 @@ def search_body(components: Components, request: SearchRequest, on_stage: OnStag
     filters = when is not None and when.kind == "explicit" and config.when.mode == "filter"
     limited = replace(request, time_range=when.range) if when is not None and filters else request
     lifted = None if filters else when
-    recalled = yield from recall(components, limited, trace, None if lifted is None else lifted.range)
+    recalled = yield from recall(components, limited, trace, lifted)
     if filters and not len(recalled.pool):
         trace.degrade("when", "no chunk lies in the period that the query names", "searched all times")
         limited = request
@@ -159,7 +159,10 @@ def _period_boost(
     """The boost for a period, with the rows of the best candidates whose text states a date in it."""
     boost = PeriodBoost(when.range, when.dated, request.now, components.config.when, first=when.nothing_else)
     pool = recalled.pool
-    rows = np.flatnonzero(pool.ranked_within(READ_OF_EACH_ARM) & ~boost.inside(pool))
+    read = pool.ranked_within(READ_OF_EACH_ARM)
+    if recalled.of_period:
+        read |= np.isin(pool.ids, recalled.of_period)
+    rows = np.flatnonzero(read & ~boost.inside(pool))
     if not len(rows):
         return boost
     with trace.stage("read dates") as facts:

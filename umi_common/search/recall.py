@@ -16,6 +16,8 @@ from umi_common.pool import Floats, Pool
 from umi_common.protocols import Probe, RecallRequest, Store, Strategy, chunk_age_hours
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
+from umi_common.query.time.find import When
+from umi_common.query.time.written import written
 from umi_common.runtime.calls import Body, Call, CallFailure, CallOutcome, value_of
 from umi_common.runtime.losses import log_bug
 from umi_common.search.extra_arms import ArmHits, ExtraArms
@@ -52,13 +54,13 @@ class Recalled:
     chunks_not_in_store: Mapping[str, Chunk] = field(default_factory=dict)
     """Chunks of the pool that only an extra arm has, by id."""
     of_period: tuple[str, ...] = ()
-    """Ids of the best chunks of the period that the query names, which no arm found among all chunks."""
+    """Ids of the best chunks of the period that the query names, and of those that state it."""
 
 
 def recall(
-    components: Components, request: SearchRequest, trace: TraceBuilder, period: TimeRange | None = None
+    components: Components, request: SearchRequest, trace: TraceBuilder, when: When | None = None
 ) -> Body[Recalled]:
-    """The candidates of the store and of the extra arms for the query, and the best of `period`, which it names.
+    """The candidates of the store and of the extra arms for the query, and the best of the period that it names.
 
     If routing asks the LLM because of the query alone, the LLM is called at the same time as the store, and the
     candidates for its variations are among the result. Routing by evidence calls `recall_more` afterwards.
@@ -78,8 +80,8 @@ def recall(
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
     recalled = Recalled(pool, arm_hits=arm_hits)
-    if period is not None:
-        recalled = yield from _with_period(components, request, recalled, period, trace)
+    if when is not None:
+        recalled = yield from _with_period(components, request, recalled, when, trace)
     if decision.deep:
         recalled = yield from _with_variations(components, request, recalled, value_of(others[-1]), trace)
     if not decides_by_evidence(components, request):
@@ -112,23 +114,33 @@ def recall_more(
 
 
 def _with_period(
-    components: Components, request: SearchRequest, recalled: Recalled, period: TimeRange, trace: TraceBuilder
+    components: Components, request: SearchRequest, recalled: Recalled, when: When, trace: TraceBuilder
 ) -> Body[Recalled]:
-    """The candidates with the best `limit` of each arm among the chunks of a period; `recalled` itself if it has these.
+    """The candidates with the best `limit` of each arm among the chunks of a period, and of those that state its day or
+    month in other words than the query.
 
-    In a long memory a period may have none of the store's candidates: "what did I say yesterday" has few words.
+    In a long memory a period may have none of the store's candidates: "what did I say yesterday" has few words, and
+    "12 March 2023" shares one with "2023-03-12".
     """
-    pool, limited = recalled.pool, replace(request, time_range=_with_dates(period, request.now))
+    pool, limited = recalled.pool, replace(request, time_range=_with_dates(when.range, request.now))
+    words = written(when.range) if request.strategy != "vector" else ""
     with trace.stage("recall period") as facts:
         inside = yield from _recall_again(components, limited, recalled, trace)
         if inside is None:
             return recalled
-        best = inside.ids_at(np.flatnonzero(inside.ranked_within(request.limit)))
-        missing = tuple(sorted(set(best).difference(pool.ids)))
+        best = set(inside.ids_at(np.flatnonzero(inside.ranked_within(request.limit))))
+        if words:
+            start, end = when.span
+            probe = Probe(f"{request.query[:start]} {request.query[end:]} {words}")
+            (stating,) = yield (_ask_store(components, request, [probe], "text"),)
+            if not isinstance(stating, CallFailure):
+                rows = np.flatnonzero(value_of(stating).ranked_within(request.limit))
+                best.update(value_of(stating).ids_at(rows))
+        missing = best.difference(pool.ids)
         facts.update(candidates=len(best), missing=len(missing))
+        with_ids = replace(recalled, of_period=tuple(sorted(best)))
         if not missing:
-            return recalled
-        with_ids = replace(recalled, of_period=missing)
+            return with_ids
         wider = yield from _recall_again(components, request, with_ids, trace)
     if wider is None:
         return recalled

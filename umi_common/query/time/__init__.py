@@ -4,6 +4,7 @@ In: a query and the current time. Out: a period, and whether the query limits re
 
     find         the first period that a query names, and whether the query limits records to it
     stated       whether a text states a date in a period
+    written      a day or a month in the words of texts
     vocabulary   English time words, and the register of rules
     dates        dates, months, quarters, seasons, years by name or number
     relative     periods relative to the present: "last week"

@@ -90,7 +90,7 @@ def _years_without_one(period: TimeRange) -> set[int]:
 
 
 def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_year: bool) -> Iterator[CalendarPeriod]:
-    """The periods that a match may mean: 5/8/2023 is 8 May or 5 August; 31 February is none."""
+    """The periods that a match may mean: 5/8/2023 is 8 May or 5 August, 5.8.2023 is 5 August; 31 February is none."""
     given = {name: value for name, value in match.groupdict().items() if value}
     if "d5" in given and given["month"] in {"may", "march", "mar"}:  # "you may 3 times": a verb
         return
@@ -98,7 +98,10 @@ def _periods(match: re.Match[str], now: datetime, yearless: set[int], *, any_yea
     month = month_number(given["month"]) if "month" in given else _first(given, "m1", "m2", "m8")
     days = [(month, _first(given, "d1", "d3", "d4", "d5", "d8"))]
     if "a" in given:
-        days = [(int(given["a"]), int(given["b"])), (int(given["b"]), int(given["a"]))]
+        first, second = int(given["a"]), int(given["b"])
+        days = [(second, first), (first, second)]
+        if given["mark"].startswith(".") and second <= 12:  # who writes points writes the day first
+            days = days[:1]
     years = yearless if any_year or year is None else {year_number(year)}
     for each, (number, date) in product(years, days):
         with suppress(ValueError, OverflowError):

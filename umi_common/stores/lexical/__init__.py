@@ -5,9 +5,8 @@ In: texts by row, and queries. Out: the best rows, and scores of given rows.
     index        the index: update, search, score, save, load
     arm          the index of an open store: updated after each commit, saved, not used after a failure
     analyzer     text to terms
-    numbers      numbers and codes that are written in several ways, as common terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
-    spellings    words with accents and without
+    spellings    numbers, codes and words with accents that are written in several ways
     vocabulary   texts to term codes
     segment      postings of some rows
     corpus       the segments of one state of the index, with their statistics

@@ -1,6 +1,6 @@
 """Text to terms: the same at index time and at query time.
 
-NFKC, lower case, words of any script kept whole, codes kept whole and in parts, the common forms of `numbers`,
+NFKC, lower case, words of any script kept whole, codes kept whole and in parts, the common forms of `spellings`,
 Snowball stems by script, character bigrams or trigrams in scripts without spaces, each emoji. One-character tokens
 stay; there is no stop list unless the caller gives one.
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from umi_common.config import AnalyzerConfig
 from umi_common.errors import ConfigError
-from umi_common.stores.lexical import languages, numbers
+from umi_common.stores.lexical import languages, spellings
 
 ANALYZER_VERSION = 6
 """Part of the fingerprint: raise it with every change of the rules below."""
@@ -159,7 +159,7 @@ class Analyzer:
                 return self.analyse_token(piece)
             return () if piece in self._stop_words else (self._stems.stem(piece),)
         if "," in piece:
-            piece = numbers.with_decimal_point(piece)
+            piece = spellings.with_decimal_point(piece)
         tokens = _ASCII_TOKEN.findall(piece) if piece.isascii() else self._unicode_pattern().findall(piece)
         if len(tokens) == 1:
             return self.analyse_token(tokens[0])
@@ -211,11 +211,11 @@ class Analyzer:
         terms = [term for segment in segments for term in self._segment_terms(segment)]
         if segments and token[-1] in "+#":
             return [*terms, self._lower(token)]
+        codes = _codes(token) if len(segments) > 1 else [token]
         if len(segments) > 1:
-            codes = _codes(token)
             terms += [self._joined(code) for code in codes]
-            terms += ["".join(_segments(code)) for code in codes if numbers.is_grouped(code)]
-        return terms + numbers.common_terms(terms, segments)
+            terms += ["".join(_segments(code)) for code in codes if spellings.is_grouped(code)]
+        return terms + spellings.common_terms(terms, segments, codes)
 
     def _joined(self, code: str) -> str:
         """The code without separators, so that AC12b finds AC-12/b; 3.14 and other codes of digits alone keep them."""
@@ -284,7 +284,7 @@ def pieces(text: str) -> list[str]:
     A piece has the same terms in every text. `str.split` takes a fifth of the time of the token pattern, which then
     reads each distinct piece once.
     """
-    return numbers.with_common_forms(text if text.isascii() else _normalised(text)).split()
+    return spellings.with_common_forms(text if text.isascii() else _normalised(text)).split()
 
 
 def _normalised(text: str) -> str:

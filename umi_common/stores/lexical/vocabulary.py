@@ -63,7 +63,7 @@ class Vocabulary:
 
     def __init__(self, analyzer: Analyzer, codes: TermCodes | None = None) -> None:
         self.codes = TermCodes() if codes is None else codes
-        self.spellings = Spellings(analyzer.of_language(NOT_FOUND))
+        self.spellings = Spellings(analyzer.of_language(NOT_FOUND).terms_of_piece)
         self.spellings.add(self.codes)
         self._analyzer = analyzer
         self._by_analyzer: dict[Analyzer, _PieceCodes] = {}

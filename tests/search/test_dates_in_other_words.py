@@ -1,0 +1,53 @@
+"""A document is found by its date, however the question and the document write it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.query.time.find import find_time
+from umi_common.query.time.written import written
+from umi_common.sim import HashEmbedder
+
+NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
+DAYS = [date(2012, 1, 1) + timedelta(days=at) for at in range(1_500)]
+WAYS = {
+    "ISO": "{:%Y-%m-%d}",
+    "English": "{0.day} {0:%B} {0.year}",
+    "American": "{0:%B} {0.day}, {0.year}",
+    "short": "{0:%d %b %Y}",
+    "German": "{0.day}.{0.month}.{0.year}",
+    "padded": "{:%d.%m.%Y}",
+}
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def umi(request):
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as made:
+        store.add(
+            [Chunk(day.isoformat(), f"Letter of {WAYS[request.param].format(day)} to the council.") for day in DAYS]
+        )
+        yield made
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_letter_is_found_by_its_date_in_any_form(umi, way: str):
+    for day in DAYS[7::211]:
+        assert umi.search(f"the letter of {WAYS[way].format(day)}", now=NOW).ids[0] == day.isoformat()
+
+
+def test_a_letter_of_the_month_is_found_by_its_short_name():
+    with HybridStore.open(embedder=HashEmbedder()) as store, DualRetriever(store) as umi:
+        store.add([Chunk(day.isoformat(), f"Letter of {day:%d %b %Y} to the council.") for day in DAYS])
+        assert umi.search("letters of March 2014", now=NOW).ids[0].startswith("2014-03")
+
+
+def test_the_words_of_a_day_a_month_and_a_year():
+    def words(query: str) -> str:
+        return written(find_time(query, NOW).range)
+
+    assert words("on 7 March 2023") == "7 march 2023-03-07 mar März"
+    assert words("in March 2023") == "march 2023 03 mar März"
+    assert words("in 2023") == ""
