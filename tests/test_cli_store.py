@@ -56,6 +56,13 @@ def store(notes):
     return where
 
 
+def test_index_beside_a_program_that_writes_says_first_to_close_it_there(notes, store):
+    with HybridStore.open(store):
+        ended = umi("index", notes, "--store", store)
+    assert ended.returncode == 1
+    assert "in another process or in this one; close it there first. The commands umi search, ask" in ended.stderr
+
+
 def test_index_says_what_it_did_and_what_to_do_next(notes, tmp_path):
     first = run("index", notes, "--store", tmp_path / "store")
     assert "3 files: 3 indexed as 4 chunks, 0 unchanged" in first.output

@@ -36,10 +36,10 @@ class WriterLock:
             self._lock.acquire(timeout=0)
         except (Timeout, RuntimeError) as error:  # RuntimeError: newer filelock, for a second lock in one thread
             raise StoreLocked(
-                f"{directory} is open for writing in another process or in this one. To read it meanwhile, open it "
-                f"with read_only=True: HybridStore.open({str(directory)!r}, read_only=True), or give read_only=True to "
-                "UmiVectorStore, UmiRetriever.from_documents or UmiRetriever.from_nodes, without documents or nodes. "
-                "To write, close it there first"
+                f"{directory} is open for writing in another process or in this one; close it there first. "
+                "The commands umi search, ask and explain read it meanwhile, and so does "
+                f"HybridStore.open({str(directory)!r}, read_only=True), or read_only=True to UmiVectorStore, "
+                "UmiRetriever.from_documents or UmiRetriever.from_nodes, without documents or nodes"
             ) from error
         except OSError as error:
             raise StoreReadOnly(
