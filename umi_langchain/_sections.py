@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from umi_common.context.budget import AssemblyPolicy
-from umi_common.context.pieces import HEAD_KEY, pieces_of
+from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of
 from umi_common.context.stitch import stitched
 from umi_common.filters import Filter
 from umi_common.framework_records import PlaceKeys, to_metadata
@@ -113,7 +113,7 @@ def _joined(found: Chunk, section: list[Chunk]) -> Chunk:
     """`found` with the text of the section. The scores are equal, so the ranks keep the chunks in reading order."""
     pieces = pieces_of([Hit(chunk, 0.0, rank) for rank, chunk in enumerate(section, start=1)], POLICY)
     text = "\n\n".join(stretch.text for stretch in stitched(pieces, POLICY.joiner)) if len(section) > 1 else found.text
-    places = (*POLICY.offset_keys, HEAD_KEY)  # they say where the text begins: where the first chunk does
+    places = (*POLICY.offset_keys, HEAD_KEY, LINE_KEY)  # they say where the text begins: where the first chunk does
     metadata = {key: value for key, value in found.metadata.items() if key not in places}
     metadata |= {key: value for key, value in section[0].metadata.items() if key in places}
     return replace(found, text=text, metadata={**metadata, IDS_KEY: tuple(chunk.id for chunk in section)})

@@ -278,6 +278,57 @@ def test_turns_without_times_are_a_chat_and_a_list_of_settings_is_not(file):
     assert len(chunks_of(file("settings.txt", "name: a\nsize: b\ncolour: c\nweight: d\n"))) == 1
 
 
+@pytest.mark.parametrize("end", ["\n", "\n\n"])
+@pytest.mark.parametrize("fields", [("Name", "Phone"), ("Name", "Phone", "Remark")])
+def test_a_list_of_people_with_their_numbers_is_no_chat(file, fields, end):
+    values = {"Name": "Bob Stone", "Phone": "555 12{}", "Remark": "Calls on Sundays."}
+    people = end.join("\n".join(f"{key}: {values[key].format(at)}" for key in fields) for at in range(6))
+    (chunk,) = chunks_of(file("people.txt", people))
+    assert chunk.text == people
+    if "Remark" in fields:  # one person has no number
+        assert len(chunks_of(file("people.txt", people.replace("Phone: 555 122\n", "")))) == 1
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "ann: hi\nben: hey\nben: sup\nann: the pump leaks\nben: again\n",
+        "user: my pump leaks\nassistant: Close the valve first.\n" * 3,
+        "s1: " + "so i went and " * 5 + "\ns2: " + "and then she said " * 5 + "\ns1: yes\ns2: no no no\n",
+    ],
+)
+def test_a_talk_with_few_full_stops_is_a_chat(file, talk):
+    assert len(chunks_of(file("talk.txt", talk))) == talk.count("\n")
+
+
+@pytest.mark.parametrize("name", ["list.md", "list.txt", "mail.eml"])
+def test_a_context_of_a_long_list_keeps_the_line_breaks_of_its_file(file, name):
+    items = [f"- item {number} of the list of parts that are to be ordered" for number in range(60)]
+    hits = [Hit(chunk, 1.0 / rank, rank) for rank, chunk in enumerate(chunks_of(file(name, "\n".join(items)), "f"), 1)]
+    assert len(hits) > 2
+    (part,) = assemble(hits, budget=TokenBudget(max_total=10_000)).parts
+    assert [line for line in part.text.split("\n") if line] == items
+
+
+def test_a_context_of_lines_whose_time_is_open_keeps_their_line_breaks(file):
+    log = "03/04/24, 19:15 - Mira joined\n05/06/24, 19:15 - Jonas joined"
+    hits = [Hit(chunk, 1.0 / rank, rank) for rank, chunk in enumerate(chunks_of(file("c.txt", log), "c"), 1)]
+    (part,) = assemble(hits, budget=TokenBudget(max_total=1_000)).parts
+    assert part.text == log
+
+
+def test_a_context_of_one_long_paragraph_is_that_paragraph(file):
+    text = " ".join(f"Boiler {number} leaks at the valve." for number in range(90))
+    hits = [Hit(chunk, 1.0 / rank, rank) for rank, chunk in enumerate(chunks_of(file("a.txt", text), "a"), 1)]
+    (part,) = assemble(hits, budget=TokenBudget(max_total=10_000)).parts
+    assert part.text == text
+
+
+def test_a_page_that_is_a_title_alone_is_found_by_it(file):
+    (chunk,) = chunks_of(file("a.html", "<title>Opening hours of\n the library</title><body><script>x()</script>"))
+    assert chunk.text == chunk.metadata["title"] == "Opening hours of the library"
+
+
 def test_a_context_of_a_whole_talk_is_the_file_itself_with_a_line_for_each_turn(file):
     talk = "Ann: I adopted a cat.\nBen: Its name?\nAnn: Luna.\nBen: Nice."
     hits = [Hit(chunk, 1.0 / rank, rank) for rank, chunk in enumerate(chunks_of(file("talk.txt", talk), "t"), 1)]

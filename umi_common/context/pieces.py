@@ -16,8 +16,8 @@ NEIGHBOUR_SHARE = 0.5
 HEAD_KEY = "table_head"
 """Metadata key of a chunk from amid a table: the number of characters at the start of its text that repeat the table's
 head. The chunk's offset is that of the character after them."""
-SPEAKER_KEY = "speaker"
-"""Metadata key of a chunk that is a message of a talk: who speaks. Messages stand on lines of their own."""
+LINE_KEY = "begins_line"
+"""Metadata key, True, of a chunk that begins a line: one newline, and no blank line, is before it in its source."""
 STRONG = 0.5
 """Smallest value (0..1) of a hit whose neighbours become candidates."""
 
@@ -64,8 +64,8 @@ class Piece:
 
     @property
     def begins_line(self) -> bool:
-        """Whether the text begins a line of its source: it is of a table's rows, or a message."""
-        return self.head > 0 or SPEAKER_KEY in self.chunk.metadata
+        """Whether one newline is before the text in its source, as far as known."""
+        return self.chunk.metadata.get(LINE_KEY) is True
 
     @property
     def trimmed(self) -> bool:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 
-from umi_common.context.pieces import SPEAKER_KEY
-from umi_common.files.readers.passages import Passage, spans
+from umi_common.files.readers.passages import Passage, line_metadata, spans
 from umi_common.times import read_time
 
 # A date and a time, in brackets or not; messengers put the invisible mark U+200E in front.
@@ -30,12 +30,18 @@ DATED_SHARE, UNDATED_SHARE = 0.5, 0.9
 """Least share of these lines that begin a message; lower for dated messages, which may have several lines."""
 UNDATED_LINES_MIN = 4
 """Fewest lines that begin a message in a log without times; prose, too, may hold a line such as "Note: ..."."""
+SENTENCES_SHARE = 0.4
+"""Largest share of lines that read as sentences in a list of records such as "Name: Bob", "Phone: 1", "Name: Ann"."""
+_SENTENCE = re.compile(r"[.!?…。！？][\"'”’)]*\s*$|(?:\S+\s+){9}")
+"""A line that ends like a sentence, or has ten words."""
 
 
 def message_pattern(text: str) -> re.Pattern[str] | None:
     """`DATED` or `UNDATED`, by the beginnings of the first lines; None: the text is no chat log.
 
-    A text without times is a chat log only if it has two speakers or more, of whom one speaks twice.
+    A text without times is a chat log only if it has two speakers or more, of whom one speaks twice. It is a list of
+    records, and no chat, if what stands before the colons follows in the same order again and again, and few lines are
+    sentences.
     """
     lines = [line for line in text[:CHARACTERS_LOOKED_AT].splitlines() if line.strip()][:LINES_LOOKED_AT]
     if sum(1 for line in lines if DATED.match(line)) > DATED_SHARE * len(lines):
@@ -43,7 +49,14 @@ def message_pattern(text: str) -> re.Pattern[str] | None:
     speakers = [match["who"] for line in lines if (match := UNDATED.match(line))]
     is_dialogue = 2 <= len(set(speakers)) < len(speakers)
     has_enough = len(speakers) >= max(UNDATED_LINES_MIN, UNDATED_SHARE * len(lines))
-    return UNDATED if is_dialogue and has_enough else None
+    return UNDATED if is_dialogue and has_enough and not _is_list(speakers, lines) else None
+
+
+def _is_list(keys: Sequence[str], lines: Sequence[str]) -> bool:
+    """Whether lines "Key: value" are records, of which some may lack a key, and not messages."""
+    order = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    in_order = all(order[one] < order[next_] or order[next_] == 0 < order[one] for one, next_ in pairwise(keys))
+    return in_order and sum(1 for line in lines if _SENTENCE.search(line)) <= SENTENCES_SHARE * len(lines)
 
 
 def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
@@ -62,8 +75,9 @@ def messages(text: str, pattern: re.Pattern[str]) -> Iterator[Passage]:
         message_start = match.start() if undated else match.end() if speaker is None else match.start("who")
         message = text[message_start:end]
         for start, stop in spans(message):
-            named = {SPEAKER_KEY: speaker} if speaker else {}
-            yield Passage(message[start:stop], message_start + start, named, when, undated)
+            at = message_start + start
+            metadata = {**({"speaker": speaker} if speaker else {}), **line_metadata(text, at)}
+            yield Passage(message[start:stop], at, metadata, when, undated)
 
 
 def _day_first(dates: Sequence[str]) -> bool | None:

@@ -25,7 +25,7 @@ from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk
 
-RULES_VERSION = 9
+RULES_VERSION = 10
 """Part of a file's version: raise it when the chunks of any file change."""
 TITLES_MAX = 10
 """Largest number of titles above a passage that are searched with it."""
@@ -197,7 +197,8 @@ def _html(path: Path, content: bytes) -> Iterator[Passage]:
     except AssertionError as error:  # Python's parser raises it over some declarations
         raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
     named = {"title": page.title} if page.title else {}
-    found = passages(page.text, page.headings, page.tables, title=page.title or _title_in_name(path))
+    text = page.text if page.text.strip() else page.title
+    found = passages(text, page.headings, page.tables, title=page.title or _title_in_name(path))
     for passage in _dated(found, _date_in_name(path)):
         yield replace(passage, metadata={**named, **passage.metadata})
 

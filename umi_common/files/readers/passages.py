@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from umi_common.context.pieces import HEAD_KEY
+from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.types import MetadataValue
 
 PASSAGE_CHARACTERS = 1_000
@@ -138,7 +138,7 @@ def passages(
             path = [above for above in path if above.level < next_heading.level] + [next_heading]
             next_heading = next(following)
         section, head = " > ".join(heading.title for heading in path), _head(tables, start)
-        metadata = {"section": section} if section else {}
+        metadata = {**({"section": section} if section else {}), **line_metadata(text, start)}
         new = [] if not title or _holds(f"{section} {text[start:end]}", title) else [title]
         yield Passage(
             head + text[start:end],
@@ -175,6 +175,11 @@ def spans(
             passage = piece if passage is None else (passage[0], piece[1])
     if passage is not None:
         yield from _stripped(text, passage)
+
+
+def line_metadata(text: str, start: int) -> dict[str, MetadataValue]:
+    """LINE_KEY of a passage that begins at `start`, where it begins a line below another one."""
+    return {LINE_KEY: True} if text[start - 1 : start] == "\n" and text[start - 2 : start - 1].strip() else {}
 
 
 def _only_headings(text: str, span: Span, section_starts: Sequence[int]) -> bool:
