@@ -293,3 +293,13 @@ def test_no_module_in_the_working_directory_is_executed(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "3 files: 3 indexed" in done.stdout
     assert not list(here.glob("*.executed"))
+
+
+@both
+def test_a_scanned_page_among_others_is_said_once_and_its_pdf_is_not_read_again(store, folder, run):
+    pytest.importorskip("pypdf")
+    (folder / "b.pdf").write_bytes(pdf(shown(GOOD), b"", shown("The roof."), b"", pages=[0, 1, 2, 3]))
+    first, second = (run(store, [folder]) for _ in range(2))
+    (said,) = first.problems
+    assert "b.pdf: pages without text, such as scanned ones, are not indexed: 2, first page 2; run it" in said
+    assert (first.finished, second.problems, second.unchanged) == (3, [], 3)

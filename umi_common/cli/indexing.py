@@ -53,7 +53,7 @@ def index(
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 if something was skipped.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Index files and folders: text, Markdown, HTML, PDF, JSONL and chat logs.
+    """Index files and folders: text, Markdown, HTML, PDF, notebooks, mails, JSONL and chat logs.
 
     Unchanged files are not read again, changed ones are replaced, vanished ones removed. A file that cannot be read is
     skipped, and so is a bad line of JSONL or page of a PDF; each is listed. After Ctrl-C the same command continues.

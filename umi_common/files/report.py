@@ -55,7 +55,7 @@ class Report:
     left_out: dict[str, int] = field(default_factory=dict)
     """Number of files of other kinds, by ending."""
     problems: list[Problem] = field(default_factory=list)
-    """Files, records and pages that were skipped. The next run tries them again.
+    """Files, records and pages that were skipped. The next run tries them again, except for pages without text.
 
     For each file the first 100 records or pages are listed, and the others are counted. Chunks of a skipped file that
     were in the store stay there, unless the file is gone or is a link out of the folders.

@@ -174,7 +174,7 @@ class IngestSession:
     def _count(self, outcome: PartOutcome, file: _File) -> None:
         """Add an outcome to the report."""
         self._bar.update(outcome.part.size)
-        self.report.problems += outcome.skipped if outcome.problem is None else [outcome.problem]
+        self.report.problems += outcome.skipped + outcome.notes if outcome.problem is None else [outcome.problem]
         self.report.chunks += outcome.chunks
         file.skipped = file.skipped or bool(outcome.skipped)
 

@@ -28,6 +28,8 @@ class PartOutcome:
     """Why nothing of it was written; None: all of it except `skipped` is durably in the store."""
     skipped: list[Problem] = field(default_factory=list)
     """Records and pages that cannot be read, or whose id another chunk has."""
+    notes: list[Problem] = field(default_factory=list)
+    """What was left out and is not tried again, such as pages without text."""
     ids_taken: bool = False
     """Whether a record was skipped because a chunk of another file has its id."""
 
@@ -48,10 +50,12 @@ class _Reading:
     def outcome(self) -> PartOutcome:
         if self.problem is not None:
             return PartOutcome(self.part, problem=self.problem)
-        lines = self.found.listed(self.part.path)
-        skipped = [Problem(self.part.source, FileUnreadable.__name__, line) for line in lines]
+        skipped, notes = (
+            [Problem(self.part.source, FileUnreadable.__name__, line) for line in lines]
+            for lines in (self.found.listed(self.part.path), self.found.notes)
+        )
         chunk_id = self.chunks[-1].id if self.chunks else None
-        return PartOutcome(self.part, len(self.chunks), chunk_id, skipped=skipped, ids_taken=self.ids_taken)
+        return PartOutcome(self.part, len(self.chunks), chunk_id, None, skipped, notes, self.ids_taken)
 
 
 def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:

@@ -16,6 +16,8 @@ from typing import Any
 
 from umi_common.errors import FileUnreadable
 from umi_common.files.readers.chat import DATED, message_pattern, messages
+from umi_common.files.readers.json_text import notebook_markdown, value_lines
+from umi_common.files.readers.mail import read_mail
 from umi_common.files.readers.markup import HtmlText, front_matter_dates, front_matter_title, headings, markdown_tables
 from umi_common.files.readers.passages import Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
@@ -43,7 +45,7 @@ _NAME_DATE = re.compile(r"(?<!\d)\d{4}([-.])\d\d\1\d\d(?!\d)")
 _NAME_WORD = re.compile(r"(?<![^\W_])[^\W\d_]{2,}(?![^\W_])")
 SHEET_ENDINGS = {".csv": ",;\t", ".tsv": "\t"}
 """Endings of tables whose first row is the head, or the first below a title, and the characters that may part their
-fields. They are read only if they are named, not in a folder."""
+fields. They are read only if they are named, not in a folder; so is JSON."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,8 @@ class FileChunks:
     """Numbers of the lines whose records have no text."""
     undated: list[int] = field(default_factory=list)
     """Numbers of the lines whose records are stored without their time, which does not read as one moment."""
+    notes: list[str] = field(default_factory=list)
+    """Lines about what the file has and its chunks lack, for the report; the next run does not read it again."""
     undated_passages: int = 0
     """Number of passages for which the same holds, of a file that is not made of records."""
 
@@ -88,7 +92,7 @@ class FileChunks:
 def is_of_file(chunk: Chunk) -> bool:
     """Whether a chunk with FILE_KEY is of that file: other chunks may have a key of this name, too."""
     file = chunk.metadata.get(FILE_KEY)
-    return isinstance(file, str) and (chunk.source == file or file.lower().endswith(RECORD_ENDINGS))
+    return isinstance(file, str) and (chunk.source == file or file.lower().endswith((*RECORD_ENDINGS, ".json")))
 
 
 def chunks_of(path: Path, source: str | None = None) -> list[Chunk]:
@@ -124,11 +128,20 @@ def chunks_in(
     with file_errors(path):
         if ending in RECORD_ENDINGS:
             return _records(path, decoded_text(path, content), name, first_line)
+        if ending == ".json":
+            return _json(path, content, name)
         if ending == ".pdf":
             return _pdf(path, pdf.read(path, content, limits), name)
-        found = [*READERS.get(ending, _plain_text)(path, content)]
-        chunks = [_chunk(name, position, passage) for position, passage in enumerate(found)]
-        return FileChunks(chunks, undated_passages=sum(passage.undated for passage in found))
+        return _numbered(READERS.get(ending, _plain_text)(path, content), name)
+
+
+def _numbered(found: Iterable[Passage], name: str) -> FileChunks:
+    """The chunks of the passages of a file; their positions count from 0."""
+    read = FileChunks()
+    for position, passage in enumerate(found):
+        read.chunks.append(_chunk(name, position, passage))
+        read.undated_passages += passage.undated
+    return read
 
 
 def _chunk(name: str, position: int, passage: Passage) -> Chunk:
@@ -190,17 +203,59 @@ def _title_in_name(path: Path) -> str:
     return path.stem.replace("_", " ") if _NAME_WORD.search(path.stem) else ""
 
 
-def _html(path: Path, content: bytes) -> Iterator[Passage]:
-    page = HtmlText()
+def _json(path: Path, content: bytes, name: str) -> FileChunks:
+    """The records of an array of objects that all have a text; of other JSON its values, as `value_lines`."""
+    text = decoded_text(path, content)
     try:
-        page.read(decoded_text(path, content, declares=True))
-    except AssertionError as error:  # Python's parser raises it over some declarations
-        raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
+        value = json.loads(text)
+        text = "\n".join(value_lines(value))
+    except (ValueError, RecursionError):  # as JSON with comments, which is read as plain text
+        value = None
+    if isinstance(value, list) and value and all(map(_has_text, value)):
+        return _records(path, "\n".join(map(json.dumps, value)), name, 1)
+    return _numbered(_dated(passages(text, title=_title_in_name(path)), _date_in_name(path)), name)
+
+
+def _has_text(value: Any) -> bool:
+    return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in TEXT_KEYS)
+
+
+def _notebook(path: Path, content: bytes) -> Iterator[Passage]:
+    text = notebook_markdown(path, decoded_text(path, content))
+    found = passages(text, headings(text, ".md"), markdown_tables(text), title=_title_in_name(path))
+    return _dated(found, _date_in_name(path))
+
+
+def _mail(path: Path, content: bytes) -> Iterator[Passage]:
+    """The passages of a mail: its headers, then its body. Each has metadata "from" and "subject"."""
+    headers, plain, html = read_mail(path, content)
+    lines = "\n".join(f"{name}: {value}" for name, value in headers.items())
+    found = passages(
+        f"{lines}\n\n{plain if plain.strip() else _page(path, html).text}",
+        title=headers.get("Subject") or _title_in_name(path),
+    )
+    when = read_time(headers.get("Date"))
+    named = {name.lower(): headers[name] for name in ("From", "Subject") if name in headers}
+    for passage in _dated(found, when or _date_in_name(path), undated="Date" in headers and when is None):
+        yield replace(passage, metadata={**named, **passage.metadata})
+
+
+def _html(path: Path, content: bytes) -> Iterator[Passage]:
+    page = _page(path, decoded_text(path, content, declares=True))
     named = {"title": page.title} if page.title else {}
     text = page.text if page.text.strip() else page.title
     found = passages(text, page.headings, page.tables, title=page.title or _title_in_name(path))
     for passage in _dated(found, _date_in_name(path)):
         yield replace(passage, metadata={**named, **passage.metadata})
+
+
+def _page(path: Path, markup: str) -> HtmlText:
+    page = HtmlText()
+    try:
+        page.read(markup)
+    except AssertionError as error:  # Python's parser raises it over some declarations
+        raise FileUnreadable(f"{path} is no HTML that can be read ({error}); leave it out") from error
+    return page
 
 
 def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
@@ -213,6 +268,12 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
     found, ends = FileChunks(), list(accumulate(map(len, pages)))
     for page, reason in read.bad:
         found.skip(f"{path} page {page} cannot be read ({reason}); the other pages are indexed")
+    without = [number for number, page in enumerate(read.pages, 1) if not page.strip() and number not in dict(read.bad)]
+    if without:
+        found.notes.append(
+            f"{path}: pages without text, such as scanned ones, are not indexed: {len(without)}, first page "
+            f"{without[0]}; run it through OCR if they matter"
+        )
     for position, passage in enumerate(_dated(passages(text, title=_title_in_name(path)), _date_in_name(path))):
         page = bisect_right(ends, passage.start) + 1
         found.chunks.append(_chunk(name, position, replace(passage, metadata={"page": page})))
@@ -223,6 +284,8 @@ READERS: dict[str, Callable[[Path, bytes], Iterator[Passage]]] = {
     **dict.fromkeys((".txt", ".text", ".log", ".rst", ".org", ".adoc", ".tex"), _plain_text),
     **dict.fromkeys((".md", ".markdown", ".mdx"), _markdown),
     **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
+    ".ipynb": _notebook,
+    ".eml": _mail,
 }
 RECORD_ENDINGS = (".jsonl", ".ndjson")
 ENDINGS = frozenset({*READERS, *RECORD_ENDINGS, ".pdf"})

@@ -1,0 +1,166 @@
+"""JSON, notebooks and mails are found by the words that people see in them, not by their encoding."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from email.message import EmailMessage
+
+import pytest
+
+from umi_common.errors import FileUnreadable
+from umi_common.files import chunks_of, index
+from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded.hybrid import HybridStore
+
+
+@pytest.fixture()
+def file(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def notebook(*cells):
+    return json.dumps({"cells": cells, "nbformat": 4, "metadata": {}})
+
+
+def code(source, *outputs):
+    return {"cell_type": "code", "source": source, "outputs": outputs}
+
+
+def mail(body, **headers):
+    message = EmailMessage()
+    for name, value in headers.items():
+        message[name] = value
+    message.set_content(body)
+    return message
+
+
+MARKDOWN = {"cell_type": "markdown", "source": ["# Boilers\n", "The café's boiler leaks."]}
+
+
+def test_a_json_file_is_its_keys_and_values_as_people_read_them(file):
+    value = {
+        "name": "caf\u00e9",
+        "open": True,
+        "owner": None,
+        "staff": [{"name": 'Ann "A"\nLee'}, {"age": 3}],
+        "tags": ["a", "b"],
+    }
+    (chunk,) = chunks_of(file("a.json", json.dumps(value, indent=1)))
+    assert chunk.text == 'name: café\nopen: true\nstaff.name: Ann "A"\nLee\n\nstaff.age: 3\n\ntags: a, b'
+
+
+def test_a_json_array_of_texts_is_read_like_jsonl(file, tmp_path):
+    records = [
+        {"id": "r1", "text": "The caf\u00e9.", "user": "ann", "source": "s"},
+        {"content": "The roof.", "timestamp": "2026-11-18"},
+    ]
+    one, two = chunks_of(path := file("a.json", json.dumps(records, indent=1)))
+    assert (one.id, one.text, one.metadata["user"], one.source) == ("r1", "The café.", "ann", "s")
+    assert (two.text, two.event_time) == ("The roof.", datetime(2026, 11, 18, tzinfo=timezone.utc))
+    with HybridStore.open(tmp_path / "store", embedder=HashEmbedder(8)) as store:
+        index(store, [path])
+        path.write_text(json.dumps(records[1:]))
+        index(store, [path])
+        assert [chunk.text for chunk in store.get(store.ids())] == ["The roof."]
+
+
+def test_a_talk_in_json_and_json_with_comments_are_no_chats_and_no_errors(file):
+    talk = [{"role": role, "says": says} for role, says in (("user", "hi"), ("bot", "yes"), ("user", "no"))]
+    (chunk,) = chunks_of(file("talk.json", json.dumps({"turns": talk})))
+    assert chunk.text.startswith("turns.role: user\nturns.says: hi\n\n")
+    (chunk,) = chunks_of(file("tsconfig.json", '{"strict": true} // as ever'))
+    assert "as ever" in chunk.text
+    assert chunks_of(file("deep.json", "[" * 100_000))[0].text.startswith("[[[")
+
+
+def test_a_notebook_is_its_markdown_code_and_short_outputs(file):
+    cells = [
+        MARKDOWN,
+        code("# count\nprint(caf\u00e9)", {"output_type": "stream", "text": ["12\n"]}),
+        code("plot()", {"data": {"text/plain": "<Figure size 640x480>", "image/png": "iVBORw0KGgo="}}),
+        code("long()", {"data": {"text/plain": ["x" * 2_000]}}),
+        code('"""```"""', {"output_type": "error", "ename": "KeyError", "traceback": ["deep"]}),
+        code(""),
+    ]
+    (chunk,) = chunks_of(file("a.ipynb", notebook(*cells)))
+    assert chunk.metadata["section"] == "Boilers"
+    fenced = (
+        '```\n# count\nprint(café)\n```\n\n```\n12\n```\n\n```\nplot()\n```\n\n```\nlong()\n```\n\n~~~\n"""```"""\n~~~'
+    )
+    assert chunk.text == f"# Boilers\nThe café's boiler leaks.\n\n{fenced}"
+
+
+def test_a_notebook_of_an_older_format_is_read_too(file):
+    cells = [{"cell_type": "code", "input": "leaks()", "outputs": [{"output_type": "pyout", "text": ["3"]}]}]
+    (chunk,) = chunks_of(file("a.ipynb", json.dumps({"worksheets": [{"cells": cells}], "nbformat": 3})))
+    assert chunk.text == "```\nleaks()\n```\n\n```\n3\n```"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "3", '{"cells": 3}', '{"cells": [{"source": 3}]}', "[" * 100_000])
+def test_a_file_that_is_no_notebook_is_named(file, content):
+    with pytest.raises(FileUnreadable, match=r"a\.ipynb is no notebook"):
+        chunks_of(file("a.ipynb", content))
+
+
+def test_a_mail_is_its_headers_and_its_text(file):
+    message = mail("Le café est fermé.\n" * 100, From="Jörg <j@x.org>", To="Ann <a@x.org>", Subject="Café et cinéma")
+    message["Date"] = "Wed, 18 Nov 2026 10:15:00 +0100"
+    message.add_attachment(b"no text", maintype="image", subtype="png", filename="a.png")
+    message.add_attachment("not read", filename="a.txt")
+    chunks = chunks_of(file("a.eml", message.as_bytes()))
+    assert chunks[0].text.startswith(
+        "From: Jörg <j@x.org>\nTo: Ann <a@x.org>\nSubject: Café et cinéma\n"
+        "Date: Wed, 18 Nov 2026 10:15:00 +0100\n\nLe café est fermé."
+    )
+    assert len(chunks) > 1 and "not read" not in chunks[-1].text
+    for chunk in chunks:
+        assert chunk.event_time == datetime(2026, 11, 18, 9, 15, tzinfo=timezone.utc)
+        assert (chunk.metadata["from"], chunk.metadata["subject"]) == ("Jörg <j@x.org>", "Café et cinéma")
+    assert "Café et cinéma" in chunks[1].search_text
+
+
+def test_a_mail_in_html_is_its_visible_text(file):
+    message = mail(" \n", Subject="Hours")
+    message.add_alternative("<style>p {}</style><p>Nous fermons à <b>midi</b>.", subtype="html", cte="base64")
+    (chunk,) = chunks_of(file("a.eml", message.as_bytes()))
+    assert chunk.text == "Subject: Hours\n\nNous fermons à midi."
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("Subject: é\nContent-Type: text/plain; charset=bogus\n\nà midi".encode(), "Subject: é\n\nà midi"),
+        (b"Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon", "Subject: =?bogus?q?hours?=\nDate: soon\n\nnoon"),
+        (b"Subject: =?utf-8?b?w6T==?=\n\n", "Subject: ä"),
+        (b"Subject: caf\xe9\n\n", "Subject: caf\ufffd"),
+        (b"noon, without headers", "noon, without headers"),
+    ],
+)
+def test_a_mail_that_breaks_the_rules_is_read_as_far_as_it_goes(file, content, text):
+    (chunk,) = chunks_of(file("a.eml", content))
+    assert (chunk.text, chunk.event_time) == (text, None)
+
+
+def test_a_mail_whose_parts_are_nested_without_end_is_refused(file):
+    levels = (f'Content-Type: multipart/mixed; boundary="b{at}"\n\n--b{at}\n' for at in range(2_000))
+    with pytest.raises(FileUnreadable, match="nested too deeply"):
+        chunks_of(file("a.eml", "".join(levels)))
+
+
+def test_notebooks_and_mails_of_a_folder_are_indexed_and_json_only_where_it_is_named(file, tmp_path):
+    for name, content in (
+        ("a.ipynb", notebook(MARKDOWN)),
+        ("b.eml", "Subject: Hours\n\nNoon."),
+        ("c.json", '{"a": "b"}'),
+    ):
+        file(name, content)
+    with HybridStore.open(embedder=HashEmbedder(8)) as store:
+        report = index(store, [tmp_path])
+        assert (report.files, report.left_out, report.problems) == (2, {".json": 1}, [])
+        assert index(store, [tmp_path, tmp_path / "c.json"]).files == 3
