@@ -74,7 +74,8 @@ class Plain:
         if self._policy.header:
             blocks.insert(0, self._policy.header)
         if self._policy.citation:
-            blocks.append("\n".join([*self._heading(), *self._citations(parts)]))
+            heading = [self._policy.sources_heading] if self._policy.sources_heading else []
+            blocks.append("\n".join([*heading, *self._citations(parts)]))
         return self._policy.separator.join(blocks)
 
     def as_shown(self, text: str) -> str:
@@ -88,9 +89,6 @@ class Plain:
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
         citation = "\n" + _fill_template(self._policy.citation, part, [part]) if first and self._policy.citation else ""
         return citation + self._policy.separator + _fill_template(self._template, part, [part])
-
-    def _heading(self) -> list[str]:
-        return [self._policy.sources_heading] if self._policy.sources_heading else []
 
     def _citations(self, parts: Sequence[ContextPart]) -> list[str]:
         by_number: dict[int, list[ContextPart]] = {}

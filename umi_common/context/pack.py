@@ -119,7 +119,8 @@ class Packing:
         id, cap, room = piece.chunk.id, self._budget.per_chunk_max, min(total, source)
         same = self.shown_by(piece)
         if same is not None:
-            tokens = self._citation(piece, first=piece.source not in self._by_source)
+            known = piece.source in self._by_source  # then only the id is added to the list of sources
+            tokens = self._counter.count(self._format.as_shown(id)) if known else self._frame(piece, first=True)
             copy = Addition(replace(piece, copy_of=same), tokens, 0)
             return copy if tokens <= total and piece.neighbour_of is None else Dropped(id, SAME_TEXT, same)
         of_source = [other for other in self._by_source.get(piece.source, ()) if other.copy_of is None]
@@ -128,10 +129,12 @@ class Packing:
         piece = self._within_chunk_cap(piece)
         if not piece.text:
             return Dropped(id, "chunk")
-        addition = self._added(piece, of_source)
-        if addition.tokens_of_text > source:
+        text, joined = self._new_text(piece, of_source)
+        frame = 0 if joined else self._frame(piece, first=not of_source)
+        tokens, tokens_of_text = self._counter.count(self._format.as_shown(text)) + frame, self._counter.count(text)
+        if tokens_of_text > source:
             return Dropped(id, "source")
-        return Dropped(id, "total") if addition.tokens > total else addition
+        return Dropped(id, "total") if tokens > total else Addition(piece, tokens, tokens_of_text)
 
     def _source_room(self, piece: Piece) -> int:
         return self._budget.per_source_max - self._spent_source.get(piece.source, 0)
@@ -144,14 +147,6 @@ class Packing:
         if end is None:
             end = self._cuts[piece.chunk.id] = cut_to_fit(text, cap, counter.measure)
         return piece.cut(end)
-
-    def _added(self, piece: Piece, of_source: Iterable[Piece]) -> Addition:
-        """The tokens of a piece, given the chosen pieces of its source."""
-        chosen = list(of_source)
-        text, joined = self._new_text(piece, chosen)
-        tokens = self._counter.count(self._format.as_shown(text))
-        frame = 0 if joined else self._frame(piece, first=not chosen)
-        return Addition(piece, tokens + frame, self._counter.count(text))
 
     def _new_text(self, piece: Piece, of_source: Iterable[Piece]) -> NewText:
         """The characters of a piece that the chosen pieces of its source do not show."""
@@ -167,10 +162,6 @@ class Packing:
             shared = max(0, len(earlier.text) - found.later_start)
             text = text[: max(0, len(text) - shared)] if earlier is piece else found.joiner + text[shared:]
         return NewText(text, joined)
-
-    def _citation(self, piece: Piece, *, first: bool) -> int:
-        """Tokens that citing the piece adds to the part with its text; `first`: its source is new."""
-        return self._frame(piece, first=True) if first else self._counter.count(self._format.as_shown(piece.chunk.id))
 
     def _frame(self, piece: Piece, *, first: bool) -> int:
         """Tokens that the format adds around the piece as a part of its own; `first`: the first part of its source."""

@@ -136,23 +136,13 @@ def _offer(best: dict[str, Piece], chunk: Chunk, strong: Piece, steps: int, poli
         best[chunk.id] = _piece(chunk, strong.hit, value, strong.preference, policy)
 
 
-def _kind(chunk: Chunk, policy: AssemblyPolicy) -> str:
-    """The chunk's metadata under the policy's key, where that is a string; else "text"."""
-    kind = chunk.metadata.get(policy.kind_key)
-    return kind if isinstance(kind, str) and kind else "text"
-
-
 def _sort_key_of_hit(hit: Hit) -> tuple[float, int, str, str]:
     return (-hit.score, hit.rank, hit.chunk.id, hit.chunk.text)
 
 
 def _piece(chunk: Chunk, hit: Hit, value: float, preference: int, policy: AssemblyPolicy) -> Piece:
-    return Piece(chunk, hit, value, preference, _kind(chunk, policy), _offset(chunk, policy.offset_keys))
-
-
-def _offset(chunk: Chunk, keys: Sequence[str]) -> int | None:
-    for key in keys:
-        offset = chunk.metadata.get(key)
-        if type(offset) is int and offset >= 0:
-            return offset
-    return None
+    kind = chunk.metadata.get(policy.kind_key)
+    kind = kind if isinstance(kind, str) and kind else "text"
+    offsets = (chunk.metadata.get(key) for key in policy.offset_keys)
+    offset = next((each for each in offsets if type(each) is int and each >= 0), None)
+    return Piece(chunk, hit, value, preference, kind, offset)

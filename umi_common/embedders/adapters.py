@@ -24,8 +24,8 @@ AsyncEmbed = Callable[[list[str]], Awaitable[Any]]
 
 EMBEDDER_NAMES = "'default', 'minilm', 'fastembed:MODEL' or 'sentence-transformers:MODEL'"
 
-Functions = tuple[Callable[[list[str]], Any], Callable[[list[str]], Any]]
-"""(function from documents to vectors, function from queries to vectors)"""
+Functions = tuple[Embed, Embed]
+"""Of documents and of queries."""
 
 minilm_embedder = lru_cache(maxsize=1)(MiniLMEmbedder)
 PACKAGED: dict[str, Callable[[], Embedder]] = {

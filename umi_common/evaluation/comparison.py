@@ -94,7 +94,9 @@ class SystemComparison:
 
     def row(self, system: str, set: str | None = None) -> Row:
         """The row of one system and set; the set may be left out where there is only one."""
-        wanted = self._only_set() if set is None else set
+        if set is None and len(self.sets) != 1:
+            raise ConfigError(f"name one of the sets {self.sets}")
+        wanted = self.sets[0] if set is None else set
         for row in self.rows:
             if (row.system, row.set) == (system, wanted):
                 return row
@@ -175,8 +177,16 @@ class SystemComparison:
         tables = []
         for name in self.sets:
             rows = [row for row in self.rows if row.set == name]
-            tables.append((_title(self, rows[0]), header, [_cells(self, row, columns) for row in rows]))
+            queries = next(iter(rows[0].metrics.values())).queries
+            groups = sum(set == name for set, _ in self.datasets)
+            title = f"{name}: {queries} queries, {groups} group{'s' if groups > 1 else ''}"
+            tables.append((title, header, [self._cells(row, columns) for row in rows]))
         return tables
+
+    def _cells(self, row: Row, metrics: Sequence[str]) -> list[str]:
+        values = [f"{self.value(row.system, metric, row.set):.3f}" for metric in metrics]
+        calls = ABSENT if row.llm_calls is None else f"{row.llm_calls:.2f}"
+        return [row.system, *values, f"{row.latency['p50']:.1f}", calls]
 
     def _repr_html_(self) -> str:
         return tables_to_html(self._tables(self.metrics))
@@ -212,11 +222,6 @@ class SystemComparison:
 
     def __str__(self) -> str:
         return str(self.table("text"))
-
-    def _only_set(self) -> str:
-        if len(self.sets) != 1:
-            raise ConfigError(f"name one of the sets {self.sets}")
-        return self.sets[0]
 
     def _runs(self, system: str, set: str | None) -> list[Run]:
         """The runs of a system on one set; None: on all. Raises ConfigError if there are none."""
@@ -268,18 +273,6 @@ def _without_nan(value: Any) -> Any:
 
 
 Table = tuple[str, list[str], list[list[str]]]
-
-
-def _title(comparison: SystemComparison, row: Row) -> str:
-    first = next(iter(row.metrics.values()))
-    groups = sum(name == row.set for name, _ in comparison.datasets)
-    return f"{row.set}: {first.queries} queries, {groups} group{'s' if groups > 1 else ''}"
-
-
-def _cells(comparison: SystemComparison, row: Row, metrics: Sequence[str]) -> list[str]:
-    values = [f"{comparison.value(row.system, metric, row.set):.3f}" for metric in metrics]
-    calls = ABSENT if row.llm_calls is None else f"{row.llm_calls:.2f}"
-    return [row.system, *values, f"{row.latency['p50']:.1f}", calls]
 
 
 def _text(tables: Sequence[Table]) -> str:

@@ -103,10 +103,13 @@ def plot_precision_recall(comparison: SystemComparison, set: str | None = None, 
 
 def plot_latency(comparison: SystemComparison, path: PathOption = None) -> Any:
     """p50, p95 and p99 of a search in milliseconds, over all sets, on a logarithmic axis."""
+    spent: dict[str, list[float]] = {system: [] for system in comparison.systems}
+    for run in comparison.runs:
+        spent[run.system] += run.milliseconds.values()
     chart = new_chart(6.5, 1.4 + 0.4 * len(comparison.systems))
     axes = chart.add_subplot()
     for index, (name, percentile) in enumerate(LATENCY_SHARES.items()):
-        times = [_latency(comparison, system, percentile) for system in comparison.systems]
+        times = [np.percentile(spent[system], percentile) for system in comparison.systems]
         axes.scatter(times, comparison.systems, marker=marker(index), color=colour(index), label=name)
     axes.set_xscale("log")
     label_axes(axes, f"Latency of a search, {comparison.depth} results", "milliseconds (logarithmic)", "", beside=True)
@@ -181,11 +184,6 @@ def _curve(comparison: SystemComparison, system: str, set: str | None, name: str
             for metric in metrics:
                 values[metric] += scored[metric].values()
     return [float(np.mean(values[metric])) for metric in metrics]
-
-
-def _latency(comparison: SystemComparison, system: str, percentile: int) -> float:
-    times = [time for run in comparison.runs if run.system == system for time in run.milliseconds.values()]
-    return float(np.percentile(times, percentile))
 
 
 def label_axes(axes: Any, title: str, across: str, up: str, *, beside: bool = False, legend: bool = True) -> None:

@@ -40,11 +40,13 @@ def snippet(text: str, characters: int = SNIPPET_CHARACTERS) -> str:
 def place(chunk: Chunk) -> list[str]:
     """The place of a chunk: source, position, page, section and time, as far as known.
 
-    Source and position are left out if the id begins with the source.
+    Source and position are left out if the id begins with the source, as `notes/house.md#3`.
     """
     facts = []
-    if chunk.source is not None and not _begins_with(chunk.id, chunk.source):
-        facts.append(chunk.source)
+    source = chunk.source
+    in_id = source is not None and chunk.id.startswith(source) and not chunk.id[len(source) :][:1].isalnum()
+    if source is not None and not in_id:
+        facts.append(source)
         facts += [] if chunk.position is None else [f"position {chunk.position}"]
     if "page" in chunk.metadata:
         facts.append(f"page {chunk.metadata['page']}")
@@ -54,8 +56,3 @@ def place(chunk: Chunk) -> list[str]:
     if chunk.event_time is not None:
         facts.append(f"{chunk.event_time:%d %b %Y %H:%M} UTC")
     return facts
-
-
-def _begins_with(id: str, source: str) -> bool:
-    """Whether an id begins with the source: `notes/house.md#3`."""
-    return id.startswith(source) and not id[len(source) :][:1].isalnum()

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
@@ -19,7 +19,7 @@ from umi_common.files.readers.chat import DATED, message_pattern, messages
 from umi_common.files.readers.json_text import notebook_markdown, value_lines
 from umi_common.files.readers.mail import read_mail
 from umi_common.files.readers.markup import HtmlText, front_matter_dates, front_matter_title, headings, markdown_tables
-from umi_common.files.readers.passages import Passage, Table, passages
+from umi_common.files.readers.passages import Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
 from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_chunk
@@ -169,14 +169,19 @@ def _plain_text(path: Path, content: bytes) -> Iterator[Passage]:
     text = decoded_text(path, content)
     ending = path.suffix.lower()
     if ending in SHEET_ENDINGS:
-        found = passages(text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])], title=_title_in_name(path))
-    elif (pattern := message_pattern(text)) is None:
-        found = passages(text, headings(text, ending), markdown_tables(text), title=_title_in_name(path))
-    else:
-        found = messages(text, pattern)
-        if pattern is DATED:
-            return found
-    return _dated(found, _date_in_name(path))
+        return _named_passages(path, text, tables=[Table.of_sheet(text, SHEET_ENDINGS[ending])])
+    pattern = message_pattern(text)
+    if pattern is None:
+        return _named_passages(path, text, headings(text, ending), markdown_tables(text))
+    found = messages(text, pattern)
+    return found if pattern is DATED else _dated(found, _date_in_name(path))
+
+
+def _named_passages(
+    path: Path, text: str, headings: Sequence[Heading] = (), tables: Sequence[Table] = ()
+) -> Iterator[Passage]:
+    """The passages of a text that states neither its title nor its time: the file's name does, if it can."""
+    return _dated(passages(text, headings, tables, title=_title_in_name(path)), _date_in_name(path))
 
 
 def _markdown(path: Path, content: bytes) -> Iterator[Passage]:
@@ -213,7 +218,7 @@ def _json(path: Path, content: bytes, name: str) -> FileChunks:
         value = None
     if isinstance(value, list) and value and all(map(_has_text, value)):
         return _records(path, "\n".join(map(json.dumps, value)), name, 1)
-    return _numbered(_dated(passages(text, title=_title_in_name(path)), _date_in_name(path)), name)
+    return _numbered(_named_passages(path, text), name)
 
 
 def _has_text(value: Any) -> bool:
@@ -222,8 +227,7 @@ def _has_text(value: Any) -> bool:
 
 def _notebook(path: Path, content: bytes) -> Iterator[Passage]:
     text = notebook_markdown(path, decoded_text(path, content))
-    found = passages(text, headings(text, ".md"), markdown_tables(text), title=_title_in_name(path))
-    return _dated(found, _date_in_name(path))
+    return _named_passages(path, text, headings(text, ".md"), markdown_tables(text))
 
 
 def _mail(path: Path, content: bytes) -> Iterator[Passage]:
@@ -274,7 +278,7 @@ def _pdf(path: Path, read: PdfPages, name: str) -> FileChunks:
             f"{path}: pages without text, such as scanned ones, are not indexed: {len(without)}, first page "
             f"{without[0]}; run it through OCR if they matter"
         )
-    for position, passage in enumerate(_dated(passages(text, title=_title_in_name(path)), _date_in_name(path))):
+    for position, passage in enumerate(_named_passages(path, text)):
         page = bisect_right(ends, passage.start) + 1
         found.chunks.append(_chunk(name, position, replace(passage, metadata={"page": page})))
     return found

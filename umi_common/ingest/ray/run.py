@@ -26,7 +26,7 @@ from umi_common.files.report import Report
 from umi_common.files.session import IngestSession
 from umi_common.files.walk import checked_roots
 from umi_common.ingest.ray.remote_store import RemoteStore, shared_store
-from umi_common.ingest.ray.workers import started_workers
+from umi_common.ingest.ray.workers import outcomes_of, started_workers
 from umi_common.protocols import Embedder
 
 OBJECT_STORE_BYTES = 100_000_000
@@ -95,10 +95,10 @@ def ingest_on_ray(
                 follow_symlinks=follow_symlinks,
                 limits=limits,
             ) as session,
-            started_workers(count, open_store, open_embedder, shared) as pool,
+            started_workers(count, open_store, open_embedder, shared) as actors,
         ):
             for batches in session.rounds(stop):
-                for outcomes in pool.outcomes(batches):
+                for outcomes in outcomes_of(actors, batches):
                     session.take(outcomes)
             return session.report
 

@@ -40,56 +40,34 @@ class _Worker:
         return ingest_parts(self._store, self._embedder, parts, self._pdf)
 
 
-class RayWorkers:
-    """A fixed number of workers, and the dispatch of batches to them."""
+def outcomes_of(actors: Sequence[Any], batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
+    """The outcomes of each batch, as the workers return them.
 
-    def __init__(self, actors: Sequence[Any]) -> None:
-        self._actors = list(actors)
+    If a batch kills its worker `RETRIES + 1` times, each of its parts is repeated alone. A part that kills its worker
+    again is reported.
+    """
+    failed_parts: list[FilePart] = []
+    for batch, outcomes in _answers(actors, batches, BATCHES_AHEAD):
+        if outcomes is None:
+            failed_parts += batch
+        else:
+            yield outcomes
+    for batch, outcomes in _answers(actors, ([part] for part in failed_parts), 1):
+        yield [PartOutcome(part, problem=_worker_died(part)) for part in batch] if outcomes is None else outcomes
 
-    def check(self) -> None:
-        """Open each worker's store and embedder; raises their errors.
 
-        Raises:
-            ConfigError: If a worker does not start.
-        """
-        from ray.exceptions import RayActorError
-
-        for reference in [actor.ingest.remote([]) for actor in self._actors]:
-            try:
-                result(reference)
-            except RayActorError as error:
-                raise ConfigError(f"a worker cannot start; is all that it needs importable there? {error}") from error
-
-    def outcomes(self, batches: Iterable[Sequence[FilePart]]) -> Iterator[list[PartOutcome]]:
-        """The outcomes of each batch, as they arrive.
-
-        If a batch kills its worker `RETRIES + 1` times, each of its parts is repeated alone. A part that kills its
-        worker again is reported.
-        """
-        failed_parts: list[FilePart] = []
-        for batch, outcomes in self._answers(batches, BATCHES_AHEAD):
-            if outcomes is None:
-                failed_parts += batch
-            else:
-                yield outcomes
-        for batch, outcomes in self._answers(([part] for part in failed_parts), 1):
-            yield [PartOutcome(part, problem=_worker_died(part)) for part in batch] if outcomes is None else outcomes
-
-    def _answers(
-        self, batches: Iterable[Sequence[FilePart]], ahead: int
-    ) -> Iterator[tuple[Sequence[FilePart], list[PartOutcome] | None]]:
-        """Each batch with its outcomes, or None if its worker died `RETRIES + 1` times.
-
-        Each worker has `ahead` batches at a time.
-        """
-        idle, running = self._actors * ahead, dict[Any, tuple[Any, Sequence[FilePart]]]()
-        for batch in batches:
-            if not idle:
-                yield _next(running, idle)
-            actor = idle.pop(0)
-            running[actor.ingest.remote(batch)] = (actor, batch)
-        while running:
+def _answers(
+    actors: Sequence[Any], batches: Iterable[Sequence[FilePart]], ahead: int
+) -> Iterator[tuple[Sequence[FilePart], list[PartOutcome] | None]]:
+    """Each batch with its outcomes, or None if its worker died `RETRIES + 1` times; a worker has `ahead` at a time."""
+    idle, running = [*actors] * ahead, dict[Any, tuple[Any, Sequence[FilePart]]]()
+    for batch in batches:
+        if not idle:
             yield _next(running, idle)
+        actor = idle.pop(0)
+        running[actor.ingest.remote(batch)] = (actor, batch)
+    while running:
+        yield _next(running, idle)
 
 
 def _next(
@@ -110,20 +88,26 @@ def _next(
 @contextmanager
 def started_workers(
     count: int, open_store: Callable[[], Any], open_embedder: Callable[[], Embedder], store: RemoteStore | None
-) -> Iterator[RayWorkers]:
-    """Start workers and check them; they are ended when the block is left. Ray must be connected.
+) -> Iterator[list[Any]]:
+    """Workers that have opened their store and embedder; they are ended when the block is left. Ray must be connected.
 
     Args:
         store: The store that all write to; None: each opens its own.
+
+    Raises:
+        ConfigError: If a worker does not start. Errors of opening store and embedder are raised unchanged.
     """
     import ray
 
     kind: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=RETRIES)(_Worker)
     actors = [kind.remote(open_store, open_embedder, store) for _ in range(count)]
-    workers = RayWorkers(actors)
     try:
-        workers.check()
-        yield workers
+        for opened in [actor.ingest.remote([]) for actor in actors]:
+            try:
+                result(opened)
+            except ray.exceptions.RayActorError as error:
+                raise ConfigError(f"a worker cannot start; is all that it needs importable there? {error}") from error
+        yield actors
     finally:
         for actor in actors:
             ray.kill(actor)
