@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -36,21 +36,8 @@ MEMORY_MAX = 20_000
 """Largest number of vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
 
 
-class VectorCache(Protocol):
-    """Vectors of one model, by text. Thread-safe. A failing cache raises nothing: it holds fewer vectors."""
-
-    def get(self, texts: Sequence[str]) -> dict[str, Vectors]:
-        """(dim,) float32 by text; texts that are not cached are left out."""
-
-    def put(self, texts: Sequence[str], vectors: Iterable[Vectors]) -> None:
-        """Add (dim,) vectors, aligned with the texts."""
-
-    def clear(self) -> None:
-        """Remove all vectors."""
-
-
 class MemoryCache(Generic[Value]):
-    """An LRU cache in memory, with the interface of `VectorCache`.
+    """An LRU cache of values by text, in memory. Thread-safe.
 
     Args:
         size: Largest number of values; 0: nothing is cached.
@@ -66,7 +53,7 @@ class MemoryCache(Generic[Value]):
         give_lock(self)
 
     def get(self, texts: Sequence[str]) -> dict[str, Value]:
-        """See `VectorCache.get`."""
+        """The values by text; texts that are not cached are left out."""
         with self._lock:
             found = {text: self._values[text] for text in texts if text in self._values}
             for text in found:
@@ -74,7 +61,7 @@ class MemoryCache(Generic[Value]):
         return found
 
     def put(self, texts: Sequence[str], values: Iterable[Value]) -> None:
-        """See `VectorCache.put`."""
+        """Add values, aligned with the texts."""
         with self._lock:
             for text, value in zip(texts, values, strict=True):
                 self._values[text] = self._copied(value)
@@ -83,18 +70,18 @@ class MemoryCache(Generic[Value]):
                 self._values.popitem(last=False)
 
     def clear(self) -> None:
-        """See `VectorCache.clear`."""
+        """Remove all values."""
         with self._lock:
             self._values.clear()
 
 
 class FileCache(Generic[Value]):
-    """A cache in an SQLite file, with the interface of `VectorCache`; the values written first are dropped first.
+    """A cache of values by text in an SQLite file; the values written first are dropped first. Thread-safe.
 
     The file holds hashes of the texts and not the texts. It is opened for each call, and each row has a checksum. A
     damaged file is replaced by an empty one. If the disk refuses a write, or the directory was deleted, renamed or
     replaced, the cache is switched off and a warning is logged. Cached values survive a kill of the process; a power
-    cut may lose them.
+    cut may lose them. A failing cache raises nothing: it holds fewer values.
 
     Args:
         path: The file, in an existing directory.
@@ -126,7 +113,7 @@ class FileCache(Generic[Value]):
         self._writable = writable
 
     def get(self, texts: Sequence[str]) -> dict[str, Value]:
-        """See `VectorCache.get`."""
+        """As `MemoryCache.get`."""
         keys = {self._key(text): text for text in texts}
         found: dict[str, Value] = {}
         if not self._size or not self._path.exists():
@@ -146,7 +133,7 @@ class FileCache(Generic[Value]):
         return found
 
     def put(self, texts: Sequence[str], values: Iterable[Value]) -> None:
-        """See `VectorCache.put`."""
+        """As `MemoryCache.put`."""
         if not self._size or not texts or not self._writable:
             return
         rows = []
@@ -163,7 +150,7 @@ class FileCache(Generic[Value]):
         self._transact(write)
 
     def clear(self) -> None:
-        """See `VectorCache.clear`."""
+        """As `MemoryCache.clear`."""
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
@@ -202,6 +189,10 @@ class FileCache(Generic[Value]):
             else:
                 self._size = 0
                 log.warning("%s is damaged (%s); it is not used", self._path.name, error)
+
+
+VectorCache = MemoryCache[Vectors] | FileCache[Vectors]
+"""(dim,) float32 vectors of one model, by text."""
 
 
 def document_cache(directory: Path | None, model: str | None, size: int) -> VectorCache:

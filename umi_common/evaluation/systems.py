@@ -79,7 +79,11 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
     if isinstance(system, UmiConfig):
         system = UmiSystem(system)
     if isinstance(system, UmiSystem):
-        return _umi(system, dataset, stores)
+        from umi_common.retriever import DualRetriever
+
+        store, config = stores.open(dataset, system.config), system.config
+        retriever = DualRetriever(store, rewriter=system.rewriter, reranker=system.reranker, config=config)
+        return _search_of(retriever, system.strategy)
     if not callable(system):
         raise ConfigError(
             f"system {name!r} is {type(system).__name__}; expected a UmiConfig, a UmiSystem or a function of a dataset"
@@ -91,7 +95,7 @@ def open_system(name: str, system: System, dataset: Dataset, stores: Stores) -> 
 def as_search(name: str, built: Any) -> Search:
     """The result of a system's function as a search function; the top of this file lists the possible results."""
     if hasattr(built, "search") and hasattr(built, "reconfigure"):
-        return lambda query, k: _from_result(_ask(built, query, k, "hybrid"), None)
+        return _search_of(built, "hybrid")
     if hasattr(built, "invoke"):
         return lambda query, k: Answer(_cut((_document_id(name, item) for item in built.invoke(query.text)), k))
     if hasattr(built, "retrieve"):
@@ -104,34 +108,22 @@ def as_search(name: str, built: Any) -> Search:
     )
 
 
-def _umi(system: UmiSystem, dataset: Dataset, stores: Stores) -> Search:
-    from umi_common.retriever import DualRetriever
-
-    retriever = DualRetriever(
-        stores.open(dataset, system.config), rewriter=system.rewriter, reranker=system.reranker, config=system.config
-    )
+def _search_of(retriever: Any, strategy: str) -> Search:
+    """The search function of a `DualRetriever`."""
 
     def search(query: Query, k: int) -> Answer:
         before = retriever.metrics().llm_calls
-        result = _ask(retriever, query, k, system.strategy)
-        return _from_result(result, retriever.metrics().llm_calls - before)
+        result: SearchResult = retriever.search(
+            query.text, limit=k, now=query.now, history=query.history, strategy=strategy
+        )
+        arms = {
+            hit.chunk.id: {signal.arm: signal.rank for signal in hit.signals if signal.variation == 0}
+            for hit in result.hits
+        }
+        llm_calls = retriever.metrics().llm_calls - before
+        return Answer(tuple(result.ids), llm_calls, arms, tuple(loss.part for loss in result.degraded))
 
     return search
-
-
-def _ask(retriever: Any, query: Query, k: int, strategy: str) -> SearchResult:
-    result: SearchResult = retriever.search(
-        query.text, limit=k, now=query.now, history=query.history, strategy=strategy
-    )
-    return result
-
-
-def _from_result(result: SearchResult, llm_calls: int | None) -> Answer:
-    arms = {
-        hit.chunk.id: {signal.arm: signal.rank for signal in hit.signals if signal.variation == 0}
-        for hit in result.hits
-    }
-    return Answer(tuple(result.ids), llm_calls, arms, tuple(loss.part for loss in result.degraded))
 
 
 def _as_answer(returned: Any, k: int) -> Answer:
