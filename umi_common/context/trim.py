@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s)|[。！？।؟۔][\"'”’»)\]」』]*|\n")
@@ -12,8 +13,6 @@ LEAST_KEPT = 0.5
 CHARACTERS_PER_TOKEN = 4
 """First guess of the length of a token."""
 ZERO_WIDTH_JOINER = "\u200d"
-PROBES_MAX = 24
-"""Largest number of texts that are measured after the first guess."""
 
 
 def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
@@ -38,32 +37,13 @@ def cut_to_fit(text: str, limit: int, size: Callable[[str], int]) -> int:
 
 
 def _longest(text: str, limit: int, size: Callable[[str], int]) -> int:
-    """About the largest n that fits, by interpolation (regula falsi) between a length that fits and one that does
-    not.
-    """
-    fits, fits_size = 0, 0
-    over = min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
-    over_size = size(text[:over])
-    while over_size <= limit:
+    """The largest n that fits, by bisection between a length that fits and one that does not."""
+    fits, over = 0, min(len(text), max(1, limit * CHARACTERS_PER_TOKEN))
+    while size(text[:over]) <= limit:
         if over == len(text):
             return over
-        fits, fits_size = over, over_size
-        over = min(len(text), over * 2)
-        over_size = size(text[:over])
-    for probe in range(PROBES_MAX):
-        if over - fits <= 1:
-            break
-        share = (limit - fits_size) / max(1, over_size - fits_size)
-        # Every third step halves the interval, and so does one where `fits` has exactly `limit` tokens: interpolation
-        # alone may take many small steps.
-        middle = fits + int((over - fits) * (0.5 if probe % 3 == 2 or fits_size == limit else share))
-        middle = min(max(middle, fits + 1), over - 1)
-        measured = size(text[:middle])
-        if measured <= limit:
-            fits, fits_size = middle, measured
-        else:
-            over, over_size = middle, measured
-    return fits
+        fits, over = over, min(len(text), over * 2)
+    return fits + bisect_right(range(fits + 1, over), limit, key=lambda end: size(text[:end]))
 
 
 def _readable_end(text: str, most: int) -> int:

@@ -55,7 +55,9 @@ class _Reading:
             for lines in (self.found.listed(self.part.path), self.found.notes)
         )
         chunk_id = self.chunks[-1].id if self.chunks else None
-        return PartOutcome(self.part, len(self.chunks), chunk_id, None, skipped, notes, self.ids_taken)
+        return PartOutcome(
+            self.part, len(self.chunks), chunk_id, skipped=skipped, notes=notes, ids_taken=self.ids_taken
+        )
 
 
 def ingest_parts(store: Store, embedder: Embedder, parts: Sequence[FilePart], pdf: PdfProcess) -> list[PartOutcome]:

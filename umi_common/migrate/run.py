@@ -73,7 +73,7 @@ def migrate(
     if after is None:
         _refuse_other_chunks(source, target, page)
     try:
-        copied = _copy(source, target, mark, (after, before), page, show_progress)
+        copied = _copy(source, target, mark, after, before, page, show_progress)
         sampled = compare_stores(source, target, page, samples, show_progress=show_progress)
         alike = agreement(source, target, sampled)
     except (CopyDiffers, LedgerDamaged):
@@ -144,16 +144,12 @@ def _copy(
     source: Store,
     target: Store,
     mark: MigrationCheckpoint,
-    begun: tuple[str | None, int],
+    after: str | None,
+    before: int,
     page: int,
     show_progress: bool,
 ) -> int:
-    """Copy the chunks after the last copied id; returns how many.
-
-    Args:
-        begun: Last id that earlier runs copied, and how many chunks they copied; (None, 0): there was no earlier run.
-    """
-    after, before = begun
+    """Copy the chunks after the id `after`, the last of `before` chunks that earlier runs copied; returns how many."""
     copied = 0
     with progress_bar(
         total=len(source), initial=before, unit="chunk", desc="copying", disable=not show_progress
