@@ -144,16 +144,4 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 
 def _packed(packed: AssembledContext) -> dict[str, Any]:
-    stats = packed.stats
-    return {
-        "context": packed.text,
-        "parts": [asdict(part) for part in packed],
-        "stats": {
-            "tokens": stats.tokens,
-            "budget": stats.budget,
-            "sources": stats.sources,
-            "counter": stats.counter,
-            "approximate": stats.approximate,
-            "dropped": [asdict(gone) for gone in stats.dropped],
-        },
-    }
+    return {"context": packed.text, "parts": [asdict(part) for part in packed], "stats": asdict(packed.stats)}

@@ -195,22 +195,14 @@ def as_embedder(model: Any, config: UmiConfig | None = None) -> Embedder:
 
 @lru_cache(maxsize=8)
 def _named(name: str) -> Embedder:
+    """A packaged model, or the model "LIBRARY:MODEL", loaded by the library, which may download it."""
     if name in PACKAGED:
         return PACKAGED[name]()
-    return CallableEmbedder(*_library_model(name), name=name)
-
-
-def _library_model(name: str) -> Functions:
-    """The model "LIBRARY:MODEL", loaded by the library, which may download it.
-
-    Raises:
-        ConfigError: If the name is of another form.
-        MissingExtra: If the library is not installed; gives the pip command.
-    """
     library, _, model = name.partition(":")
     if library not in LIBRARIES or not model:
         raise ConfigError(f"embedder is {name!r}; expected {EMBEDDER_NAMES}")
-    return LIBRARIES[library](optional_module(library.replace("-", "_"), library), model)
+    functions = LIBRARIES[library](optional_module(library.replace("-", "_"), library), model)
+    return CallableEmbedder(*functions, name=name)
 
 
 def _fastembed(module: Any, name: str) -> Functions:

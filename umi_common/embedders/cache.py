@@ -205,17 +205,15 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
     """
     if directory is None or model is None:
         return vectors_in_memory(min(size, MEMORY_MAX))
-    return FileCache(directory / FILE, model, size, _vector_bytes, _vector)
+    return FileCache(
+        directory / FILE,
+        model,
+        size,
+        pack=lambda vector: np.asarray(vector, dtype="<f4").tobytes(),
+        unpack=lambda stored: np.frombuffer(stored, dtype="<f4"),
+    )
 
 
 def vectors_in_memory(size: int) -> MemoryCache[Vectors]:
     """An LRU cache of at most `size` vectors."""
     return MemoryCache(size, lambda vector: np.array(vector, dtype=np.float32))  # a view would keep its whole batch
-
-
-def _vector_bytes(vector: Vectors) -> bytes:
-    return np.asarray(vector, dtype="<f4").tobytes()
-
-
-def _vector(stored: bytes) -> Vectors:
-    return np.frombuffer(stored, dtype="<f4")

@@ -180,9 +180,9 @@ def _counting_function(spec: Any) -> Callable[[str], int]:
         return lambda text: len(spec.encode_ordinary(text))
     for name in ("get_num_tokens", "count"):
         method = getattr(spec, name, None)
-        if callable(method) and not isinstance(spec, (str, bytes, list, tuple)):
+        if callable(method) and not isinstance(spec, (bytes, list, tuple)):
             return lambda text: _number(method(text))
-    if callable(getattr(spec, "encode", None)) and not isinstance(spec, str):
+    if callable(getattr(spec, "encode", None)):
         tokenizer = _without_truncation(spec)
         return lambda text: _number(tokenizer.encode(text, add_special_tokens=False))
     if callable(spec):
