@@ -207,10 +207,10 @@ def test_ask_says_beside_the_prompt_that_nothing_was_found_or_that_a_part_failed
     assert "umi: nothing found; umi status shows what the store holds" in nothing.stderr
     assert "nothing found" not in nothing.stdout
     monkeypatch.setattr(default_embedder(), "embed_queries", FaultyEmbedder(HashEmbedder(8), "").embed_queries)
-    failed = CliRunner().invoke(app, ["ask", "what leaks?", "--store", str(store)])
+    failed = CliRunner().invoke(app, ["ask", "which valve leaks by now?", "--store", str(store)])
     assert "umi: without embedder" in failed.stderr
     assert "valve" in failed.stdout
-    packed = json.loads(run("ask", "what leaks?", "--store", store, "--json").output)
+    packed = json.loads(run("ask", "which valve leaks by now?", "--store", store, "--json").output)
     assert [loss["part"] for loss in packed["degraded"]] == ["embedder"]
     found = CliRunner().invoke(app, ["search", "zeppelin", "--store", str(store)])
     assert found.stdout.startswith("nothing found")
