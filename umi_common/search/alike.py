@@ -108,7 +108,8 @@ def words_of(text: str, query: Sequence[str]) -> Words:
     common = every.intersection(query)
     asked = [word for word in words if word in common]
     neighbours = set(pairwise(asked)) & set(pairwise(word for word in query if word in common))
-    return Words(every, common - (all_function_words() - NEGATIONS), sorted(asked), len(neighbours))
+    held = (common - all_function_words()) | (common & NEGATIONS)
+    return Words(every, held, sorted(asked), len(neighbours))
 
 
 def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:
