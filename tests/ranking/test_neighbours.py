@@ -87,10 +87,10 @@ def test_shares_are_believed_until_the_corpus_says_otherwise():
     assert shares_of({}) == Shares(position=1.0, source=1.0)
 
 
-def test_positions_that_carry_nothing_get_no_share():
+def test_positions_that_carry_nothing_get_no_share_and_sources_half():
     # (1000 * 0.0 + 40 * 0.1) / 1040 = 0.004 is below 0.03
     calibration = {"succession": 0.0, "succession_pairs": 1000.0, "unity": 0.0, "unity_chunks": 1000.0, "company": 1.0}
-    assert shares_of(calibration) == Shares(0.0, 0.0)
+    assert shares_of(calibration) == Shares(0.0, 0.5)
 
 
 def measured(unity, *, company=1.0):

@@ -53,6 +53,27 @@ def test_a_letter_that_says_its_date_beats_letters_of_other_dates_that_were_craw
     assert found("the letter that Acme sent in spring 2023", *letters, *MENU)[0] == "letter-3"
 
 
+MAYORS = [
+    Chunk(f"{town} {start}", f"{name} was mayor of {town} ({start}{sign}{end}).")
+    for town in ("Rochester", "Doncaster", "Stamford")
+    for name, start, sign, end in (("Ann", 1974, "-", 1987), ("Bob", 1987, "–", 94), ("Cyd", 1994, " to ", 2003))
+]
+
+
+@pytest.mark.parametrize(("year", "start"), [(1980, 1974), (1992, 1987), (1999, 1994), (2001, 1994)])
+def test_a_year_within_a_range_of_years_is_stated(year: int, start: int):
+    for town in ("Rochester", "Doncaster", "Stamford"):
+        assert found(f"who was mayor of {town} in {year}?", *MAYORS)[0] == f"{town} {start}"
+
+
+def test_a_day_is_not_stated_by_a_range_of_years():
+    april = TimeRange(day("1996-04-01"), day("1996-04-02"))
+    assert not states_date_in("mayor 1994-2001", april, NOW)
+    year = TimeRange(day("1996-01-01"), day("1997-01-01"))
+    assert states_date_in("mayor 1994-2001, then none", year, NOW)
+    assert not states_date_in("call 1994-2001-77, part 1994/2001/3", year, NOW)
+
+
 DIARY = [
     Chunk(f"turn-{i}", f"I said that I would {doing}.", event_time=NOW - timedelta(hours=9 * i))
     for i, doing in enumerate(["call the plumber", "paint the kitchen", "read a novel", "sell the bike"] * 300)

@@ -8,9 +8,10 @@
                                   + s * source * whole(i) )
 
 p and s depend on the corpus (`shares_of`). p is 0 where adjacent chunks are no more alike than any two of their source,
-and s is 0 where chunks of one source are no more alike than any two of the corpus, so shuffled positions change
-nothing. Both fall where the chunks of a source are so alike that each repeats its neighbours' content, as the entries
-of a reference manual do. Time is linear in the pool but for one sort. Measured in docs/decisions.md.
+so shuffled positions change nothing. s is half where chunks of one source are no more alike than any two of the corpus:
+then each source is shuffled, or all follow one template and only the source tells them apart. Both fall where the
+chunks of a source are so alike that each repeats its neighbours' content, as the entries of a reference manual do. Time
+is linear in the pool but for one sort. Measured in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ PRIOR_CHUNKS = 20.0
 PRIOR_UNITY = 0.05
 """A measured unity is averaged with this prior, which counts as 20 chunks."""
 UNITY_FROM, UNITY_TO = 0.01, 0.025
-"""Below the first number the share is 0, above the second 1. With shuffled positions, 9 in 10 dev corpora have a
+"""Below the first number the share is smallest, above the second 1. With shuffled positions, 9 in 10 dev corpora have a
 succession below 0.03, and all have a unity below 0.01; unshuffled, 9 in 10 have a succession above 0.05, and all have a
 unity above 0.03."""
+SOURCE_MIN = 0.5
+"""Share of sources whose chunks are no more alike than others, as of leases made from one template."""
 REDUNDANT_FROM = 0.1
 POSITION_REDUNDANT_AT, SOURCE_REDUNDANT_AT = 0.3, 1.0
 """Unity at which both shares start to fall, and at which each is 0. Chats and meetings have a unity below 0.07,
@@ -94,7 +97,7 @@ def shares_of(calibration: Mapping[str, float]) -> Shares:
     between sources, from `unity_chunks` chunks. company: the share of chunks whose source has more than one.
 
         p = ramp(shrunk succession, 0.03, 0.08) * (1 - ramp(shrunk unity, 0.1, 0.3))
-        s = ramp(shrunk unity, 0.01, 0.025) * (1 - ramp(shrunk unity, 0.1, 1.0)) * company
+        s = max(0.5, ramp(shrunk unity, 0.01, 0.025)) * (1 - ramp(shrunk unity, 0.1, 1.0)) * company
 
     Args:
         calibration: Any of these numbers, by name.
@@ -106,7 +109,7 @@ def shares_of(calibration: Mapping[str, float]) -> Shares:
     new_around = 1.0 - _ramp(unity, REDUNDANT_FROM, SOURCE_REDUNDANT_AT)
     return Shares(
         position=_ramp(succession, SUCCESSION_FROM, SUCCESSION_TO) * new_beside,
-        source=_ramp(unity, UNITY_FROM, UNITY_TO) * new_around * calibration.get("company", 1.0),
+        source=max(SOURCE_MIN, _ramp(unity, UNITY_FROM, UNITY_TO)) * new_around * calibration.get("company", 1.0),
     )
 
 

@@ -78,6 +78,21 @@ def test_a_phrase_in_quotation_marks_is_found_without_its_accents():
         assert umi.search('"la vie est belle" cafe').ids[0] == "right"
 
 
+@pytest.mark.parametrize("typed", ["Guilford", "Guidlford", "Guildfird", "guilldford", "GUILDFORD", "Guildford"])
+def test_a_mistyped_name_is_found(typed: str):
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        towns = "Guildford", "Gilching", "Bradford", "Stamford", "Lindau"
+        store.add([Chunk(town, f"The council of {town} met on Monday.") for town in towns])
+        assert first(store, f"when did the council of {typed} meet?") == "Guildford"
+
+
+def test_a_word_that_a_text_holds_stands_for_no_other():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk("filter", "clean the filter weekly"), Chunk("filler", "store the filler in a dry place")])
+        assert [id for id, _ in store.search_lexical("filler")] == ["filler"]
+        assert [id for id, _ in store.search_lexical("12345x fill3r")] == []
+
+
 def test_other_scripts_keep_their_marks():
     assert without_accents("किताब") == "किताब"
     assert without_accents("ёлка") == "ёлка"

@@ -19,6 +19,7 @@ CHARACTERS_READ = 100_000
 log with a date in each line, of which a megabyte took 0.3 s."""
 LONGEST_YEARLESS = timedelta(days=31, hours=1)
 """Longest period in which dates without a year count; the hour is for clocks that go back."""
+SHORTEST_YEAR = timedelta(days=364)
 _YEAR = r"(?:18|19|20)\d\d"
 _DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
@@ -48,12 +49,17 @@ _NUMBER_OF = re.compile(
     re.IGNORECASE,
 )
 """Before digits that count or name something and are no date: "section 14.10.23", "phone 20231014"."""
+_YEARS = re.compile(
+    rf"(?<![\w.,/-])(?P<first>{_YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)(?P<last>{_YEAR}|\d\d)(?![\w%]|[-.,/]\d)"
+)
+"""Several years: "1994-2001", "2019/20", "1994 to 2001"."""
 LABEL_CHARACTERS = 12
 """Characters before such digits that are searched for the label."""
 
 
 def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: bool = False) -> bool:
-    """Whether the text states a date, month, quarter or year that lies wholly in the period.
+    """Whether the text states a date, month, quarter or year that lies wholly in the period, or, if this is a year or
+    longer, a range of years around it.
 
     A date without a year ("12 March") is taken to be of the period's year, if the period is at most a month long.
 
@@ -65,6 +71,8 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
     """
     if _MAY_STATE.search(text, 0, CHARACTERS_READ) is None:
         return False
+    if any(_around(match, period) for match in _YEARS.finditer(text, 0, CHARACTERS_READ)):
+        return True
     matches = (match for match in _STATED.finditer(text, 0, CHARACTERS_READ) if not _is_number(match))
     different = {match[0]: match for match in matches}
     yearless = _years_without_one(period)
@@ -73,6 +81,14 @@ def states_date_in(text: str, period: TimeRange, now: datetime, *, any_year: boo
         for match in different.values()
         for stated in _periods(match, now, yearless, any_year=any_year)
     )
+
+
+def _around(years: re.Match[str], period: TimeRange) -> bool:
+    """Whether a range of years, such as 1994-2001, holds a period of a year or more."""
+    if period.start is None or period.end is None or period.end - period.start < SHORTEST_YEAR:
+        return False
+    first, last = int(years["first"]), int(years["first"][: 4 - len(years["last"])] + years["last"])
+    return first <= period.start.year and (period.end - timedelta(hours=24)).year <= last
 
 
 def _is_number(match: re.Match[str]) -> bool:

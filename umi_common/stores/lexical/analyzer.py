@@ -289,7 +289,8 @@ def pieces(text: str) -> list[str]:
 
 def _normalised(text: str) -> str:
     text = unicodedata.normalize("NFKC", _BEFORE_RAISED.sub(r"\g<0> ", text))
-    return text.replace("\u2019", "'").replace("\u00ad", "").replace("\u200b", "").replace("\u200d", "")
+    text = text.replace("\u2044", "/").replace("\u2019", "'")
+    return text.replace("\u00ad", "").replace("\u200b", "").replace("\u200d", "")
 
 
 def _segments(token: str) -> list[str]:

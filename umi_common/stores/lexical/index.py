@@ -30,7 +30,7 @@ from umi_common.stores.lexical.corpus import NO_CODE, Corpus
 from umi_common.stores.lexical.languages import NOT_FOUND, differ
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
-from umi_common.stores.lexical.spellings import with_umlauts
+from umi_common.stores.lexical.spellings import one_edit_away, with_umlauts
 from umi_common.stores.lexical.top_k import IdOf, LexicalHits, SearchLimits, top_k
 from umi_common.stores.lexical.vocabulary import Vocabulary
 from umi_common.stores.rows.rows import Mask
@@ -39,6 +39,11 @@ CONFIGS_KEPT = 4
 """Configurations whose scorers one snapshot caches."""
 TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
+
+TYPO_LETTERS_MIN, TYPO_TERMS_MAX = 5, 5
+"""Fewest letters of a mistyped word, and most terms that it may stand for."""
+TYPO_WEIGHT = 0.5
+"""Weight of such a term in the query: a word that no text holds may also be meant as it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,20 +285,25 @@ class LexicalIndex:
         terms of one word in all languages, with and without accents, count as one term: the weight of each replaces its
         idf by that of the sum of their df.
         """
-        weight = config.function_word_weight
         analyzers, spellings = self._analyzers(), self._vocabulary.spellings
-        if len(analyzers) == 1 and query.isascii() and not spellings:
-            return analyzers[0].weighted_terms(query, weight)
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in analyzers and language != NOT_FOUND else analyzers[0]
-        weights = first.weighted_terms(query, weight)
+        weights = first.weighted_terms(query, config.function_word_weight)
+        if len(analyzers) == 1 and query.isascii() and not spellings and all(self.frequencies(list(weights))):
+            return weights
         idf = self._snapshot.scorer(config).scorer.weighting.idf
         combined: dict[str, float] = {}
         same = _in_other_languages(query, first, analyzers)
+        uncertain: set[str] = set()
         for words in same.values():
-            if query.isascii() or not any(self.frequencies(words)):  # else accents are typed as the texts have them
+            known = any(self.frequencies(words))
+            if query.isascii() or not known:  # else accents are typed as the texts have them
                 words += [other for word in words for other in spellings.others(word) if other not in words]
+            if not known and not any(self.frequencies(words)):
+                mistyped = self._one_edit_away(words[0])
+                words += mistyped
+                uncertain.update(mistyped)
         distinct_terms = list(dict.fromkeys(each for others in same.values() for each in others))
         count_of = dict(zip(distinct_terms, self.frequencies(distinct_terms), strict=True))
         for term, others in same.items():
@@ -301,10 +311,20 @@ class LexicalIndex:
             whole = idf(min(sum(df.values()), len(self))) if df else 0.0
             for each, count in df.items():
                 share = whole / alone if (alone := idf(count)) > 0 else 1.0
-                combined[each] = max(combined.get(each, 0.0), weights.get(term, 0.0) * share)
+                weight = weights.get(term, 0.0) * (TYPO_WEIGHT if each in uncertain else 1.0)
+                combined[each] = max(combined.get(each, 0.0), weight * share)
             if not df:
                 combined[term] = weights.get(term, 0.0)
         return {term: each for term, each in combined.items() if each}
+
+    def _one_edit_away(self, word: str) -> list[str]:
+        """The terms of living rows that a word which no row holds may be meant for; none if there are many."""
+        if len(word) < TYPO_LETTERS_MIN or not word.isalpha() or not word.isascii():
+            return []
+        codes = self._snapshot.corpus.codes
+        near = [each for each in dict.fromkeys(one_edit_away(word)) if each in codes]
+        held = [each for each, count in zip(near, self.frequencies(near), strict=True) if count]
+        return held if len(held) <= TYPO_TERMS_MAX else []
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""

@@ -4,6 +4,7 @@
     14 630,99   14.630,99                     14630.99
     +49 30 555 0199   030/555-0199            305550199
     INV-000123                                123
+    insur- ance (two lines)                   insurance
     6:06 pm   6 pm                            18:06   18:00
     12.3.2023   12/03/2023   20230312         2023-03-12
     commit d1bd7a1c4e0b9f                     d1bd7a1
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
 
@@ -27,6 +29,8 @@ _GROUPS = re.compile(
 )
 """An IBAN, or digits in groups with spaces, "-" or brackets between them."""
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
+_CUT_WORD = re.compile(r"([^\W\d_]{2,})-\n\s*([^\W\d_]{2,})")
+"""A word that the pages of a PDF cut at the end of a line; "long-" before "term" gets a wrong one, too."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups that are an amount: 14 630,99."""
 _DIGITS = range(9, 25)
@@ -55,7 +59,9 @@ _TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "�
 
 
 def with_common_forms(text: str) -> str:
-    """The text with each number in groups, and each time of twelve hours, followed by its common form."""
+    """The text with the common form behind each number in groups, time of twelve hours and word cut at a line's end."""
+    if "-\n" in text:
+        text = _CUT_WORD.sub(r"\g<0> \1\2", text)
     if _HINT.search(text) is None:
         return text
     return _TWELVE_HOURS.sub(_and_24_hours, _GROUPS.sub(_and_joined, text))
@@ -121,6 +127,19 @@ def without_accents(word: str) -> str:
 def with_umlauts(text: str) -> str:
     """The text with ä, ö and ü for each ae, oe and ue."""
     return text.replace("ae", "ä").replace("oe", "ö").replace("ue", "ü")
+
+
+def one_edit_away(word: str) -> Iterator[str]:
+    """The words with the same first letter and one letter more, less or another, or two letters in another order."""
+    for at in range(1, len(word) + 1):
+        before, after = word[:at], word[at:]
+        if after:
+            yield before + after[1:]
+            yield before + after[1:2] + after[0] + after[2:]
+        for letter in ascii_lowercase:
+            yield before + letter + after
+            if after:
+                yield before + letter + after[1:]
 
 
 class Spellings:
