@@ -130,7 +130,7 @@ def test_the_cache_changes_nothing(text: str):
 
 @given(st.lists(st.text(alphabet="abcXYZ012éжह语", min_size=1, max_size=6), max_size=6))
 def test_words_are_analysed_one_by_one(words: list[str]):
-    assert ENGLISH.terms(" ".join(words)) == [term for word in words for term in ENGLISH.terms(word)]
+    assert ENGLISH.terms(" ; ".join(words)) == [term for word in words for term in ENGLISH.terms(word)]
 
 
 @given(st.text(alphabet="abcdefghij ", max_size=20))
