@@ -206,7 +206,7 @@ def test_ask_says_beside_the_prompt_that_nothing_was_found_or_that_a_part_failed
     nothing = CliRunner().invoke(app, ["ask", "what leaks?", "--store", str(store), "--where", "file=none"])
     assert "umi: nothing found; umi status shows what the store holds" in nothing.stderr
     assert "nothing found" not in nothing.stdout
-    monkeypatch.setattr(default_embedder(), "embed_queries", FaultyEmbedder(HashEmbedder(8), "").embed_queries)
+    monkeypatch.setattr(type(default_embedder()), "embed_queries", FaultyEmbedder(HashEmbedder(8), "").embed_queries)
     failed = CliRunner().invoke(app, ["ask", "which valve leaks by now?", "--store", str(store)])
     assert "umi: without embedder" in failed.stderr
     assert "valve" in failed.stdout
