@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,8 @@ CONFIGS_KEPT = 4
 TEXTS_A_SEGMENT = 5_000
 """Texts that become one segment; bounds the memory of a large addition."""
 
+SPELLED_TERMS_MAX = 64
+"""Most terms of a query that are sought in other spellings: a longer one has terms enough."""
 TYPO_LETTERS_MIN, TYPO_TERMS_MAX = 5, 5
 """Fewest letters of a mistyped word, and most terms that it may stand for."""
 TYPO_WEIGHT = 0.5
@@ -285,27 +287,19 @@ class LexicalIndex:
         terms of one word in all languages, with and without accents, count as one term: the weight of each replaces its
         idf by that of the sum of their df.
         """
-        analyzers, spellings = self._analyzers(), self._vocabulary.spellings
+        analyzers = self._analyzers()
         language = self.analyzer.language_of(query)
         own = self.analyzer.of_language(language)
         first = own if own in analyzers and language != NOT_FOUND else analyzers[0]
         weights = first.weighted_terms(query, config.function_word_weight)
-        if len(analyzers) == 1 and query.isascii() and not spellings and all(self.frequencies(list(weights))):
+        plain = len(analyzers) == 1 and query.isascii() and not self._vocabulary.spellings
+        if plain and all(self.frequencies(list(weights))):
             return weights
         idf = self._snapshot.scorer(config).scorer.weighting.idf
         combined: dict[str, float] = {}
         same = _in_other_languages(query, first, analyzers)
-        uncertain: set[str] = set()
-        for words in same.values():
-            known = any(self.frequencies(words))
-            if query.isascii() or not known:  # else accents are typed as the texts have them
-                words += [other for word in words for other in spellings.others(word) if other not in words]
-            if not known and not any(self.frequencies(words)):
-                mistyped = self._one_edit_away(words[0])
-                words += mistyped
-                uncertain.update(mistyped)
-        distinct_terms = list(dict.fromkeys(each for others in same.values() for each in others))
-        count_of = dict(zip(distinct_terms, self.frequencies(distinct_terms), strict=True))
+        count_of = self._counts(each for others in same.values() for each in others)
+        uncertain = self._add_spellings(query, same, count_of) if len(same) <= SPELLED_TERMS_MAX else set()
         for term, others in same.items():
             df = {each: count for each in others if (count := count_of[each])}
             whole = idf(min(sum(df.values()), len(self))) if df else 0.0
@@ -317,14 +311,42 @@ class LexicalIndex:
                 combined[term] = weights.get(term, 0.0)
         return {term: each for term, each in combined.items() if each}
 
-    def _one_edit_away(self, word: str) -> list[str]:
-        """The terms of living rows that a word which no row holds may be meant for; none if there are many."""
+    def _add_spellings(self, query: str, same: Mapping[str, list[str]], count_of: dict[str, int]) -> set[str]:
+        """Add to each word's terms those that differ in accents, or for which it may be mistyped.
+
+        Args:
+            same: Term -> the terms of the same word; gets the others.
+            count_of: Number of living rows that hold each term; gets the numbers of the others.
+
+        Returns:
+            The terms for which words may be mistyped.
+        """
+        mistyped: set[str] = set()
+        for words in same.values():
+            known = any(map(count_of.__getitem__, words))
+            counts: dict[str, int] = {}
+            if query.isascii() or not known:  # else accents are typed as the texts have them
+                counts = self._counts(other for word in words for other in self._vocabulary.spellings.others(word))
+            if not known and not any(counts.values()):
+                counts |= (typed := self._one_edit_away(words[0]))
+                mistyped.update(typed)
+            words += [other for other in counts if other not in words]
+            count_of |= counts
+        return mistyped
+
+    def _one_edit_away(self, word: str) -> dict[str, int]:
+        """The terms for which a word that no row holds may be mistyped, each with the number of living rows that hold
+        it; none if there are many."""
         if len(word) < TYPO_LETTERS_MIN or not word.isalpha() or not word.isascii():
-            return []
-        codes = self._snapshot.corpus.codes
-        near = [each for each in dict.fromkeys(one_edit_away(word)) if each in codes]
-        held = [each for each, count in zip(near, self.frequencies(near), strict=True) if count]
-        return held if len(held) <= TYPO_TERMS_MAX else []
+            return {}
+        counts = self._counts(filter(self._snapshot.corpus.codes.__contains__, one_edit_away(word)))
+        held = {term: count for term, count in counts.items() if count}
+        return held if len(held) <= TYPO_TERMS_MAX else {}
+
+    def _counts(self, terms: Iterable[str]) -> dict[str, int]:
+        """The number of living rows that hold each term."""
+        distinct_terms = list(dict.fromkeys(terms))
+        return dict(zip(distinct_terms, self.frequencies(distinct_terms), strict=True)) if distinct_terms else {}
 
     def terms_in_order(self, query: str) -> list[list[str]]:
         """For each language of the living rows, the terms of a query in order."""

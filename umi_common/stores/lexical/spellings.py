@@ -29,7 +29,7 @@ _GROUPS = re.compile(
 )
 """An IBAN, or digits in groups with spaces, "-" or brackets between them."""
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
-_CUT_WORD = re.compile(r"([^\W\d_]{2,})-\n\s*([^\W\d_]{2,})")
+_CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
 """A word that the pages of a PDF cut at the end of a line; "long-" before "term" gets a wrong one, too."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
 """Groups that are an amount: 14 630,99."""
@@ -53,9 +53,14 @@ _DATE = re.compile(
 _HASH = re.compile(r"(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,64}")
 _HASH_PREFIX = 7
 """Digits to which Git shortens a hash."""
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+"""A Latin letter that is not ASCII."""
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
 _TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
 """As German, Danish, Norwegian and Swedish names are written where a keyboard lacks the letter."""
+
+_UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü"}
+_TWO_LETTERS_OF_UMLAUT = re.compile("|".join(_UMLAUTS))
 
 
 def with_common_forms(text: str) -> str:
@@ -126,7 +131,7 @@ def without_accents(word: str) -> str:
 
 def with_umlauts(text: str) -> str:
     """The text with ä, ö and ü for each ae, oe and ue."""
-    return text.replace("ae", "ä").replace("oe", "ö").replace("ue", "ü")
+    return _TWO_LETTERS_OF_UMLAUT.sub(lambda two: _UMLAUTS[two[0]], text)
 
 
 def one_edit_away(word: str) -> Iterator[str]:
@@ -160,7 +165,7 @@ class Spellings:
     def add(self, terms: Iterable[str]) -> None:
         """Add the terms that have accents."""
         for term in terms:
-            if not term.isascii():
+            if not term.isascii() and _ACCENTED.search(term):
                 for spelling in self._without(term):
                     self._terms.setdefault(spelling, {})[term] = None
 
