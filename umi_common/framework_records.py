@@ -304,14 +304,18 @@ def refuse_factory_option(name: str, factory: str) -> None:
     raise ConfigError(f"{name} is an option of {factory}, which opens a store itself; from_store takes an open one")
 
 
-def checked_retriever(retriever: Any, kind: type) -> None:
-    """Raise ConfigError unless a tool's or context's retriever is of the class `kind` and searches as it does."""
+def checked_retriever(retriever: Any, kind: type, *methods: str) -> None:
+    """Raise ConfigError unless a tool's or context's retriever is of the class `kind` and searches as it does.
+
+    Args:
+        methods: Further methods, besides OWN_SEARCH, that the tool or context passes over.
+    """
     if not isinstance(retriever, kind):
         raise ConfigError(
             f"retriever is {type(retriever).__name__}; expected a UmiRetriever: UmiRetriever.from_store(store), or "
             "the .retriever() of a UmiVectorStore"
         )
-    own = [name for name in OWN_SEARCH if hasattr(kind, name) and overrides(retriever, kind, name)]
+    own = [name for name in (*OWN_SEARCH, *methods) if hasattr(kind, name) and overrides(retriever, kind, name)]
     if own:
         raise ConfigError(
             f"{type(retriever).__name__} has its own {own[0]}, which a tool or context would not call; give the "

@@ -43,7 +43,7 @@ def create_umi_context(
         min_relevance: 0..1; hits of lower relevance are left out; None: the retriever's own. The context is "" if
             no hit is left.
     """
-    checked_retriever(retriever, UmiRetriever)
+    checked_retriever(retriever, UmiRetriever, "search", "asearch")
     checked_limit(k, "k")  # wrong arguments are refused here, not at the first question
     asked_assembly(retriever.umi.config.assembly, budget, policy)
     packing = {"budget": budget, "policy": policy, "counter": counter}

@@ -48,7 +48,7 @@ def create_umi_tool(
         policy: Order, format and neighbours of the content; None: the settings `assembly`. Sections (`whole`) get no
             neighbours.
     """
-    checked_retriever(retriever, UmiRetriever)
+    checked_retriever(retriever, UmiRetriever, "search", "asearch")
     asked_assembly(retriever.umi.config.assembly, budget, policy)  # wrong arguments are refused here
     k_default = min(retriever.k, checked_limit(k_max, "k_max"))
 

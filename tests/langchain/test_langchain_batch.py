@@ -285,6 +285,16 @@ def test_a_tool_and_a_context_refuse_a_subclass_whose_own_search_they_would_pass
             made(own)
 
 
+def test_a_tool_refuses_a_subclass_whose_search_it_would_pass_over(retriever):
+    class OfOne(UmiRetriever):
+        def search(self, query, **options):
+            return super().search(query, **{**options, "filter": {"source": "asyncio.tasks"}})
+
+    for made in (create_umi_tool, create_umi_context):
+        with pytest.raises(ConfigError, match="OfOne has its own search"):
+            made(OfOne.from_store(retriever.umi.store))
+
+
 async def test_between_the_answers_of_a_batch_the_loop_runs_other_tasks(retriever):
     seen: list[int] = []
     turns = 0
