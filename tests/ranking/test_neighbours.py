@@ -8,7 +8,7 @@ from pytest import approx
 
 from umi_common.errors import ConfigError
 from umi_common.pool import NO_POSITION, NO_SOURCE
-from umi_common.ranking.neighbours import Shares, following_rows, shares_of, source_evidence, spread
+from umi_common.ranking.neighbours import Shares, following_rows, shares_of, source_evidence, spread, standout
 
 SHORT = 0
 """A length at which a chunk needs all the context it can get."""
@@ -83,14 +83,24 @@ def test_one_source_alone_is_no_evidence():
     assert source_evidence(np.array([4.0]), np.array([NO_SOURCE])).tolist() == [0.0]
 
 
+def test_a_source_stands_out_by_its_lead_over_the_second():
+    sources = np.array([0, 0, 1, 2])
+    assert standout(np.array([8.0, 8.0, 1.0, 2.0]), sources) == pytest.approx(0.5)  # (0.75 - 0.6) / 0.3
+    assert standout(np.array([8.0, 8.0, 0.5, 0.5]), sources) == 1.0
+    assert standout(np.array([8.0, 8.0, 2.0, 6.0]), sources) == 0.0
+    assert standout(np.array([8.0, 8.0, 9.0]), np.array([0, 0, NO_SOURCE])) == 0.0
+    assert standout(np.array([0.0, 0.0]), np.array([0, 1])) == 0.0
+
+
 def test_shares_are_believed_until_the_corpus_says_otherwise():
     assert shares_of({}) == Shares(position=1.0, source=1.0)
 
 
-def test_positions_that_carry_nothing_get_no_share_and_sources_half():
+def test_positions_that_carry_nothing_get_no_share():
     # (1000 * 0.0 + 40 * 0.1) / 1040 = 0.004 is below 0.03
     calibration = {"succession": 0.0, "succession_pairs": 1000.0, "unity": 0.0, "unity_chunks": 1000.0, "company": 1.0}
-    assert shares_of(calibration) == Shares(0.0, 0.5)
+    assert shares_of(calibration) == Shares(0.0, 0.0)
+    assert shares_of(calibration, least=0.4) == Shares(0.0, 0.4)
 
 
 def measured(unity, *, company=1.0):

@@ -307,7 +307,7 @@ class LexicalIndex:
                 share = whole / alone if (alone := idf(count)) > 0 else 1.0
                 weight = weights.get(term, 0.0) * (TYPO_WEIGHT if each in uncertain else 1.0)
                 combined[each] = max(combined.get(each, 0.0), weight * share)
-            if not df:
+            if uncertain.issuperset(df):  # the corpus lacks the word as it is typed, which coverage tells
                 combined[term] = weights.get(term, 0.0)
         return {term: each for term, each in combined.items() if each}
 
