@@ -161,7 +161,8 @@ def _period_boost(
     pool = recalled.pool
     read = pool.ranked_within(READ_OF_EACH_ARM)
     if recalled.of_period:
-        read |= np.isin(pool.ids, recalled.of_period)
+        of_period = frozenset(recalled.of_period)
+        read |= np.array([id in of_period for id in pool.ids])
     rows = np.flatnonzero(read & ~boost.inside(pool))
     if not len(rows):
         return boost
