@@ -42,8 +42,8 @@ TEXTS_A_SEGMENT = 5_000
 
 SPELLED_TERMS_MAX = 64
 """Most terms of a query that are sought in other spellings: a longer one has terms enough."""
-TYPO_LETTERS_MIN, TYPO_TERMS_MAX = 5, 5
-"""Fewest letters of a mistyped word, and most terms that it may stand for."""
+TYPO_LETTERS, TYPO_TERMS_MAX = range(5, 33), 5
+"""Letters of a mistyped word, and most terms that it may stand for."""
 TYPO_WEIGHT = 0.5
 """Weight of such a term in the query: a word that no text holds may also be meant as it is."""
 
@@ -337,7 +337,7 @@ class LexicalIndex:
     def _one_edit_away(self, word: str) -> dict[str, int]:
         """The terms for which a word that no row holds may be mistyped, each with the number of living rows that hold
         it; none if there are many."""
-        if len(word) < TYPO_LETTERS_MIN or not word.isalpha() or not word.isascii():
+        if len(word) not in TYPO_LETTERS or not word.isalpha() or not word.isascii():
             return {}
         counts = self._counts(filter(self._snapshot.corpus.codes.__contains__, one_edit_away(word)))
         held = {term: count for term, count in counts.items() if count}
