@@ -14,16 +14,6 @@ from umi_common.files import chunks_of
 from umi_common.types import Hit
 
 
-@pytest.fixture()
-def file(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def test_chunks_know_their_file_place_and_first_character(file):
     text = "First paragraph. " * 40 + "\n\n" + "Second paragraph. " * 40
     chunks = chunks_of(file("notes.txt", text), "notes.txt")

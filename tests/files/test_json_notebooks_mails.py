@@ -14,16 +14,6 @@ from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
 
 
-@pytest.fixture()
-def file(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def notebook(*cells):
     return json.dumps({"cells": cells, "nbformat": 4, "metadata": {}})
 

@@ -74,6 +74,12 @@ def test_a_day_is_not_stated_by_a_range_of_years():
     assert not states_date_in("call 1994-2001-77, part 1994/2001/3", year, NOW)
 
 
+def test_a_month_of_a_year_is_no_range_of_years():
+    year = TimeRange(day("2011-01-01"), day("2012-01-01"))
+    assert states_date_in("mayor 2009-13, then none", year, NOW)
+    assert not states_date_in("minutes of 2010-12, and of 2009/11", year, NOW)
+
+
 DIARY = [
     Chunk(f"turn-{i}", f"I said that I would {doing}.", event_time=NOW - timedelta(hours=9 * i))
     for i, doing in enumerate(["call the plumber", "paint the kitchen", "read a novel", "sell the bike"] * 300)
@@ -118,13 +124,18 @@ def test_notes_that_have_a_date_only_are_those_of_that_day_west_of_greenwich_too
     assert found("what did I say yesterday", *notes, *NOTES, now=now)[0] == "day-0"
 
 
-def test_a_store_that_fails_while_the_period_is_looked_up_answers_without_it_and_says_so():
+@pytest.mark.parametrize(
+    "fails",
+    [lambda options: options["window"] is not None, lambda options: options["strategy"] == "text"],
+    ids=["chunks of the period", "chunks that state it"],
+)
+def test_a_store_that_fails_while_the_period_is_looked_up_answers_without_it_and_says_so(fails):
     with HybridStore.open() as store:
         store.add([*DIARY, *NOTES])
 
         class Failing:
             def recall(self, probes, **options):
-                if options["window"] is not None:
+                if fails(options):
                     raise OSError("disk")
                 return store.recall(probes, **options)
 

@@ -125,34 +125,32 @@ def _with_period(
     pool, limited = recalled.pool, replace(request, time_range=_with_dates(when.range, request.now))
     words = written(when.range) if request.strategy != "vector" else ""
     with trace.stage("recall period") as facts:
-        inside = yield from _recall_again(components, limited, recalled, trace)
-        if inside is None:
-            return recalled
-        best = set(inside.ids_at(np.flatnonzero(inside.ranked_within(request.limit))))
+        probes, strategy = _probes_again(request, recalled, ()), _strategy_after(pool, request)
+        found = [(yield from _recall_period(components, limited, probes, strategy, trace))]
         if words:
             start, end = when.span
             probe = Probe(f"{request.query[:start]} {request.query[end:]} {words}")
-            (stating,) = yield (_ask_store(components, request, [probe], "text"),)
-            if not isinstance(stating, CallFailure):
-                rows = np.flatnonzero(value_of(stating).ranked_within(request.limit))
-                best.update(value_of(stating).ids_at(rows))
+            found.append((yield from _recall_period(components, request, [probe], "text", trace)))
+        inside = [each for each in found if each is not None]
+        best = {id for each in inside for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
         missing = best.difference(pool.ids)
         facts.update(candidates=len(best), missing=len(missing))
         with_ids = replace(recalled, of_period=tuple(sorted(best)))
         if not missing:
             return with_ids
-        wider = yield from _recall_again(components, request, with_ids, trace)
+        probes = _probes_again(request, with_ids, ())
+        wider = yield from _recall_period(components, request, probes, strategy, trace)
     if wider is None:
         return recalled
     return replace(with_ids, pool=replace(wider, degraded=(*pool.degraded, *wider.degraded)))
 
 
-def _recall_again(
-    components: Components, request: SearchRequest, recalled: Recalled, trace: TraceBuilder
+def _recall_period(
+    components: Components, request: SearchRequest, probes: Sequence[Probe], strategy: Strategy, trace: TraceBuilder
 ) -> Body[Pool | None]:
-    """The pool of another recall with the same probes; None, with a degradation, if the store fails."""
-    strategy = _strategy_after(recalled.pool, request)
-    (outcome,) = yield (_ask_store(components, request, _probes_again(request, recalled, ()), strategy),)
+    """The pool of a further recall, for the period that the query names; None, with a degradation, if the store
+    fails."""
+    (outcome,) = yield (_ask_store(components, request, probes, strategy),)
     if isinstance(outcome, CallFailure):
         log_bug("period", outcome.error)
         reason = type(outcome.error).__name__

@@ -64,6 +64,12 @@ def test_a_german_text_is_found_with_two_letters_for_an_umlaut():
         assert first(store, "ist die Tuer offen?") == "door"
 
 
+def test_a_pasted_query_with_a_word_cut_at_a_line_is_searched():
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk("right", "a blue-green vase"), Chunk("other", "a red cup")])
+        assert next(id for id, _ in store.search_lexical("ue-\nance of a vase, true-\nae")) == "right"
+
+
 def test_who_types_accents_is_given_the_word_that_has_them_first():
     with HybridStore.open(embedder=HashEmbedder()) as store:
         store.add([Chunk("year", "El año fue largo."), Chunk("other", "El ano fue largo.")])

@@ -20,6 +20,7 @@ log with a date in each line, of which a megabyte took 0.3 s."""
 LONGEST_YEARLESS = timedelta(days=31, hours=1)
 """Longest period in which dates without a year count; the hour is for clocks that go back."""
 SHORTEST_YEAR = timedelta(days=364)
+"""Shortest period that a range of years states; a year less a day, for clocks that change."""
 _YEAR = r"(?:18|19|20)\d\d"
 _DAY_SIGN = r"(?:st|nd|rd|th)?"
 _ENDS = r"(?![\w%]|[.,:/-]\d)"
@@ -50,9 +51,10 @@ _NUMBER_OF = re.compile(
 )
 """Before digits that count or name something and are no date: "section 14.10.23", "phone 20231014"."""
 _YEARS = re.compile(
-    rf"(?<![\w.,/-])(?P<first>{_YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)(?P<last>{_YEAR}|\d\d)(?![\w%]|[-.,/]\d)"
+    rf"(?<![\w.,/-])(?P<first>{_YEAR})(?:\s?[-–—/]\s?|\s(?:to|until|till|through|bis)\s)"
+    rf"(?P<last>{_YEAR}|1[3-9]|[2-9]\d)(?![\w%]|[-.,/]\d)"
 )
-"""Several years: "1994-2001", "2019/20", "1994 to 2001"."""
+"""Several years: "1994-2001", "2019/20", "1994 to 2001". "2010-12" is a month."""
 LABEL_CHARACTERS = 12
 """Characters before such digits that are searched for the label."""
 

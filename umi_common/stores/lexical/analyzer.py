@@ -211,8 +211,9 @@ class Analyzer:
         terms = [term for segment in segments for term in self._segment_terms(segment)]
         if segments and token[-1] in "+#":
             return [*terms, self._lower(token)]
-        codes = _codes(token) if len(segments) > 1 else [token]
+        codes = [token]
         if len(segments) > 1:
+            codes = _codes(token)
             terms += [self._joined(code) for code in codes]
             terms += ["".join(_segments(code)) for code in codes if spellings.is_grouped(code)]
         return terms + spellings.common_terms(terms, segments, codes)

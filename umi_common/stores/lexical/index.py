@@ -442,8 +442,8 @@ def _in_other_languages(query: str, first: Analyzer, analyzers: Sequence[Analyze
     found: dict[str, dict[str, None]] = {}
     split = pieces(query)
     in_each = [each.terms_of_pieces(split) for each in (first, *analyzers)]
-    if query != (umlauts := with_umlauts(query)):
-        in_each += [each.terms_of_pieces(pieces(umlauts)) for each in analyzers]
+    if (umlauts := list(map(with_umlauts, split))) != split:
+        in_each += [each.terms_of_pieces(umlauts) for each in analyzers]
     for terms, *others in zip(*in_each, strict=True):
         aligned = [other for other in others if len(other) == len(terms)]
         for term, *same in zip(terms, *aligned, strict=True):

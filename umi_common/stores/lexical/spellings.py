@@ -9,7 +9,8 @@
     12.3.2023   12/03/2023   20230312         2023-03-12
     commit d1bd7a1c4e0b9f                     d1bd7a1
 
-A query finds "Müller" by "Muller" and "Mueller", too; see `Spellings`.
+A query finds "Müller" by "Muller" and "Mueller", too (`Spellings`), and by "Mulller" where no text has such a word
+(`one_edit_away`).
 """
 
 from __future__ import annotations
