@@ -152,7 +152,7 @@ def test_a_store_that_fails_while_the_period_is_looked_up_answers_without_it_and
 
 def test_a_turn_of_yesterday_is_found_among_a_thousand_on_the_same_matter():
     plumbers = [
-        Chunk(f"old-{i}", f"The plumber and I said: plumber, tap {i}.", event_time=NOW - timedelta(days=30 + i))
+        Chunk(f"old-{i}", f"The plumber and I met: plumber, tap {i}.", event_time=NOW - timedelta(days=30 + i))
         for i in range(1_000)
     ]
     call = Chunk("call", "The plumber says that the tap can wait.", event_time=NOW - timedelta(days=1))

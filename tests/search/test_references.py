@@ -113,7 +113,7 @@ def test_a_heading_of_many_passages_names_none_of_them():
 
 
 def test_a_question_in_one_language_names_a_passage_in_another():
-    novel = Chunk("novel", "Alte Häuser. Ein Roman in zwölf Kapiteln, von einer Lehrerin für ihre Kinder geschrieben.")
+    novel = Chunk("novel", "Alte Häuser. Ein Roman in langen Kapiteln, von einer Lehrerin für ihre Kinder geschrieben.")
     german = [Chunk(f"g{at}", f"Im Jahr {at} wurde das Boot von dem Fischer verkauft.") for at in range(20)]
     english = [Chunk(f"e{at}", f"In the year {at} the boat was sold by the painter who built it.") for at in range(40)]
     with store_of(novel, *german, *english) as store:

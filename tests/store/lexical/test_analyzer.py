@@ -20,7 +20,7 @@ TABLE = [
     # words
     ("The Cats were running", "the cat were run"),
     ("I saw a B and a 7", "i saw a b and a 7"),
-    ("Mel's idea, I'm told", "mel s idea i m told"),
+    ("Mel's idea, I'm told", "mel s idea i m tell"),
     ("don't can't won't", "do not can not will not"),
     ("Mel\u2019s o\u2019clock 'quoted'", "mel s oclock quot"),
     ("L'homme d'État", "l homm d état"),
@@ -41,7 +41,7 @@ TABLE = [
     ("#tag @me", "tag me"),
     # numbers keep their marks, but for thousands
     ("1,234.50", "1234 50 1234.50"),
-    ("€1.234,50 1.5,2", "1234 50 1234.50 1 5 1.5 2"),  # a decimal comma, and two numbers
+    ("€1.234,50 1.5,2", "1234 50 1234.50 euro 1 5 1.5 2"),  # a decimal comma, and two numbers
     ("250.000 1.234.567 1.23456", "250 000 250.000 250000 1 234 567 1.234.567 1234567 1 23456 1.23456"),  # thousands
     ("978-3-16-148410-0", "978 3 16 148410 0 978-3-16-148410-0 9783161484100 161484100"),
     ("1½ cups 18,450¹ 10² m²", "1 1 2 1/2 cup 18450 1 10 2 m 2 m2"),  # not 11, 184501 and 102

@@ -31,6 +31,17 @@ SAME = {
     "midnight": ("12:30 am", "0:30", "00:30"),
     "morning": ("9:05", "09:05", "09:05 am"),
     "day": ("12.3.2023", "12.03.2023", "2023-03-12", "20230312", "2023/03/12", "12/03/2023", "3/12/2023"),
+    "millions": ("$1.5M", "1.5 million dollars", "1,5 Mio", "1,500,000", "1.500.000", "1.5 mn"),
+    "grouped millions": ("1,234 million", "1,234,000,000", "1234 million", "1.234bn"),
+    "thousands": ("10k", "10K", "10 thousand", "10,000"),
+    "billions": ("2.25bn", "2.25 billion", "2,25 Mrd", "2,250,000,000"),
+    "size": ("20x30 cm", "20 x 30", "20×30", "20 by 30", "20 X 30"),
+    "three measures": ("20x30x4.5", "20 x 30 x 4,5", "20 by 30 by 4.5"),
+    "frost": ("-10 °C", "minus 10 degrees", "\u221210", "(-10)"),
+    "percent": ("50%", "50 %", "50 percent"),
+    "euros": ("€20", "20€", "20 €", "20 EUR", "20 euros"),
+    "release": ("1.2.0", "v1.2.0", "1.2.0.0"),
+    "year of a quarter": ("FY24", "Q3/24", "3Q24", "2024"),
     "commit": ("d1bd7a1c7f4e0b9f6a2c", "d1bd7a1", "D1BD7A1C7F"),
 }
 
@@ -39,7 +50,20 @@ SAME = {
 def test_each_way_to_write_a_number_shares_a_term_with_every_other(kind: str):
     for one in SAME[kind]:
         for other in SAME[kind]:
-            assert {term for term in TERMS(one) if len(term) > 3} & set(TERMS(other)), (one, other)
+            assert {term for term in TERMS(one) if len(term) > 2} & set(TERMS(other)), (one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Chapter V", "chapter 5"), ("World War I", "world war 1"), ("Part X.", "part 10"), ("Henry VIII", "Henry 8")],
+)
+def test_a_roman_numeral_is_found_by_its_number(one: str, other: str):
+    assert set(TERMS(other)) <= set(TERMS(one))
+
+
+@pytest.mark.parametrize("text", ["and I went", "5 miles", "10 km by bus", "Malcolm X", "reduce by 5", "0x10", "a 2x"])
+def test_what_looks_like_a_number_gets_no_further_one(text: str):
+    assert {term for term in TERMS(text) if term[:1].isdigit()} <= set(re.findall(r"\d+", text)) | {"0x10", "2x"}
 
 
 @pytest.mark.parametrize(

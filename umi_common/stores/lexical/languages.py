@@ -235,10 +235,21 @@ def all_function_words() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _function_word_lists() -> dict[str, list[str]]:
     """Language -> its words, from function_words.txt, which names their source and licence."""
-    lists: dict[str, list[str]] = {}
-    for line in files(__package__).joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
-        if line.endswith(":"):
-            words = lists[line[:-1]] = []
+    return {language: [word for line in lines for word in line] for language, lines in _lines("function_words").items()}
+
+
+@lru_cache(maxsize=1)
+def word_forms() -> dict[str, list[list[str]]]:
+    """Language -> words, each the list of its forms that no stemmer joins, the common one first."""
+    return _lines("word_forms")
+
+
+def _lines(name: str) -> dict[str, list[list[str]]]:
+    """Language -> the words of each line, from a file of this folder."""
+    lines: dict[str, list[list[str]]] = {}
+    for line in files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8").splitlines():
+        if line.endswith(":") and not line.startswith("#"):
+            words = lines[line[:-1]] = []
         elif line.startswith(" "):
-            words += line.split()
-    return lists
+            words.append(line.split())
+    return lines

@@ -1,4 +1,4 @@
-"""What is written in several ways: numbers and codes, also indexed in one common way, and words with accents.
+"""What is written in several ways: numbers and codes, also indexed in one common way; words with accents.
 
     IBAN DE04 2589 5385                       de0425895385
     14 630,99   14.630,99                     14630.99
@@ -8,6 +8,14 @@
     6:06 pm   6 pm                            18:06   18:00
     12.3.2023   12/03/2023   20230312         2023-03-12
     commit d1bd7a1c4e0b9f                     d1bd7a1
+    $1.5M   1.5 million   1,5 Mio             1500000
+    20 x 30   20×30   20 by 30                20x30
+    Part V   Part 5                           5
+    release 1.2.0                             1.2
+    FY24   Q3/24   3Q24                       2024
+    -10 °C   minus 10 °C                      -10
+    50%   50 percent                          percent
+    €20   20€   20 EUR   20 euros             euro
 
 A query finds "Müller" by "Muller" and "Mueller", too (`Spellings`), and by "Mulller" where no text has such a word
 (`one_edit_away`).
@@ -22,14 +30,27 @@ from string import ascii_lowercase
 
 from umi_common.stores.lexical import languages
 
-_HINT = re.compile(r"\d(?:\)? \(?\d| ?[apAP]\.?[mM])")
-"""What every find of the next two patterns contains; other texts, most of them, are not searched for these."""
+_HINT = re.compile(r"\d(?:\)? \(?\d| ?[apAP]\.?[mM]|[ -]?(?:[kKMB]\b|(?i:m[nilr]|b[ni]|th|ta))| ?[xX×*] ?\d| by \d)")
+"""What every find of the next four patterns contains; other texts, most of them, are not searched for these."""
 _GROUPS = re.compile(
     r"(?<![\w.,:/-])(?:[A-Z]{2}\d\d(?: [A-Z\d]{4})+(?: [A-Z\d]{1,3})?|\+?\(?\d+\)?(?:[ -]\(?\d+\)?)+(?:[.,]\d\d?)?)"
     r"(?!\w|[.,:/-]\w)"
 )
 """An IBAN, or digits in groups with spaces, "-" or brackets between them."""
 _TWELVE_HOURS = re.compile(r"(?<![\w.,:/-])(1[0-2]|0?[1-9])(?:[:.]([0-5]\d))? ?([ap])\.?m\b", re.IGNORECASE)
+_THOUSANDS = (
+    {"k", "thousand", "tausend"},
+    {"m", "mn", "mln", "mio", "million", "millions", "millionen", "millones"},
+    {"b", "bn", "billion", "billions", "mrd", "milliard", "milliards", "milliarden"},
+)
+"""Names of 1000, 1000 ** 2 and 1000 ** 3, in lower case."""
+_NAMES = "|".join(sorted(set().union(*_THOUSANDS)))
+_ROUND = re.compile(rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKMB])|[ -]?((?i:{_NAMES})))\b")
+"""A number with one of these names behind it; single letters only without a space."""
+_SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
+"""Two or three measures of a thing."""
+_ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
+"""A Roman number of one digit; those of several are in word_forms.txt."""
 _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
 """A word that the pages of a PDF cut at the end of a line; "long-" before "term" gets a wrong one, too."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
@@ -42,9 +63,27 @@ _GROUPED_CODE = re.compile(
     r"\d{1,3}(?:\.\d{3})+|(?=(?:[./-]?\d){9})(?!(?:\d{1,3}\.){3}\d{1,3}(?:/\d+)?\Z)\d+(?:[./-]\d+)+"
 )
 """250.000, 978-3-16-148410-0 and 030/555-0199; a date has fewer digits, and an IP address is no number."""
-_PHONE = re.compile(r"\d{10,15}")
+_PHONE = re.compile(r"(?!\d*0{6}\Z)\d{10,15}")
 _SUBSCRIBER = 9
 """Last digits of a phone number: they are the same with and without +49, 0049 or 0."""
+_NUMBERED = frozenset(
+    (  # noqa: SIM905 a list would take forty lines
+        "act annex appendix article book chapter class clause division figure group level lesson paragraph part phase "
+        "schedule section stage step table title type unit volume war kapitel teil artikel band anhang klasse stufe "
+        "typ chapitre partie tome annexe livre capítulo parte tomo capitolo"
+    ).split()
+)
+"""Words before a Roman I, V or X; elsewhere these are mostly a person or a name."""
+_ROMAN = {"I": "1", "V": "5", "X": "10"}
+_WORD = max(map(len, _NUMBERED)) + 1
+_ZERO_PARTS = re.compile(r"[vV]?(\d+(?:\.\d+)+?)(?:\.0)+")
+"""A version that ends with .0."""
+_SHORT_YEAR = re.compile(r"(?i:FY'?|Q[1-4]/|[1-4]Q)(\d\d)")
+"""A fiscal year or a quarter with two digits of its year."""
+_NEGATIVE = re.compile(r"\(?[-\u2212](\d+(?:[.,]\d+)?)(?![\d-])")
+_MINUS = re.compile(r"[mM]inus (?=\d)")
+_SIGNS = {"%": "percent", "€": "euro", "$": "dollar", "£": "pound"}
+_SIGN = re.compile(r"(?<=\d)[%€$£]|[€$£](?=\d)|\A[%€£]\Z")
 _ZEROS = re.compile(r"0+(?=[1-9]\d)")
 """Zeros before a number of two digits or more."""
 _DATE = re.compile(
@@ -65,11 +104,16 @@ _TWO_LETTERS_OF_UMLAUT = re.compile("|".join(_UMLAUTS))
 
 
 def with_common_forms(text: str) -> str:
-    """The text with the common form behind each number in groups, time of twelve hours and word cut at a line's end."""
+    """The text with the common form behind what several words write: numbers, sizes, times, a word cut at a line's
+    end."""
     if "-\n" in text:
         text = _CUT_WORD.sub(r"\g<0> \1\2", text)
+    text = _ROMAN_DIGIT.sub(_and_decimal, text)
+    if "inus " in text:
+        text = _MINUS.sub(r"\g<0>-", text)
     if _HINT.search(text) is None:
         return text
+    text = _SIZE.sub(_and_by, _ROUND.sub(_and_whole, text))
     return _TWELVE_HOURS.sub(_and_24_hours, _GROUPS.sub(_and_joined, text))
 
 
@@ -84,7 +128,8 @@ def is_grouped(code: str) -> bool:
 
 
 def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[str]) -> list[str]:
-    """Further terms: numbers without leading zeros, the end of phone numbers, the beginning of hashes, ISO dates.
+    """Further terms: numbers without leading zeros, the end of phone numbers, the beginning of hashes, ISO dates,
+    versions without .0, years in full.
 
     Args:
         terms: Of one token.
@@ -95,7 +140,16 @@ def common_terms(terms: Iterable[str], segments: Sequence[str], codes: Sequence[
     shorter = [zeros.string[zeros.end() :] for term in numbers if (zeros := _ZEROS.match(term))]
     ends = [number[-_SUBSCRIBER:] for number in numbers if _PHONE.fullmatch(number)]
     hashes = [segment[:_HASH_PREFIX] for segment in map(str.lower, segments) if _HASH.fullmatch(segment)]
-    return shorter + ends + hashes + [date for code in codes for date in _dates(code)]
+    versions = [found[1] for code in codes if (found := _ZERO_PARTS.fullmatch(code))]
+    years = [f"20{found[1]}" for code in codes if (found := _SHORT_YEAR.fullmatch(code))]
+    return shorter + ends + hashes + versions + years + [date for code in codes for date in _dates(code)]
+
+
+def signs(piece: str) -> list[str]:
+    """Terms for the signs of a number: the number with its minus sign, the words for percent and currencies."""
+    negative = _NEGATIVE.match(piece)
+    words = [_SIGNS[sign] for sign in _SIGN.findall(piece)]
+    return words if negative is None else [*words, "-" + negative[1].replace(",", ".")]
 
 
 def _dates(code: str) -> list[str]:
@@ -114,6 +168,25 @@ def _and_joined(groups: re.Match[str]) -> str:
     if _AMOUNT.fullmatch(groups[0]):
         return f"{groups[0]} {joined.replace(',', '.')}"
     return f"{groups[0]} {joined}" if " " in groups[0] and len(joined) in _DIGITS else groups[0]
+
+
+def _and_whole(number: re.Match[str]) -> str:
+    """1.5 million and, behind it, 1500000."""
+    whole, fraction, name = number[1].replace(",", ""), number[2] or "", (number[3] or number[4]).lower()
+    zeros = next(3 * power for power, names in enumerate(_THOUSANDS, 1) if name in names)
+    return f"{number[0]} {whole}{fraction.ljust(zeros, '0')}"
+
+
+def _and_by(size: re.Match[str]) -> str:
+    """20 by 30 and, behind it, 20x30."""
+    joined = re.sub(r" ?(?:[xX×*]|by) ?", "x", size[0]).replace(",", ".")
+    return size[0] if joined == size[0] else f"{size[0]} {joined}"
+
+
+def _and_decimal(digit: re.Match[str]) -> str:
+    """Part V and, behind it, 5."""
+    before = digit.string[max(digit.start() - _WORD, 0) : digit.start()].rpartition(" ")[2]
+    return f"{digit[0]} {_ROMAN[digit[0][1:].upper()]}" if before.lower() in _NUMBERED else digit[0]
 
 
 def _and_24_hours(time: re.Match[str]) -> str:
