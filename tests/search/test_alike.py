@@ -174,3 +174,9 @@ def test_every_text_stays_and_equal_texts_keep_their_order(texts, query):
     for text in set(texts):
         same = [at for at in order if texts[at] == text]
         assert same == sorted(same)
+
+
+def test_words_of_two_fields_are_no_neighbours():
+    query = words_in("the form of Mr Miller")
+    assert words_of("the form of Ann Miller", query).neighbours == 3
+    assert words_of("FORM Surname: Cole Town: Leeds Date of birth: 3.5.1970 Doctor: Dr Miller", query).neighbours == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from datetime import datetime, timezone
 from unicodedata import normalize
@@ -11,6 +12,7 @@ import pytest
 from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.search.exact import LOOKUP as STAGE
 from umi_common.search.exact import looked_up
+from umi_common.sim import HashEmbedder
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 OFF = UmiConfig().replaced(fusion={"lookup_weight": 0.0})
@@ -123,7 +125,7 @@ def test_a_search_by_one_arm_or_by_ranks_does_not_use_it(handbook):
 def test_the_trace_says_how_many_candidates_hold_a_code(handbook):
     with DualRetriever(handbook) as umi:
         facts = umi.search("INV-2025-1109", now=NOW).trace[STAGE].facts
-    assert facts == {"candidates": len(HANDBOOK), "phrases": 0, "codes": 1, "held": 1}
+    assert facts == {"candidates": len(HANDBOOK), "phrases": 0, "codes": 1, "keywords": 0, "held": 1}
 
 
 @pytest.mark.parametrize(
@@ -197,3 +199,62 @@ def test_a_phrase_is_sought_in_the_beginning_of_a_whole_book():
         store.add(Chunk(id, text) for id, text in texts.items())
         found = umi.search("who was the man", now=NOW)
     assert found.ids[0] == "early" and found.trace[STAGE].facts["held"] == 1
+
+
+SENTENCE = "the results of the test were not used in the design of a new wing at low speed"
+
+
+def reports():
+    """Two hundred reports made of the same frequent words, each with the words of a phrase in another order."""
+    words = SENTENCE.split()
+    draw = random.Random(5)
+    texts = [" ".join(draw.sample(words, len(words)) * 2) for _ in range(200)]
+    return [Chunk(f"r{at}", f"{text} report {at}.") for at, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    "query", ['"used in the design"', 'which report says "used in the design"?', "used in the design"]
+)
+def test_a_phrase_of_frequent_words_is_found_where_it_stands_word_for_word(query):
+    right = Chunk("right", "A new wing at low speed was used in the design, and the test of the results was not.")
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([*reports(), right])
+        assert "right" in DualRetriever(store).search(query).ids
+
+
+def test_the_first_ten_are_the_same_whatever_the_limit():
+    with HybridStore.open() as store:
+        store.add(reports())
+        umi = DualRetriever(store)
+        for query in ('"test were not"', "low speed wing", "design of a new wing"):
+            assert umi.search(query, limit=10).ids == umi.search(query, limit=50).ids[:10]
+
+
+def test_of_keywords_a_text_that_holds_all_comes_before_those_that_lack_one():
+    others = [
+        Chunk(
+            f"o{at}", f"Bread and cake: the bakery sells rolls, bread, cake and pastry number {at}, all from rye flour."
+        )
+        for at in range(30)
+    ]
+    right = Chunk("right", "The council discussed parking. Later the bakery was named, and that its ovens need gas.")
+    with HybridStore.open() as store:
+        store.add([*others, right])
+        umi = DualRetriever(store)
+        assert umi.search("bakery ovens gas").ids[0] == "right"
+        stage = next(stage for stage in umi.search("bakery ovens gas").trace.stages if stage.name == STAGE)
+        assert stage.facts["keywords"] == 3 and stage.facts["held"] == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "keywords"),
+    [
+        ("complete following tasks", ["complete", "following", "tasks"]),
+        ("what is a task", []),
+        ("bug 4042", []),
+        ("task", []),
+        ("one task two task three four five six seven", []),
+    ],
+)
+def test_keywords_are_two_to_six_words_without_function_words_and_digits(query, keywords):
+    assert looked_up(query).keywords == keywords

@@ -14,8 +14,8 @@ and both of this are true:
 
 asked(i) is the sequence of the query's words in the text of i, each as often as the text holds it. held(i) is the set
 of them, negations included, other function words not; where the query names a period, being of that period counts as
-one more word. neighbours(i) is the set of pairs of words that follow each other both in asked(i) and in the query, the
-latter without words that the text lacks.
+one more word. neighbours(i) is the set of pairs of words that follow each other both in asked(i), at most `REACH` words
+apart in the text, and in the query without the words that the text lacks.
 
 The candidates then get the same scores, in falling order. Measured in docs/decisions.md.
 """
@@ -43,6 +43,8 @@ SHARED = 0.5
 """Smallest share of the shorter text's words that alike texts have in common. Of texts in prose few reach it."""
 SCORE = 0.8
 """Smallest share of the other's score; 0.7 and 0.9 give nearly the same results."""
+REACH = 3
+"""Largest distance of neighbours in a text, in words: farther words of a form belong to different fields."""
 CHARACTERS_MAX = 20_000
 """A longer text is alike to none: reading its words would take 1 ms."""
 PERIOD = " "
@@ -106,10 +108,11 @@ def words_of(text: str, query: Sequence[str]) -> Words:
     words = words_in(text) if len(text) <= CHARACTERS_MAX else []
     every = frozenset(words)
     common = every.intersection(query)
-    asked = [word for word in words if word in common]
-    neighbours = set(pairwise(asked)) & set(pairwise(word for word in query if word in common))
+    asked = [(at, word) for at, word in enumerate(words) if word in common]
+    near = {(one, other) for (at, one), (then, other) in pairwise(asked) if then - at <= REACH}
+    neighbours = near.intersection(pairwise(word for word in query if word in common))
     held = (common - all_function_words()) | (common & NEGATIONS)
-    return Words(every, held, sorted(asked), len(neighbours))
+    return Words(every, held, sorted(word for _, word in asked), len(neighbours))
 
 
 def fuller_first(texts: Sequence[Words], scores: Sequence[float]) -> list[int]:

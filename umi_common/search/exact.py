@@ -13,10 +13,11 @@ opens at 11". p is a number, which holds a digit and no letter, or a single lett
 or sign beside it, compared by its terms. A number or code of several parts ("10.0.0.15", "v3.2") is a pair by itself,
 because BM25 does not see the order of its parts.
 
-Lookup: p is a code in a query of few words ("error 502", "UMB-2231"), a phrase in quotation marks, or a whole query of
-few words ("Harrow v Lindqvist"). Vectors place 502 near 501, BM25 does not see the order of words, and the stage
-`neighbours` raises chunks beside the text that holds p. In a longer query a code is one detail of several, and the
-raise would cost more than it gains.
+Lookup: p is a code in a query of few words ("error 502", "UMB-2231"), a phrase in quotation marks, a whole query of
+few words ("Harrow v Lindqvist"), or all words of a query of keywords, at any place of a text (g is then 1). Vectors
+place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and the stage `neighbours`
+raises chunks beside the text that holds p. In a longer query a code is one detail of several, and the raise would cost
+more than it gains.
 """
 
 from __future__ import annotations
@@ -44,9 +45,8 @@ NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
 """Names of the two stages."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
-PHRASE_CANDIDATES = 10
-"""Smallest number of candidates that are fetched for a query that has phrases only. A text that holds one is mostly the
-first of the lexical arm."""
+QUOTED_CANDIDATES = 200
+"""The same for a phrase in quotation marks, whose words may all be frequent."""
 NUMBERS_MAX = 16
 """Largest number of a query's numbers, of its single letters, of its phrases and of its codes that are searched for,
 first ones first; the time grows with it."""
@@ -67,6 +67,8 @@ OTHER_WORDS_MAX = 2
 """Largest number of a lookup's words that are neither codes nor function words."""
 PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole."""
+KEYWORDS_MAX = 6
+"""Largest number of words of a query of keywords, which has no function words."""
 PHRASE_CHARACTERS_MAX = 100_000
 """Characters at the beginning of a text in which phrases are sought, which takes some 3 ms. Whole books are longer."""
 QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
@@ -98,6 +100,18 @@ class Lookup(NamedTuple):
     phrases: list[str]
     """As `_words` returns them."""
     codes: list[re.Pattern[str]]
+    keywords: list[str]
+    """The words of a query of keywords; none of another query."""
+    quoted: bool
+    """Whether the phrases stand in quotation marks."""
+
+    @property
+    def candidates(self) -> int:
+        """Best candidates whose texts are read."""
+        return 0 if not any(self[:3]) else QUOTED_CANDIDATES if self.quoted else CANDIDATES
+
+
+NOTHING = Lookup([], [], [], quoted=False)
 
 
 def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs | None:
@@ -118,14 +132,15 @@ def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | N
         when: The period that the query names, which is no code; None: it names none.
     """
     if not config.lookup_weight or config.method == "rrf" or request.strategy != "hybrid":
-        return Lookup([], [])
+        return NOTHING
     if when is None:
         return looked_up(request.query)
-    return Lookup([], []) if when.nothing_else else looked_up(request.query, when.span)
+    return NOTHING if when.nothing_else else looked_up(request.query, when.span)
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
-    """The phrases in quotation marks, or the whole query if it has few words and no quotation; the codes of a lookup.
+    """The phrases in quotation marks, or the whole query if it has few words and no quotation; the codes of a lookup;
+    the words of a query of 2 to `KEYWORDS_MAX` words without a function word.
 
     A phrase has at least two words. A code is a word of at least two characters with a digit: one digit mostly counts
     something.
@@ -134,6 +149,9 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
         period: Start and end of the words that name a period; they are no codes.
     """
     phrases = QUOTED.findall(query)
+    quoted, typed = bool(phrases), list(dict.fromkeys(words_in(query[:WORD_LENGTH])))
+    plain = DIGITS.search(query) is None and all_function_words().isdisjoint(typed)
+    keywords = typed if plain and 1 < len(typed) <= KEYWORDS_MAX else []
     if not phrases and len(query.split()) <= PHRASE_WORDS_MAX:
         phrases = [query]
     several = [_words(phrase) for phrase in phrases if sum(any(map(str.isalnum, w)) for w in phrase.split()) > 1]
@@ -143,7 +161,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
     others = words.keys() - {"", *codes} - all_function_words()
     if len(others) > OTHER_WORDS_MAX:
         codes = []
-    return Lookup(several[:NUMBERS_MAX], [*map(_code_pattern, codes[:NUMBERS_MAX])])
+    return Lookup(several[:NUMBERS_MAX], [*map(_code_pattern, codes[:NUMBERS_MAX])], keywords, quoted)
 
 
 def reorder_by_number_pairs(
@@ -183,14 +201,22 @@ def reorder_by_lookup(
 ) -> RankedPool:
     """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, and `FusionConfig.lookup_weight`; unchanged
     if no candidate holds any of it."""
-    rows = np.sort(ranked.order[:CANDIDATES])
+    rows = np.sort(ranked.order[: lookup.candidates])
     with trace.stage(LOOKUP) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
         phrases = [[_phrase_in(text, phrase) for phrase in lookup.phrases] for text in texts]
         codes = [[_code_in(text, code) for code in lookup.codes] for text in texts]
         g = np.hstack([phrases, codes])
+        if lookup.keywords and not g.any():
+            g = np.array([[_all_in(text, lookup.keywords)] for text in texts])
         held = int(g.any(axis=1).sum())
-        facts.update(candidates=len(rows), phrases=len(lookup.phrases), codes=len(lookup.codes), held=held)
+        facts.update(
+            candidates=len(rows),
+            phrases=len(lookup.phrases),
+            codes=len(lookup.codes),
+            keywords=len(lookup.keywords),
+            held=held,
+        )
         return reorder(ranked, rows, _raised(ranked.scores[rows], g, weight), LOOKUP) if held else ranked
 
 
@@ -269,13 +295,23 @@ def with_number_pairs(
 
 def _phrase_in(text: str, phrase: str) -> float:
     """g of a phrase; offset and length are those of the words alone."""
-    text = text[:PHRASE_CHARACTERS_MAX]
-    lower = text.lower()
-    if text.isascii() and not all(word in lower for word in phrase.split()):  # mostly so, and faster than the next line
-        return 0.0
-    words = _words(text)
+    words = _words_if_all(text, phrase.split())
     at = words.find(phrase)
     return 0.0 if at < 0 else 1 - at / len(words)
+
+
+def _all_in(text: str, keywords: Sequence[str]) -> float:
+    """1 if a word of the text begins with each keyword, else 0."""
+    words = _words_if_all(text, keywords)
+    return float(all(f" {keyword}" in words for keyword in keywords))
+
+
+def _words_if_all(text: str, wanted: Sequence[str]) -> str:
+    """`_words` of the text's beginning; "" if it certainly lacks a wanted word."""
+    text = text[:PHRASE_CHARACTERS_MAX]
+    lower = text.lower()
+    lacks = text.isascii() and not all(word in lower for word in wanted)  # mostly so, and faster than the words
+    return "" if lacks else _words(text)
 
 
 def _words(text: str) -> str:
