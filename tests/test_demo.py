@@ -76,6 +76,13 @@ def test_the_demo_shows_hits_reasons_context_and_times_and_reopens(library, tmp_
         assert part in shown
 
 
+def test_a_question_in_square_brackets_is_shown_as_typed(library, tmp_path):
+    library.close()
+    screen = io.StringIO()
+    run(library.path, "what does list[/int] mean", Console(file=screen, width=120))
+    assert "tokens for: what does list[/int] mean" in screen.getvalue()
+
+
 def test_over_a_live_chroma_collection_umi_finds_what_chroma_wrote_meanwhile_and_rank_bm25_does_not(library):
     library.close()
     screen = io.StringIO()

@@ -124,7 +124,7 @@ def show_hits(console: Console, result: SearchResult) -> None:
 
 def _show_context(console: Console, question: str, context: AssembledContext) -> None:
     stats = context.stats
-    console.rule(f"a context of at most {CONTEXT_TOKENS} tokens for: {question}", style="dim")
+    console.rule(f"a context of at most {CONTEXT_TOKENS} tokens for: {escape(question)}", style="dim")
     console.print(escape(context.text), highlight=False)
     console.rule(style="dim")
     for part in context.parts:
