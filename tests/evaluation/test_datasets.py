@@ -111,6 +111,8 @@ def test_a_blank_document_is_left_out_but_counts_as_missed_where_it_is_relevant(
         ("queries.jsonl", '{"_id": "q1", "text": "x"}\n' * 2, r"line 2: 'q1' stands in line 1 already"),
         ("queries.jsonl", '{"_id": "q1", "text": "x", "metadata": {"question_date": "soon"}}', r"1: the time .*'soon'"),
         ("queries.jsonl", '{"_id": "q1", "text": "x", "metadata": {"history": "hi"}}', r"line 1: metadata.* is str"),
+        ("queries.jsonl", '{"_id": "q1", "text": " "}', r"queries.jsonl, line 1: the question is blank"),
+        ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t0\n", r"line 3: 'q1' and 'd1' .* with 1 before"),
         ("qrels.tsv", "", r"qrels.tsv, line 1: an empty file"),
         ("qrels.tsv", "q1\td1\t1\n", r"line 1: .* expected the header"),
         ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1 d1 1\n", r"line 2: 1 fields"),

@@ -125,14 +125,16 @@ def chunk_from(file_line: FileLine, record: Mapping[str, Any], keys: Keys, sourc
 
 def query_of(file_line: FileLine, record: Mapping[str, Any], keys: Keys) -> Query:
     """A queries record as a query."""
-    metadata = metadata_field(file_line, record)
+    text, metadata = text_field(file_line, record, "text"), metadata_field(file_line, record)
+    if not text.strip():
+        raise file_line.error("the question is blank; drop it, and its lines of the judgements")
     stated = next((metadata[key] for key in keys.now if metadata.get(key) is not None), None)
     turns = [] if keys.history is None else metadata.get(keys.history, [])
     if not isinstance(turns, list):
         raise file_line.error(f"metadata[{keys.history!r}] is {type(turns).__name__}; expected a list of turns")
     return Query(
         text_field(file_line, record, "_id"),
-        text_field(file_line, record, "text"),
+        text,
         moment(file_line, stated, "the time of the question"),
         tuple(_turn(turn) for turn in turns),
         ReadOnlyDict({key: value for key, value in metadata.items() if key != keys.history}),
@@ -171,7 +173,9 @@ def _read_judgements(path: Path, asked: Sequence[Query], documents: Sequence[Chu
             raise file_line.error(f"query {query!r} is not among the queries; drop the line or add the query")
         if document not in ids:
             raise file_line.error(f"document {document!r} is not in the corpus; drop the line or add the document")
-        judgements.setdefault(query, {})[document] = grade
+        before = judgements.setdefault(query, {}).setdefault(document, grade)
+        if before != grade:
+            raise file_line.error(f"{query!r} and {document!r} are judged with {before} before; drop one of the lines")
     return judgements
 
 
