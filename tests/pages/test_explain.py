@@ -169,6 +169,12 @@ def test_the_fragment_for_a_notebook_shows_arms_losses_and_what_was_left_out():
     assert len(html) < 20_000  # a line of 100 kB does not fill the notebook's file
 
 
+def test_the_frame_of_a_result_without_hits_has_the_columns_that_code_reads():
+    frame = SearchResult((), "nothing like it").to_frame()
+    assert len(frame) == 0
+    assert list(frame["id"]) == list(frame["text"]) == []
+
+
 def test_the_text_for_a_terminal_cannot_steer_it():
     shown = to_text(hostile_result())
     assert not set(shown) & set(ACTING)

@@ -105,4 +105,5 @@ def to_frame(result: SearchResult) -> Any:
         row.update({f"after_{name}": score for name, score in hit.stages.items()})
         row["text"] = hit.chunk.text
         rows.append(row)
-    return optional_module("pandas", "pandas", "notebooks").DataFrame(rows)
+    columns = None if rows else ["rank", "id", "score", "source", "event_time", "text"]
+    return optional_module("pandas", "pandas", "notebooks").DataFrame(rows, columns=columns)
