@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.config import UmiConfig, checked_settings
-from umi_common.embedders import CallableEmbedder, declared_dim
+from umi_common.embedders import CallableEmbedder, as_embedder, declared_dim
 from umi_common.errors import ConfigError, ReindexRequired, StoreLocked
 from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import checked_directory
@@ -181,6 +181,8 @@ def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, 
         if directory is not None and read_only:
             check_directory(directory, must_exist=True)
         elif directory is not None:
+            if not (directory / FILE).exists():
+                as_embedder(embedder, config)  # raises before a wrong name leaves an empty store
             lock = locked_for_writing(directory)
             undo.callback(lock.release)
         ledger = Ledger(None if directory is None else directory / FILE, read_only=read_only)
