@@ -424,6 +424,23 @@ def test_a_second_ctrl_c_at_the_very_moment_of_the_first_ones_answer_stops_at_on
         signal.raise_signal(signal.SIGINT)
 
 
+def test_a_command_works_where_stderr_is_closed(notes, tmp_path):
+    closed = [sys.executable, "-c", "import sys; sys.stderr = None; from umi_common.cli import main; main()"]
+    done = subprocess.run([*closed, "index", notes, "--store", tmp_path / "a"], capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"3 files: 3 indexed" in done.stdout
+    assert subprocess.run([*closed, "no-such-command"], check=False).returncode == 2
+
+
+def test_a_model_that_is_not_there_leaves_no_empty_store(notes, tmp_path):
+    (tmp_path / "umi.toml").write_text('[embedder]\nmodel = "no-such-model"\n')
+    for option in (("--embedder", "no-such-model"), ("--config", tmp_path / "umi.toml")):
+        done = umi("index", notes, "--store", tmp_path / "store", *option)
+        assert done.returncode == 1
+        assert "no-such-model" in done.stderr
+        assert not (tmp_path / "store").exists()
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, typer.Abort])
 def test_ctrl_c_in_any_command_ends_with_130_and_one_line(kind, monkeypatch, capsys):
     def interrupted(**options):

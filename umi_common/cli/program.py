@@ -56,6 +56,7 @@ app.command()(measuring.tune)
 def main() -> None:
     """Entry point of `umi`."""
     logging.basicConfig(level=logging.CRITICAL)  # the command itself prints one line about an error
+    sys.stderr = sys.stderr or io.StringIO()  # None if the caller closed it
     if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters, for example a Windows code page
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -56,22 +56,29 @@ class Connection:
         self._writing = {"wait": True} if ordering is None else {"wait": True, "ordering": ordering}
         self._begin()
         renew_in_child(self, Connection._begin)
-        self.server = str(self.call("info", collection=False).version)
+        self.server = self._version()
         _refuse_old(self.server)
+
+    def _version(self) -> str:
+        try:
+            return str(self._client.info().version)
+        except Exception as error:
+            raise StoreUnavailable(
+                f"no Qdrant server answers ({error}); see that it runs, and that its address and key are right"
+            ) from error
 
     def _begin(self) -> None:
         self._lock: AbstractContextManager[Any] = threading.RLock() if self.is_local else nullcontext()
 
-    def call(self, method: str, /, *, collection: bool = True, **arguments: Any) -> Any:
+    def call(self, method: str, /, **arguments: Any) -> Any:
         """The result of a method of the client.
 
         Raises:
             StoreUnavailable: If it fails, whatever the reason; its own error is the cause.
         """
-        name = {"collection_name": self.collection} if collection else {}
         try:
             with self._lock:
-                return getattr(self._client, method)(**name, **arguments)
+                return getattr(self._client, method)(collection_name=self.collection, **arguments)
         except Exception as error:
             raise StoreUnavailable(
                 f"Qdrant failed at {method} on {self.collection!r} ({type(error).__name__}); "
