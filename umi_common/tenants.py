@@ -14,7 +14,7 @@ import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -221,16 +221,21 @@ class Tenants(Closing):
 
 
 class StoreInUse:
-    """Made by `Tenants.store`; a tenant's store is open during the `with` or `async with` block."""
+    """Made by `Tenants.store`; a tenant's store is open during each `with` or `async with` block."""
 
     def __init__(self, tenants: Tenants, name: str) -> None:
-        self._use = tenants._open_store(name)
+        self._open = partial(tenants._open_store, name)
+        self._uses: list[AbstractContextManager[HybridStore]] = []
+        """One for each block that has begun and not ended."""
 
     def __enter__(self) -> HybridStore:
-        return self._use.__enter__()
+        use = self._open()
+        store = use.__enter__()
+        self._uses.append(use)
+        return store
 
     def __exit__(self, *exc_info: object) -> None:
-        self._use.__exit__(None, None, None)
+        self._uses.pop().__exit__(None, None, None)
 
     async def __aenter__(self) -> HybridStore:
         opening = asyncio.get_running_loop().run_in_executor(None, self.__enter__)

@@ -291,6 +291,17 @@ def test_a_store_in_use_is_never_closed_under_a_search(tmp_path):
                 assert store.verify()
 
 
+def test_a_tenants_store_that_was_kept_in_a_variable_is_used_again(tmp_path):
+    with Tenants(tmp_path, embedder=HashEmbedder()) as tenants:
+        ann = tenants.store("ann")
+        with ann as store, ann as same:
+            store.add([Chunk("a", "boiler")])
+            assert len(same) == 1
+        with ann as store:
+            assert len(store) == 1
+        assert tenants.remove("ann")  # no block counts as open
+
+
 def test_more_tenants_at_once_than_stay_open_all_find_their_store(tmp_path):
     with tenants_in(tmp_path, max_open=1) as tenants, tenants.store("a") as a, tenants.store("b") as b:
         with tenants.store("c") as c:
