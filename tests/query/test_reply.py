@@ -45,6 +45,8 @@ UNDERSTOOD = [
     "* **Acme**\n* **works at Acme**\n* **Acme Corp employee**",
     "• Acme\n• works at Acme\n• Acme Corp employee",
     "(a) Acme\n(b) works at Acme\n(c) Acme Corp employee",
+    "Query 1: Acme\nQuery 2: works at Acme\nQuery 3: Acme Corp employee",
+    "**Variation 1:** Acme\n**Variation 2:** works at Acme\n**Variation 3:** Acme Corp employee",
     "Variations:\nAcme\nworks at Acme\nAcme Corp employee",
     f"{REWRITE_TEMPLATE.replace('{query}', QUERY)}\n{ADR_REPLY}",
     '\ufeff["Acme", "works\\nat\\tAcme", " Acme  Corp employee "]',

@@ -42,7 +42,9 @@ LINE_CHARS_MAX = 120
 """Longest line that is read as a variation if lines have no bullet or number, in characters."""
 
 _MARK = re.compile(
-    r"\s{0,20}(?:[-*\u2022\u2013\u2014+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)]|\d{1,3}\s*-)\s{1,20}(?=\S)", re.I
+    r"\s{0,20}(?:[-*\u2022\u2013\u2014+]|\(?\d{1,3}[.):\]]|\(?[a-z][.)]|\d{1,3}\s*-"
+    r"|\*{0,2}(?:query|question|variation|alternative|version) ?\d{1,2}[.):]\*{0,2})\s{1,20}(?=\S)",
+    re.I,
 )
 _FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
 _SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
