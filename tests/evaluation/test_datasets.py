@@ -15,6 +15,7 @@ from umi_common.evaluation import (
     Dataset,
     Keys,
     PrecomputedEmbedder,
+    Query,
     load_beir,
     load_conversations,
     load_folder,
@@ -131,6 +132,28 @@ def test_an_id_twice_is_refused_in_code_as_well():
     chunk = toy().chunks[0]
     with pytest.raises(DatasetError, match="document 'a' occurs twice"):
         Dataset("set", "group", (chunk, chunk), (), {})
+
+
+@pytest.mark.parametrize(
+    ("queries", "qrels", "said"),
+    [
+        (["grey cat"], {}, "query 'grey cat'; expected a Query"),
+        ([Query(1, "grey cat")], {}, r"query Query\(id=1"),
+        ([Query("q1", " ")], {}, "not blank"),
+        ([Query("q1", "cat")], {"q1": ["a"]}, r"query 'q1' is judged by \['a'\]; expected a whole number by"),
+        ([Query("q1", "cat")], {"q1": {"a": 0.5}}, r"judged by \{'a': 0.5\}"),
+        ([Query("q1", "cat")], {"q1": {"a": float("nan")}}, r"judged by \{'a': nan\}"),
+        ([Query("q1", "cat")], {"q1": {"a": 1, "zz": 1}}, "document 'zz' is judged but not among the chunks"),
+    ],
+)
+def test_a_dataset_that_cannot_be_measured_is_refused_before_the_systems_run(queries, qrels, said):
+    with pytest.raises(DatasetError, match=said):
+        Dataset("set", "group", (Chunk("a", "grey cat"),), tuple(queries), qrels)
+
+
+def test_grades_of_a_data_frame_are_whole_numbers_too():
+    dataset = Dataset("set", "group", (Chunk("a", "cat"),), (Query("q1", "cat"),), {"q1": {"a": np.int64(2)}})
+    assert type(dataset.qrels["q1"]["a"]) is int
 
 
 def test_a_missing_file_or_folder_is_named(beir):

@@ -49,7 +49,7 @@ def test_a_text_is_embedded_with_its_titles_as_a_store_embeds_it(letters):
 
 
 def test_the_texts_of_a_collection_are_embedded_in_batches_and_a_failing_model_is_named():
-    dataset = replace(toy(), chunks=tuple(Chunk(f"c{n}", f"text {n}") for n in range(1_000)))
+    dataset = replace(toy(), chunks=tuple(Chunk(f"c{n}", f"text {n}") for n in range(1_000)), qrels={})
     model = CountingEmbedder(HashEmbedder(8))
     with Stores(model) as stores:
         assert stores.vectors(dataset).shape == (1_000, 8)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import index
 from typing import Any
 
 from umi_common.errors import DatasetError
@@ -45,7 +46,8 @@ class Dataset:
     """The documents of one store and the queries to it. Frozen.
 
     Raises:
-        DatasetError: If an id occurs twice.
+        DatasetError: If an id occurs twice, a question is blank, a grade is no whole number, or a judged document is
+            not among the chunks.
     """
 
     name: str
@@ -61,9 +63,18 @@ class Dataset:
     """Rows of the file (from 0) without text, which are not among the chunks."""
 
     def __post_init__(self) -> None:
-        _refuse_duplicates((chunk.id for chunk in self.chunks), f"dataset {self.name}/{self.group}: document")
-        _refuse_duplicates((query.id for query in self.queries), f"dataset {self.name}/{self.group}: query")
-        object.__setattr__(self, "qrels", ReadOnlyDict({q: dict(grades) for q, grades in self.qrels.items()}))
+        where = f"dataset {self.name}/{self.group}"
+        for query in self.queries:
+            texts = (query.id, query.text) if isinstance(query, Query) else ()
+            if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+                raise DatasetError(f"{where}: query {query!r:.80}; expected a Query with an id and a text, not blank")
+        _refuse_duplicates((chunk.id for chunk in self.chunks), f"{where}: document")
+        _refuse_duplicates((query.id for query in self.queries), f"{where}: query")
+        qrels = {query: _grades(grades, f"{where}: query {query!r}") for query, grades in self.qrels.items()}
+        unknown = set().union(*qrels.values()).difference(chunk.id for chunk in self.chunks)
+        if len(unknown) > len(self.blank):
+            raise DatasetError(f"{where}: document {min(unknown)!r} is judged but not among the chunks; add or drop it")
+        object.__setattr__(self, "qrels", ReadOnlyDict(qrels))
 
     @property
     def judged(self) -> tuple[Query, ...]:
@@ -110,6 +121,16 @@ def _refuse_duplicates(ids: Iterable[str], what: str) -> None:
         raise DatasetError(
             f"{what} {repeated[0]!r} occurs twice ({len(repeated)} such ids); ids must be unique in a dataset"
         )
+
+
+def _grades(grades: Any, where: str) -> dict[str, int]:
+    """One query's grade by document id, as Python's own whole numbers."""
+    try:
+        return {id: int(index(grade)) for id, grade in grades.items()}
+    except (AttributeError, TypeError) as error:
+        raise DatasetError(
+            f'{where} is judged by {grades!r:.80}; expected a whole number by document id: {{"d1": 1}}'
+        ) from error
 
 
 def _moved(chunk: Chunk, moved: SourcePosition | None) -> Chunk:
