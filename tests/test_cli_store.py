@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -422,6 +423,22 @@ def test_a_second_ctrl_c_at_the_very_moment_of_the_first_ones_answer_stops_at_on
     monkeypatch.setattr("umi_common.cli.indexing.os.write", answer)
     with pytest.raises(KeyboardInterrupt), _interruptible():
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_tilde_is_the_home_in_every_command(notes, tmp_path):
+    """A shell leaves it in `--store=~/memory`, and a program that starts `umi mcp` in all arguments."""
+    home = {**os.environ, "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    shutil.copytree(notes, tmp_path / "notes")
+    (tmp_path / "umi.toml").write_text("[lexical]\nk1 = 1.1\n")
+    for arguments in (
+        ("index", "~/notes", "--store=~/memory"),
+        ("search", "boiler", "--store=~/memory", "--config=~/umi.toml"),
+        ("verify", "--store=~/memory"),
+        ("migrate", "~/memory", "~/copy"),
+    ):
+        done = umi(*arguments, cwd=notes, env=home)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "copy" / "umi.db").exists()
 
 
 def test_a_command_works_where_stderr_is_closed(notes, tmp_path):

@@ -63,7 +63,7 @@ class WatchedFile:
     """
 
     def __init__(self, path: str | Path, seconds: float) -> None:
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
         self._seconds = seconds
         self._stamp = self._stamp_now()
         self._looked = time.monotonic()
@@ -92,9 +92,10 @@ class WatchedFile:
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         # utf-8-sig: Windows editors write a byte-order mark.
-        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        tables: dict[str, Any] = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
         return tables
-    except OSError as error:
-        raise ConfigError(f"cannot read the settings file {path}: {error.strerror}; check the path") from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: "~name" of a user that there is not
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot read the settings file {path}: {reason}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML in UTF-8: {error}; correct the file") from error

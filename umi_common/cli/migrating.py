@@ -90,8 +90,10 @@ def address_of(text: str) -> Path | Collection:
     """The folder or the collection that an address on the command line names.
 
     Raises:
-        ConfigError: If a Qdrant address lacks the collection's name.
+        ConfigError: If a Qdrant address lacks the collection's name, or a folder's name is no path.
     """
+    from umi_common.stores.batch_checks import checked_directory
+
     if text.startswith(("http://", "https://")):
         url, _, name = text.rstrip("/").rpartition("/")
         if not url.endswith("/"):
@@ -99,9 +101,9 @@ def address_of(text: str) -> Path | Collection:
     elif text.startswith(LOCAL_PREFIX):
         folder, _, name = text.removeprefix(LOCAL_PREFIX).rpartition("/")
         if folder and name:
-            return Collection({"path": str(Path(folder).resolve())}, name)
+            return Collection({"path": str(checked_directory(folder).resolve())}, name)
     else:
-        return Path(text).resolve()
+        return checked_directory(text).resolve()
     raise ConfigError(f"{text} names no collection; write {text.rstrip('/')}/COLLECTION")
 
 

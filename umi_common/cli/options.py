@@ -39,9 +39,10 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
     Raises:
         NotAStore: If there is none; the message says how to create one.
     """
+    from umi_common.stores.batch_checks import checked_directory
     from umi_common.stores.embedded.hybrid import HybridStore
 
-    if not (store / LEDGER).exists():
+    if not (checked_directory(store) / LEDGER).exists():
         raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {store}")
     return HybridStore.open(store, read_only=not writing, embedder=embedder)
 
@@ -53,9 +54,10 @@ def opened_without_model(store: Path, *, writing: bool = False) -> HybridStore:
         NotAStore: If there is none; the message says how to create one.
     """
     from umi_common.embedders import AbsentEmbedder
+    from umi_common.stores.batch_checks import checked_directory
     from umi_common.stores.ledger.made_with import stored_embedder
 
-    known = stored_embedder(store)
+    known = stored_embedder(checked_directory(store))
     return opened(store, writing=writing, embedder=None if known is None else AbsentEmbedder(*known))
 
 

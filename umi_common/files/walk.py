@@ -18,7 +18,7 @@ FOLDERS_LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages", "v
 
 
 def checked_roots(paths: object) -> list[Path]:
-    """One path or several, absolute, with symbolic links resolved: a link that the caller names is followed.
+    """One path or several, absolute, with "~" and symbolic links resolved: a link that the caller names is followed.
 
     Raises:
         InputError: If one is no path, or empty.
@@ -30,12 +30,12 @@ def checked_roots(paths: object) -> list[Path]:
         if not isinstance(path, (str, os.PathLike)) or path == "":
             raise InputError(f'{path!r:.80} is no path; expected names of files and folders, "." for the current one')
         try:
-            Path(path).stat()
-        except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+            Path(path).expanduser().stat()
+        except (FileNotFoundError, NotADirectoryError, ValueError, RuntimeError) as error:
             raise FileUnreadable(f"{path} does not exist; give files or folders that do") from error
         except OSError as error:
             raise unreadable(Path(path), error) from error
-    return [Path(path).resolve() for path in given]
+    return [Path(path).expanduser().resolve() for path in given]
 
 
 def files_below(
