@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from umi_common.embedders import AbsentEmbedder
-from umi_common.errors import CopyDiffers, EmbedderError, ReindexRequired, StoreError
+from umi_common.errors import ConfigError, CopyDiffers, EmbedderError, ReindexRequired, StoreError
 from umi_common.migrate import content_hash, migrate
 from umi_common.sim import HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -119,7 +119,7 @@ def test_a_run_that_was_killed_goes_on_behind_its_last_page(source, tmp_path, mi
         with pytest.raises(KeyboardInterrupt):
             migrate(source, dying(target, pages_taken)[0], checkpoint=checkpoint, page=60)
         assert len(target) == 60 * pages_taken
-        done = migrate(source, target, checkpoint=checkpoint, page=60)
+        done = migrate(source, target, checkpoint=str(checkpoint), page=60)  # a name as good as a Path
         assert done.copied == SIZE - 60 * pages_taken
         assert_same(source, target)
         assert not list(tmp_path.iterdir())
@@ -175,6 +175,12 @@ def test_a_second_migration_sends_what_has_changed():
 def test_an_empty_store_is_migrated_at_once():
     with hybrid() as source, hybrid() as target:
         assert migrate(source, target).chunks == 0
+
+
+def test_names_in_place_of_open_stores_are_refused_with_the_call_that_opens_one(source, tmp_path):
+    for stores in ((str(tmp_path), source), (source, str(tmp_path))):
+        with pytest.raises(ConfigError, match=r"is no open store; give HybridStore\.open\(path\)"):
+            migrate(*stores)
 
 
 @pytest.mark.parametrize("other", [AbsentEmbedder("another/7", 7), HashEmbedder(8)])

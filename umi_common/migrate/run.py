@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from umi_common.errors import CopyDiffers, LedgerDamaged, ReindexRequired, StoreError
+from umi_common.errors import ConfigError, CopyDiffers, LedgerDamaged, ReindexRequired, StoreError
 from umi_common.migrate.comparison import agreement, compare_stores
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder, Store, pages
@@ -43,7 +43,7 @@ def migrate(
     source: Movable,
     target: Movable,
     *,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     page: int = PAGE,
     samples: int = SAMPLES,
     show_progress: bool = False,
@@ -61,6 +61,7 @@ def migrate(
         show_progress: Whether to show two progress bars, for copying and for comparing.
 
     Raises:
+        ConfigError: If one is no store.
         InvalidLimit: If `page` is not a whole number above 0.
         ReindexRequired: If the stores have different embedders or dimensions.
         StoreError: If the target holds chunks that the source does not have; nothing is written then.
@@ -91,8 +92,8 @@ class MigrationCheckpoint:
         of: Text that names source and target; a file with another text is ignored.
     """
 
-    def __init__(self, path: Path | None, of: str) -> None:
-        self._path = path
+    def __init__(self, path: str | Path | None, of: str) -> None:
+        self._path = None if path is None else Path(path)
         self._of = of
 
     def read(self, target: Store) -> tuple[str | None, int]:
@@ -120,6 +121,9 @@ class MigrationCheckpoint:
 
 
 def _refuse_other_vectors(source: Movable, target: Movable) -> None:
+    for store in (source, target):
+        if not hasattr(store, "embedder"):
+            raise ConfigError(f"{store!r:.80} is no open store; give HybridStore.open(path) or QdrantStore(...)")
     ours, theirs = ((store.embedder.name, store.vectors([]).shape[1]) for store in (source, target))
     if ours[0] != theirs[0] or (ours[1] and theirs[1] and ours[1] != theirs[1]):  # 0: it holds no vector yet
         raise ReindexRequired(
