@@ -29,6 +29,15 @@ def test_everything_fits_in_score_order_and_every_token_is_counted():
     assert context.stats.dropped == ()
 
 
+def test_a_number_is_a_budget_and_what_is_none_is_refused():
+    found = hits("a a a", "b b b b")
+    assert assemble(found, budget=5, policy=BARE, counter=Words()).ids == ["a"]
+    with pytest.raises(ConfigError, match="budget is str; expected a number of tokens or a TokenBudget"):
+        assemble(found, budget="5")
+    with pytest.raises(ConfigError, match="policy is str; expected an AssemblyPolicy"):
+        assemble(found, budget=5, policy="xml")
+
+
 def test_what_does_not_fit_is_skipped_and_the_next_one_tried():
     found = hits("a a a", "b b b b", "c c")
     context = bare(found, 5)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from umi_common.context.budget import (
+    ASSEMBLY,
     AssembledContext,
     AssemblyPolicy,
     ContextPart,
@@ -19,6 +20,7 @@ from umi_common.context.budget import (
     Dropped,
     SourceKey,
     TokenBudget,
+    asked_assembly,
 )
 from umi_common.context.format import Format, cited_parts, format_of
 from umi_common.context.pack import SAME_TEXT, Packing
@@ -38,7 +40,7 @@ ROUNDS = 3
 def assemble(
     hits: Sequence[Hit],
     *,
-    budget: TokenBudget,
+    budget: TokenBudget | int,
     policy: AssemblyPolicy | None = None,
     counter: Any = None,
     around: Mapping[str, Sequence[Chunk]] | None = None,
@@ -47,7 +49,7 @@ def assemble(
 
     Args:
         hits: In any order; sorted by score falling, then rank rising, then id rising.
-        budget: Caps in tokens: the whole text, the text of one source, the text of one chunk.
+        budget: Caps in tokens: the whole text, the text of one source, the text of one chunk; a number is the first.
         policy: Order, format, neighbours; None: `AssemblyPolicy()`.
         counter: Any token counter that `counter_for` takes; None: its default.
         around: For the id of a hit, consecutive chunks of its source, the hit among them. At most `policy.neighbours`
@@ -59,9 +61,10 @@ def assemble(
     Raises:
         BudgetError: If the budget cannot hold a part's frame and one character of any hit.
         InputError: If a score is not finite.
-        ConfigError: If `counter` is no token counter, or it does not return whole numbers.
+        ConfigError: If `budget` or `policy` is of another type, `counter` is no token counter, or it does not
+            return whole numbers.
     """
-    policy = AssemblyPolicy() if policy is None else policy
+    budget, policy = asked_assembly(ASSEMBLY, budget, policy)
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
     renderer = _Renderer(budget, policy, counter_for(counter), format_of(policy))
