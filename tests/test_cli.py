@@ -78,6 +78,15 @@ def test_a_picture_of_an_unknown_kind_does_not_cost_the_figures(collection, tmp_
 def test_a_file_in_no_folder_is_named_before_a_long_run(tmp_path, command, option):
     with pytest.raises(ConfigError, match=r"nowhere.* is no folder"):
         run(command, tmp_path / "not read yet", option, tmp_path / "nowhere" / "file.png")
+    with pytest.raises(ConfigError, match="is a folder; name a file in it"):
+        run(command, tmp_path / "not read yet", option, tmp_path)
+
+
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_a_log_file_gets_no_progress_bar(collection, tmp_path, command):
+    command = [sys.executable, "-m", "umi_common.cli", command, str(collection)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_an_error_is_one_line_with_its_fix_and_exit_code_1(tmp_path):

@@ -148,7 +148,7 @@ def test_where_finds_a_number_and_the_same_as_a_string_because_a_shell_has_no_ty
     with HybridStore.open(tmp_path / "store") as made:
         made.add([{"id": "a", "text": "the boiler", "metadata": {"key": value}}])
     shown = run("search", "boiler", "--store", tmp_path / "store", "--where", f"key={str(value).lower()}")
-    assert "1 hits" in shown.output
+    assert "1 hit," in shown.output
     assert "nothing found" in run("search", "boiler", "--store", tmp_path / "store", "--where", "key=7").output
 
 

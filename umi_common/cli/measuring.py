@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +64,8 @@ def evaluate(
     _check_folders(plot, resume)
     settings = UmiConfig.load(config)
     systems: dict[str, Any] = {"umi": settings, "lexical arm": arm("lexical"), "dense arm": arm("dense")}
-    comparison = compare(systems, load_folder(folder), embedder=settings.embedder.model, resume=resume)
+    data, bars = load_folder(folder), not json and sys.stderr.isatty()
+    comparison = compare(systems, data, embedder=settings.embedder.model, resume=resume, show_progress=bars)
     if json:
         print_json(json_format.loads(comparison.to_json()))
     else:
@@ -96,7 +98,8 @@ def tune(
     from umi_common.evaluation import tune as search
 
     _check_folders(out, plot)
-    tuning = search(load_folder(folder), TUNED, method="random", trials=trials, base=UmiConfig.load(config))
+    data, base, bars = load_folder(folder), UmiConfig.load(config), not json and sys.stderr.isatty()
+    tuning = search(data, TUNED, method="random", trials=trials, base=base, show_progress=bars)
     tuning.save(out)
     before, after = tuning.baseline_test_score, tuning.test_score
     if json:
@@ -111,7 +114,9 @@ def tune(
 
 
 def _check_folders(*files: Path | None) -> None:
-    """Raise ConfigError, before a long run, if the folder of a file that it will write does not exist."""
+    """Raise ConfigError, before a long run, if a file that it will write is a folder, or its folder does not exist."""
     for file in files:
+        if file is not None and file.is_dir():
+            raise ConfigError(f"{file} is a folder; name a file in it")
         if file is not None and not file.parent.is_dir():
             raise ConfigError(f"{file.parent} is no folder; create it, or name another file than {file.name}")

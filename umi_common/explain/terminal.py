@@ -21,7 +21,8 @@ def to_text(result: SearchResult, *, emphasis: tuple[str, str] = NO_EMPHASIS, fu
         full: Also each hit's ranks after each stage, the chunks left out and why, and what each stage decided.
     """
     words = QueryWords.of(result)
-    lines = [f"{len(result)} hits, {result.mode}, {result.trace.milliseconds:.1f} ms"]
+    count = "1 hit" if len(result) == 1 else f"{len(result)} hits"
+    lines = [f"{count}, {result.mode}, {result.trace.milliseconds:.1f} ms"]
     if result.hits and result.answerable is False:
         best = max(hit.relevance or 0.0 for hit in result)
         lines.append(f"  none is likely to answer the query: the best relevance is {best:.2f}, of 0 to 1")
