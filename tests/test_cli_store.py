@@ -361,7 +361,7 @@ def test_ctrl_c_leaves_a_store_that_answers_and_goes_on_later(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said.index("Ctrl-C again stops at once") < said.index("the same command goes on from here")
+    assert said.index("Ctrl-C again stops at once") < said.index("umi: stopped; what was written is kept: run the same")
     with HybridStore.open(where) as store:
         there = len(store)
         assert there and store.verify()
@@ -464,6 +464,18 @@ def test_ctrl_c_in_any_command_ends_with_130_and_one_line(kind, monkeypatch, cap
         raise kind
 
     monkeypatch.setattr("umi_common.cli.program.app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.startswith("umi: stopped; ")
+
+
+def test_ctrl_c_in_a_command_says_that_it_stopped(store, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("umi_common.cli.search.opened_retriever", interrupted)
+    monkeypatch.setattr(sys, "argv", ["umi", "search", "boiler", "--store", str(store)])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130

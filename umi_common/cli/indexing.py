@@ -96,9 +96,7 @@ def _print(report: Report, store: Path, there: int) -> None:
         typer.echo(f"left out, of other kinds: {one_line(shown)}{more}")
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
-    if report.stopped:
-        typer.echo("umi: stopped; what is indexed can be searched, the same command goes on from here", err=True)
-    elif there:
+    if there and not report.stopped:
         option = "" if store == DEFAULT_STORE else f" --store {store}"
         typer.echo(f'next: umi search "your question"{option}')
 

@@ -61,6 +61,8 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # typer returns it after Ctrl-C, and so does `umi index`
+            raise KeyboardInterrupt
     except UmiError as error:
         _end(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
