@@ -178,9 +178,9 @@ def _opened(directory: Path | None, embedder: Any, config: UmiConfig | None, *, 
     """
     lock = None
     with ExitStack() as undo:
-        if directory is not None and read_only:
-            check_directory(directory, must_exist=True)
-        elif directory is not None:
+        if directory is not None:
+            check_directory(directory, must_exist=read_only)
+        if directory is not None and not read_only:
             if not (directory / FILE).exists():
                 as_embedder(embedder, config)  # raises before a wrong name leaves an empty store
             lock = locked_for_writing(directory)
