@@ -152,8 +152,9 @@ def test_a_dataset_that_cannot_be_measured_is_refused_before_the_systems_run(que
 
 
 def test_grades_of_a_data_frame_are_whole_numbers_too():
-    dataset = Dataset("set", "group", (Chunk("a", "cat"),), (Query("q1", "cat"),), {"q1": {"a": np.int64(2)}})
-    assert type(dataset.qrels["q1"]["a"]) is int
+    chunks = (Chunk("a", "cat"), Chunk("b", "bees"))
+    dataset = Dataset("set", "group", chunks, (Query("q1", "cat"),), {"q1": {"a": np.int64(2), "b": 1.0}})
+    assert [(grade, type(grade)) for grade in dataset.qrels["q1"].values()] == [(2, int), (1, int)]
 
 
 def test_a_missing_file_or_folder_is_named(beir):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, DatasetError
 from umi_common.evaluation import diversity, duplication, score_rankings
 from umi_common.evaluation.metrics import check_metric, default_metrics, latency
 
@@ -74,6 +74,12 @@ def test_a_long_list_keeps_its_order():
 def test_what_is_no_metric_is_refused(name):
     with pytest.raises(ConfigError, match=r"ndcg@10"):
         check_metric(name)
+
+
+@pytest.mark.parametrize("judged", [{"a": 0.5}, {"a": "1"}, ["a"]])
+def test_a_grade_that_is_no_whole_number_is_refused_and_not_scored_0(judged):
+    with pytest.raises(DatasetError, match=r"query 'q' is judged by .*expected a whole number by document id"):
+        score_rankings({"q": judged}, {"q": ["a"]}, ["mrr@10"])
 
 
 def test_a_list_with_an_id_twice_is_refused():

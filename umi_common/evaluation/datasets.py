@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import index
 from typing import Any
 
 from umi_common.errors import DatasetError
+from umi_common.evaluation.metrics import checked_grades
 from umi_common.types import Chunk, ReadOnlyDict
 
 SourcePosition = tuple[str | None, int | None]
@@ -70,7 +70,7 @@ class Dataset:
                 raise DatasetError(f"{where}: query {query!r:.80}; expected a Query with an id and a text, not blank")
         _refuse_duplicates((chunk.id for chunk in self.chunks), f"{where}: document")
         _refuse_duplicates((query.id for query in self.queries), f"{where}: query")
-        qrels = {query: _grades(grades, f"{where}: query {query!r}") for query, grades in self.qrels.items()}
+        qrels = {query: checked_grades(grades, f"{where}: query {query!r}") for query, grades in self.qrels.items()}
         unknown = set().union(*qrels.values()).difference(chunk.id for chunk in self.chunks)
         if len(unknown) > len(self.blank):
             raise DatasetError(f"{where}: document {min(unknown)!r} is judged but not among the chunks; add or drop it")
@@ -121,16 +121,6 @@ def _refuse_duplicates(ids: Iterable[str], what: str) -> None:
         raise DatasetError(
             f"{what} {repeated[0]!r} occurs twice ({len(repeated)} such ids); ids must be unique in a dataset"
         )
-
-
-def _grades(grades: Any, where: str) -> dict[str, int]:
-    """One query's grade by document id, as Python's own whole numbers."""
-    try:
-        return {id: int(index(grade)) for id, grade in grades.items()}
-    except (AttributeError, TypeError) as error:
-        raise DatasetError(
-            f'{where} is judged by {grades!r:.80}; expected a whole number by document id: {{"d1": 1}}'
-        ) from error
 
 
 def _moved(chunk: Chunk, moved: SourcePosition | None) -> Chunk:

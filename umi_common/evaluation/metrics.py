@@ -15,11 +15,12 @@ All are 0..1, larger is better. Only the order of the list counts; scores and ti
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from umi_common.errors import ConfigError, optional_module
+from umi_common.errors import ConfigError, DatasetError, optional_module
 from umi_common.pool import Vectors
 
 MEASURES = {"precision": "P", "recall": "R", "hit": "Success", "mrr": "RR", "ndcg": "nDCG", "map": "AP"}
@@ -53,17 +54,32 @@ def score_rankings(qrels: Qrels, rankings: Rankings, names: Iterable[str]) -> di
 
     Raises:
         ConfigError: If a name is no metric, or a list holds an id twice.
+        DatasetError: If a grade is no whole number.
         MissingExtra: If ir-measures is not installed.
     """
     judge = optional_module("ir_measures", "ir-measures", "eval")
     names = list(names)
     measures = {judge.parse_measure(_measure(name)): name for name in names}
-    judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    graded = {query: checked_grades(grades, f"query {query!r}") for query, grades in qrels.items()}
+    judged = {query: grades for query, grades in graded.items() if any(grade > 0 for grade in grades.values())}
     run = {query: _as_scores(query, rankings.get(query, ())) for query in judged}
     values: dict[str, dict[str, float]] = {name: dict.fromkeys(judged, 0.0) for name in names}
     for result in judge.iter_calc(list(measures), judged, run):
         values[measures[result.measure]][result.query_id] = float(result.value)
     return values
+
+
+def checked_grades(grades: Any, where: str) -> dict[str, int]:
+    """One query's grade by document id, as Python's own whole numbers.
+
+    Raises:
+        DatasetError: If one is no whole number, or `grades` is no mapping; begins with `where`.
+    """
+    with suppress(AttributeError, TypeError, ValueError, OverflowError):
+        whole = {id: int(grade) for id, grade in grades.items()}
+        if all(whole[id] == grade for id, grade in grades.items()):
+            return whole
+    raise DatasetError(f'{where} is judged by {grades!r:.80}; expected a whole number by document id: {{"d1": 1}}')
 
 
 def check_metric(name: str) -> tuple[str, int | None]:
