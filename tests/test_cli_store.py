@@ -425,6 +425,11 @@ def test_a_second_ctrl_c_at_the_very_moment_of_the_first_ones_answer_stops_at_on
         signal.raise_signal(signal.SIGINT)
 
 
+def test_a_command_to_copy_quotes_a_store_with_a_space(notes, tmp_path):
+    assert "umi index FOLDER --store 'my notes'" in umi("search", "x", "--store", "my notes", cwd=tmp_path).stderr
+    assert "--store 'my notes'\n" in umi("index", notes, "--store", "my notes", cwd=tmp_path).stdout
+
+
 def test_a_tilde_is_the_home_in_every_command(notes, tmp_path):
     """A shell leaves it in `--store=~/memory`, and a program that starts `umi mcp` in all arguments."""
     home = {**os.environ, "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json
+from umi_common.cli.options import DEFAULT_STORE, ConfigOption, JsonOption, StoreOption, print_json, quoted
 from umi_common.config import UmiConfig
 from umi_common.explain import one_line
 
@@ -97,7 +97,7 @@ def _print(report: Report, store: Path, there: int) -> None:
     for problem in report.problems:
         typer.echo(f"umi: skipped: {one_line(problem)}", err=True)
     if there and not report.stopped:
-        option = "" if store == DEFAULT_STORE else f" --store {store}"
+        option = "" if store == DEFAULT_STORE else f" --store {quoted(store)}"
         typer.echo(f'next: umi search "your question"{option}')
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json
+from umi_common.cli.options import DEFAULT_STORE, JsonOption, StoreOption, opened_without_model, print_json, quoted
 
 FullOption = Annotated[
     bool, typer.Option("--full", help="Compare the terms of all chunks with the lexical index, not only of 1,000.")
@@ -31,7 +31,7 @@ def status(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None
     else:
         for name, value in _lines(found):
             typer.echo(f"{name:<10} {value}")
-    _end(found.problems, quiet=json, fix=f"searches work without it until you run: umi repair --store {store}")
+    _end(found.problems, quiet=json, fix=f"searches work without it until you run: umi repair --store {quoted(store)}")
 
 
 def _lines(found: StoreStatus) -> Iterator[tuple[str, str]]:
@@ -62,7 +62,7 @@ def _search_lines(counted: SearchMetrics | None) -> Iterator[tuple[str, str]]:
 def verify(store: StoreOption = DEFAULT_STORE, full: FullOption = False, json: JsonOption = False) -> None:
     """Read everything and compare it with its checksums; the exit status is 1 if something is damaged."""
     with opened_without_model(store) as source:
-        _print_verification(source.verify(full=full), json, fix=f"umi repair --store {store}")
+        _print_verification(source.verify(full=full), json, fix=f"umi repair --store {quoted(store)}")
 
 
 def repair(store: StoreOption = DEFAULT_STORE, json: JsonOption = False) -> None:

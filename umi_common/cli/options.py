@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
+from subprocess import list2cmdline
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,6 +36,11 @@ LimitOption = Annotated[int, typer.Option("--limit", "-k", min=1, max=100, help=
 DEFAULT_STORE = Path(".umi")
 
 
+def quoted(path: Path) -> str:
+    """The path as the user's shell takes it in a command."""
+    return list2cmdline([str(path)]) if os.name == "nt" else shlex.quote(str(path))
+
+
 def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> HybridStore:
     """Open an existing store.
 
@@ -43,7 +51,7 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
     from umi_common.stores.embedded.hybrid import HybridStore
 
     if not (checked_directory(store) / LEDGER).exists():
-        raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {store}")
+        raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {quoted(store)}")
     return HybridStore.open(store, read_only=not writing, embedder=embedder)
 
 
