@@ -383,10 +383,11 @@ class AsyncCallable:
         coroutine_function,
         AsyncCallable(),
         lambda prompt: '["content"]',
+        lambda prompt: coroutine_function(prompt),
         LangChainLike().invoke,
         ScriptedLLM(lambda prompt: '["content"]'),
     ],
-    ids=["langchain", "llama-index", "blocking", "coroutine", "async-callable", "function", "method", "rewriter"],
+    ids=["langchain", "llama", "blocking", "coroutine", "async-call", "function", "lambda", "method", "rewriter"],
 )
 def test_any_llm_is_a_rewriter(ask: Ask, llm: Any):
     assert ask(Rewriting(llm)).variations == ("content",)

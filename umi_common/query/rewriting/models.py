@@ -50,7 +50,8 @@ class Model:
             InputError: If the model returned something without text.
         """
         if self._complete is not None:
-            return text_of(self._complete(prompt))
+            reply = self._complete(prompt)
+            return text_of(self._loop_thread.run(lambda: reply) if inspect.isawaitable(reply) else reply)
         acomplete = self.acomplete
         assert acomplete is not None, "the model has one of the two"
         return self._loop_thread.run(lambda: acomplete(prompt))
