@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,7 +58,7 @@ app.command()(measuring.tune)
 def main() -> None:
     """Entry point of `umi`."""
     logging.basicConfig(level=logging.CRITICAL)  # the command itself prints one line about an error
-    sys.stderr = sys.stderr or io.StringIO()  # None if the caller closed it
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 None if the caller closed it
     if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters, for example a Windows code page
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

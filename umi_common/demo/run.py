@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -85,7 +86,7 @@ def open_standard_library(directory: Path, console: Console) -> HybridStore:
     missing = [chunk for chunk, known in zip(chunks, store.get([c.id for c in chunks]), strict=True) if known is None]
     if missing:
         console.print(f"Indexing {len(missing):,} functions, classes and methods of the standard library")
-        with progress_bar(total=len(missing), unit=" chunks") as bar:
+        with progress_bar(total=len(missing), unit=" chunks", disable=not sys.stderr.isatty()) as bar:
             for start in range(0, len(missing), SLICE):
                 store.add(missing[start : start + SLICE])
                 bar.update(len(missing[start : start + SLICE]))
