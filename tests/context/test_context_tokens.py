@@ -43,6 +43,7 @@ class TestSpecs:
     def test_special_tokens_in_a_text_are_plain_text(self, encoding):
         assert counter_for("cl100k_base").count("<|endoftext|>") == 7
         assert counter_for(encoding).count("<|endoftext|>") == 7
+        assert counter_for(encoding.encode).count("<|endoftext|>") == 7  # as LlamaIndex's docs set Settings.tokenizer
 
     def test_an_object_with_count(self):
         class Mine:

@@ -170,12 +170,14 @@ def _has_more_words(text: str, tokens: int) -> bool:
 def _counting_function(spec: Any) -> Callable[[str], int]:
     """The counting function of an object.
 
-    In this order: tiktoken's `encode_ordinary`; LangChain's `get_num_tokens`; a `TokenCounter`'s `count`; the
-    `encode` of `tokenizers` and `transformers`, without the special tokens they add; a function.
+    In this order: tiktoken's `encode_ordinary`, also for its `encode`; LangChain's `get_num_tokens`; a `TokenCounter`'s
+    `count`; the `encode` of `tokenizers` and `transformers`, without the special tokens they add; a function.
 
     Raises:
         ConfigError: If it is none of these.
     """
+    owner = getattr(spec, "__self__", None)  # of `encoding.encode`, which raises at a special token in a text
+    spec = owner if callable(getattr(owner, "encode_ordinary", None)) else spec
     if callable(getattr(spec, "encode_ordinary", None)):
         return lambda text: len(spec.encode_ordinary(text))
     for name in ("get_num_tokens", "count"):
