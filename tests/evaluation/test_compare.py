@@ -233,6 +233,11 @@ def test_a_file_of_something_else_is_refused_and_left_alone(run, tmp_path, conte
     assert path.read_text() == content
 
 
+def test_a_file_of_runs_in_no_folder_is_refused_before_the_first_run(run, tmp_path):
+    with pytest.raises(DatasetError, match=r"nowhere is no folder; create it"):
+        run({"mine": lambda dataset: pytest.fail("a system was run")}, resume=tmp_path / "nowhere" / "runs.jsonl")
+
+
 def test_a_system_that_raises_is_named_with_dataset_and_query(run):
     def broken(dataset):
         def search(query, k):
@@ -258,6 +263,8 @@ def test_a_system_that_raises_is_named_with_dataset_and_query(run):
         ({"mine": by_words}, {"datasets": []}, "no query of the datasets"),
         ({"mine": by_words}, {"datasets": [toy().with_queries(["q3"])]}, "no query of the datasets"),
         ({"mine": by_words}, {"datasets": [toy(), toy()]}, "same name and group"),
+        ({"mine": by_words}, {"datasets": "talks"}, r"dataset 'talks' is str; expected load_folder\(folder\)"),
+        ({"mine": by_words}, {"datasets": [Path("talks")]}, r"expected load_folder\(folder\)"),
     ],
 )
 def test_a_wrong_call_says_what_was_expected(run, systems, options, complaint):

@@ -206,6 +206,11 @@ def test_the_arm_by_itself_is_a_system(letters):
     assert answer.llm_calls == 0
 
 
+def test_an_arm_that_there_is_not_is_refused_with_those_that_there_are():
+    with pytest.raises(ConfigError, match="arm 'words'; expected 'lexical' or 'dense'"):
+        arm("words")
+
+
 def test_an_arm_by_itself_is_scored_by_no_further_stage(letters):
     """A heading that the query names, and what it refers to, are a stage of ranking and not BM25."""
     play = Chunk("play", "Brand (play). A verse tragedy in five acts.", source="plays", position=0)

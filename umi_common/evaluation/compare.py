@@ -14,7 +14,7 @@ from typing import Any
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation.comparison import Run, SystemComparison
-from umi_common.evaluation.datasets import NOTHING_JUDGED, Dataset, Query
+from umi_common.evaluation.datasets import Dataset, Query, judged_datasets
 from umi_common.evaluation.metrics import diversity, duplication
 from umi_common.evaluation.stores import EmbedderChoice, Stores, settings_text
 from umi_common.evaluation.systems import Answer, System, UmiSystem, open_system
@@ -59,7 +59,7 @@ def compare(
         SystemFailed: If a system raises, or returns ids that are all unknown; finished runs stay in `resume`.
         MissingExtra: If ir-measures is not installed.
     """
-    datasets = [datasets] if isinstance(datasets, Dataset) else [dataset for dataset in datasets if dataset.judged]
+    datasets = judged_datasets(datasets)
     depth = _checked(systems, datasets, ks, depth)
     finished, runs = RunFile(resume), list[Run]()
     queries = len(systems) * sum(len(dataset.judged) for dataset in datasets)
@@ -83,8 +83,6 @@ def compare(
 def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Sequence[int], depth: int | None) -> int:
     if not systems:
         raise ConfigError("no system to compare; pass at least one, e.g. {'umi': UmiConfig()}")
-    if not any(dataset.judged for dataset in datasets):
-        raise ConfigError(NOTHING_JUDGED)
     names = [(dataset.name, dataset.group) for dataset in datasets]
     if len(set(names)) != len(names):
         raise ConfigError("two datasets have the same name and group; pass name= to tell them apart")
@@ -148,6 +146,8 @@ class RunFile:
 
     def __init__(self, path: str | Path | None) -> None:
         self._path = None if path is None else Path(path)
+        if self._path is not None and not self._path.parent.is_dir():
+            raise DatasetError(f"{self._path.parent} is no folder; create it, or give another resume= path")
         self._runs: dict[str, Run] = {}
         if self._path is not None and self._path.exists():
             self._read(self._path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -9,14 +10,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from umi_common.errors import DatasetError
+from umi_common.errors import ConfigError, DatasetError
 from umi_common.evaluation.metrics import checked_grades
 from umi_common.types import Chunk, ReadOnlyDict
 
 SourcePosition = tuple[str | None, int | None]
 """Source and position of a chunk."""
-NOTHING_JUDGED = "no query of the datasets has a relevant document; check their qrels"
-"""Message of the ConfigError where no query can be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +104,22 @@ class Dataset:
             rng.shuffle(positions)
         given = {chunk.id: free[None if across_sources else chunk.source].pop() for chunk in positioned}
         return replace(self, chunks=tuple(_moved(chunk, given.get(chunk.id)) for chunk in self.chunks))
+
+
+def judged_datasets(datasets: Dataset | Iterable[Dataset]) -> list[Dataset]:
+    """The datasets, of one or several, that have a query with a relevant document; at least one.
+
+    Raises:
+        ConfigError: If one is no Dataset, or no query can be measured.
+    """
+    several = [datasets] if isinstance(datasets, (Dataset, str, os.PathLike)) else list(datasets)
+    for dataset in several:
+        if not isinstance(dataset, Dataset):
+            raise ConfigError(f"dataset {dataset!r:.80} is {type(dataset).__name__}; expected load_folder(folder)")
+    judged = [dataset for dataset in several if dataset.judged]
+    if not judged:
+        raise ConfigError("no query of the datasets has a relevant document; check their qrels")
+    return judged
 
 
 def by_set(datasets: Iterable[Dataset]) -> dict[str, list[Dataset]]:

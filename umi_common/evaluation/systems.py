@@ -60,7 +60,13 @@ class UmiSystem:
 
 
 def arm(name: Literal["lexical", "dense"]) -> UmiSystem:
-    """One arm of umi alone: without fusion, neighbours, references, time and removal of duplicates."""
+    """One arm of umi alone: without fusion, neighbours, references, time and removal of duplicates.
+
+    Raises:
+        ConfigError: If there is no such arm.
+    """
+    if name not in ("lexical", "dense"):
+        raise ConfigError(f"arm {name!r:.80}; expected 'lexical' or 'dense'")
     off = {"enabled": False}
     config = UmiConfig().replaced(neighbours=off, references=off, duplicates=off, when=off, fusion={"adaptive": False})
     return UmiSystem(config, strategy={"lexical": "text", "dense": "vector"}[name])

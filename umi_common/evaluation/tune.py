@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError
-from umi_common.evaluation.datasets import NOTHING_JUDGED, Dataset, by_set
+from umi_common.evaluation.datasets import Dataset, by_set, judged_datasets
 from umi_common.evaluation.metrics import check_metric, score_rankings
 from umi_common.evaluation.stores import EmbedderChoice, Stores
 from umi_common.evaluation.systems import UmiSystem, open_system
@@ -127,9 +127,7 @@ def tune(
     Raises:
         ConfigError: If an argument is wrong, or no query has a relevant document; before anything is searched.
     """
-    datasets = [datasets] if isinstance(datasets, Dataset) else [dataset for dataset in datasets if dataset.judged]
-    if not datasets:
-        raise ConfigError(NOTHING_JUDGED)
+    datasets = judged_datasets(datasets)
     base = UmiConfig() if base is None else base
     check_metric(metric)
     for name, number in (("trials", trials), ("patience", patience)):
