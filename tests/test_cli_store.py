@@ -487,6 +487,23 @@ def test_ctrl_c_in_a_command_says_that_it_stopped(store, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("umi: stopped; ")
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device"), "umi: No space left on device; see where it writes"),
+        (PermissionError(13, "Permission denied", "a.md"), "umi: Permission denied: a.md; check the path and its perm"),
+    ],
+)
+def test_an_error_of_the_disk_names_the_file_if_it_has_one(error, said, monkeypatch, capsys):
+    def failing(**options):
+        raise error
+
+    monkeypatch.setattr("umi_common.cli.program.app", failing)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_index_says_how_many_records_have_a_time_that_is_none(tmp_path):
     times = ["2024-06-11T19:15:00Z", "11.06.2024", "05/06/2024", "soon", 83.5, ""]
     records = [json.dumps({"id": str(i), "text": f"note {i}", "timestamp": time}) for i, time in enumerate(times)]

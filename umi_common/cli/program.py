@@ -72,7 +72,8 @@ def main() -> None:
     except SystemExit as ended:  # typer's, with 1, where a reader as in `umi ... | head` has read enough
         raise SystemExit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code) from None
     except OSError as error:
-        _end(f"{error.strerror or error}: {error.filename or 'no file'}; check the path and its permissions", 1)
+        where = f": {error.filename}; check the path and its permissions" if error.filename else "; see where it writes"
+        _end(f"{error.strerror or error}{where}", 1)
     except Exception as error:
         usage = getattr(error, "format_message", None)
         if usage is None:
