@@ -137,11 +137,13 @@ def test_only_async_functions_are_enough():
     assert threading.active_count() <= before
 
 
-def test_an_async_function_is_an_embedder():
-    async def embed(texts):
-        return HashEmbedder().embed_documents(texts)
+async def _embed(texts):
+    return HashEmbedder().embed_documents(texts)
 
-    model = as_embedder(embed)
+
+@pytest.mark.parametrize("function", [_embed, lambda texts: _embed(texts)], ids=["async", "function of a coroutine"])
+def test_an_async_function_is_an_embedder(function):
+    model = as_embedder(function)
     assert model.embed_queries(["boat"]).shape == (1, 64)
     model.close()
     assert model.embed_documents(["boat", "river"]).shape == (2, 64), "it starts again"

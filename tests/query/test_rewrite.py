@@ -360,6 +360,16 @@ class LlamaIndexLike:
         return Reply(text='["content"]')
 
 
+class SyncOnlySubclass(LlamaIndexLike):
+    async def acomplete(self, prompt: str, formatted: bool = False) -> Any:
+        raise NotImplementedError
+
+
+class AsyncOnlySubclass(LlamaIndexLike):
+    def complete(self, prompt: str, formatted: bool = False) -> Any:
+        raise NotImplementedError
+
+
 class OnlyBlocking:
     def complete(self, prompt: str) -> str:
         return '["content"]'
@@ -379,6 +389,8 @@ class AsyncCallable:
     [
         LangChainLike(),
         LlamaIndexLike(),
+        SyncOnlySubclass(),
+        AsyncOnlySubclass(),
         OnlyBlocking(),
         coroutine_function,
         AsyncCallable(),
@@ -387,7 +399,7 @@ class AsyncCallable:
         LangChainLike().invoke,
         ScriptedLLM(lambda prompt: '["content"]'),
     ],
-    ids=["langchain", "llama", "blocking", "coroutine", "async-call", "function", "lambda", "method", "rewriter"],
+    ids=lambda llm: getattr(llm, "__name__", type(llm).__name__),
 )
 def test_any_llm_is_a_rewriter(ask: Ask, llm: Any):
     assert ask(Rewriting(llm)).variations == ("content",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
-from inspect import iscoroutinefunction
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,8 @@ class CallableEmbedder:
         """The result of the function, or of the async one in a thread with an event loop."""
         if function is not None:
             try:
-                return _as_matrix(function(texts), self.name)
+                made = function(texts)
+                return _as_matrix(self._loop_thread.run(lambda: made) if isawaitable(made) else made, self.name)
             except NotImplementedError:  # raised by async-only subclasses of a framework's base class
                 if async_function is None:
                     raise

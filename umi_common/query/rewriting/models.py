@@ -49,10 +49,14 @@ class Model:
         Raises:
             InputError: If the model returned something without text.
         """
-        if self._complete is not None:
-            reply = self._complete(prompt)
-            return text_of(self._loop_thread.run(lambda: reply) if inspect.isawaitable(reply) else reply)
         acomplete = self.acomplete
+        if self._complete is not None:
+            try:
+                reply = self._complete(prompt)
+                return text_of(self._loop_thread.run(lambda: reply) if inspect.isawaitable(reply) else reply)
+            except NotImplementedError:  # raised by async-only subclasses of a framework's base class
+                if acomplete is None:
+                    raise
         assert acomplete is not None, "the model has one of the two"
         return self._loop_thread.run(lambda: acomplete(prompt))
 

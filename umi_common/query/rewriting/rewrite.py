@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,9 +117,10 @@ class Rewriting:
             return self._llm.complete(prompt)
 
         async def without_blocking() -> str:
-            if acomplete is None:
-                return await self._limiter.acall(complete, seconds)
-            return await awaited(acomplete(prompt), seconds)
+            if acomplete is not None:
+                with suppress(NotImplementedError):  # raised by sync-only subclasses of a framework's base class
+                    return await awaited(acomplete(prompt), seconds)
+            return await self._limiter.acall(complete, seconds)
 
         return Call(lambda: self._limiter.call(complete, seconds), without_blocking)
 
