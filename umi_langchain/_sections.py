@@ -10,7 +10,7 @@ from umi_common.context.budget import AssemblyPolicy
 from umi_common.context.pieces import HEAD_KEY, LINE_KEY, pieces_of
 from umi_common.context.stitch import stitched
 from umi_common.filters import Filter
-from umi_common.framework_records import PlaceKeys, to_metadata
+from umi_common.frameworks.records import PlaceKeys, to_metadata
 from umi_common.protocols import Store, chunk_passes
 from umi_common.runtime.losses import log_bug, log_once, warn_once
 from umi_common.types import Chunk, Degradation, Hit, SearchResult, TimeRange

@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
-from umi_common.framework_records import CheckedFields, PlaceKeys, edges_first
+from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
 from umi_common.types import Hit, utf8_text
 from umi_langchain._convert import SCORE_KEY, to_chunks
 from umi_langchain._sections import IDS_KEY

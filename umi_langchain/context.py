@@ -10,7 +10,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget, asked_assembly
-from umi_common.framework_records import checked_retriever
+from umi_common.frameworks.records import checked_retriever
 from umi_common.search.request import checked_limit, end_of
 from umi_common.types import SearchResult
 from umi_langchain._trace import astages, report_losses, stages

@@ -8,8 +8,7 @@ negative, the smallest is subtracted from all. The input is not changed.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,27 +16,10 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict
 
-from umi_common.config import (
-    DecayConfig,
-    DuplicatesConfig,
-    MmrConfig,
-    NeighboursConfig,
-    NotNegative,
-    OneOrMore,
-    Positive,
-    Share,
-    Similarity,
-)
-from umi_common.decay import decay, rate_of
 from umi_common.embedders import as_embedder, unit_rows
-from umi_common.framework_records import CheckedFields, ages_in_hours, position_in_metadata, source_in_metadata
-from umi_common.pool import NO_POSITION, NO_SOURCE, Floats, Ints, Vectors
-from umi_common.ranking.duplicates import DuplicateFinder
-from umi_common.ranking.evidence import min_max
-from umi_common.ranking.fusion import best_first
-from umi_common.ranking.mmr import mmr
-from umi_common.ranking.neighbours import spread
-from umi_common.types import utc_now
+from umi_common.frameworks.records import CheckedFields, position_in_metadata, source_in_metadata
+from umi_common.frameworks.stages import DecayFields, MmrFields, NearDuplicatesFields, NeighboursFields, Ranked
+from umi_common.pool import NO_POSITION, Floats, Vectors, source_codes
 from umi_langchain._convert import REASONS_KEY, SCORE_KEY
 from umi_langchain.compressor import scores_of_documents
 
@@ -67,66 +49,40 @@ class _Stage(CheckedFields, BaseDocumentCompressor):
         return Document(id=document.id, page_content=document.page_content, metadata=metadata)
 
     @abstractmethod
-    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
         """Indices of the documents to return, in order, and the new scores of all (n,); None: the scores stay."""
 
 
-class UmiDecay(_Stage):
+class UmiDecay(DecayFields, _Stage):
     """Multiply scores by floor + (1 - floor) * 2 ** (-age / half-life), and sort the documents by the new scores.
 
     A document without a time keeps its score; a time in the future has age 0.
     """
 
-    half_life_hours: Positive
-    """Age at which the factor has fallen halfway to `floor`."""
-    floor: Share = DecayConfig().floor
-    """Smallest factor, 0..1."""
-    time_key: str = "timestamp"
-    """Metadata key of the document's time: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
-    clock: Callable[[], datetime] | None = None
-    """Returns the present as an aware datetime; None: the computer's clock."""
-
-    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
-        now = utc_now() if self.clock is None else self.clock()
-        ages = ages_in_hours((document.metadata for document in documents), self.time_key, now)
-        decayed = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
-        return best_first(decayed), decayed
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
+        return self.decayed(scores, (document.metadata for document in documents))
 
 
-class UmiNeighbours(_Stage):
+class UmiNeighbours(NeighboursFields, _Stage):
     """Add to each score a share of the scores of the adjacent documents of the same source, and sort by the sums.
 
     Documents are adjacent if their positions differ by 1. The sums are scaled so that the best is 1; the formula is in
     `ranking.neighbours.spread`.
     """
 
-    previous: NotNegative = NeighboursConfig().previous
-    """Weight of the score of the document before it."""
-    following: NotNegative = NeighboursConfig().following
-    """Weight of the score of the document after it."""
     source_key: str = "source"
     """Metadata key of the source, such as a file, that a document is a part of."""
     position_key: str = "position"
     """Metadata key of the document's position in its source, a whole number."""
 
-    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
-        sources = [source_in_metadata(document.metadata.get(self.source_key)) for document in documents]
-        positions = [position_in_metadata(document.metadata.get(self.position_key)) for document in documents]
-        codes = {name: code for code, name in enumerate(dict.fromkeys(sources))}
-        gained = spread(
-            scores,
-            np.array([NO_SOURCE if name is None else codes[name] for name in sources], dtype=np.int64),
-            np.array([NO_POSITION if each is None else each for each in positions], dtype=np.int64),
-            np.array([len(document.page_content.split()) for document in documents], dtype=np.int64),
-            np.zeros(len(documents)),
-            previous=self.previous,
-            following=self.following,
-            source_share=0.0,
-        )
-        return best_first(gained), gained
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
+        sources = source_codes(source_in_metadata(document.metadata.get(self.source_key)) for document in documents)
+        stated = [position_in_metadata(document.metadata.get(self.position_key)) for document in documents]
+        positions = np.array([NO_POSITION if each is None else each for each in stated], dtype=np.int64)
+        return self.gained(scores, sources, positions, [document.page_content for document in documents])
 
 
-class UmiNearDuplicates(_Stage):
+class UmiNearDuplicates(NearDuplicatesFields, _Stage):
     """Remove duplicates: of equal or near documents only the one with the best score stays. Order and scores stay.
 
     Two documents are equal if their texts differ only in case, white space, Unicode form and punctuation. They are near
@@ -135,45 +91,33 @@ class UmiNearDuplicates(_Stage):
     Documents that differ in a number, a name, a negation or the order of their words are not near.
     """
 
-    similarity: Similarity = DuplicatesConfig().similarity
-    """Smallest cosine of near documents."""
     embedding: Any = None
     """Embeds the texts; None: umi's embedded model."""
 
-    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
-        vectors = _vectors(documents, self.embedding)
-        finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
-        kept, own = [], (self.score_key, REASONS_KEY)
-        for row in best_first(scores).tolist():
-            document = documents[row]
-            metadata = {key: value for key, value in document.metadata.items() if key not in own}
-            if not finder.add(str(row), document.page_content, vectors[row], repr(sorted(metadata.items()))):
-                kept.append(row)
-        return np.sort(np.array(kept, dtype=np.int64)), None
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
+        own = (self.score_key, REASONS_KEY)
+        groups = [
+            repr(sorted((key, value) for key, value in document.metadata.items() if key not in own))
+            for document in documents
+        ]
+        texts = [document.page_content for document in documents]
+        return self.distinct(scores, texts, _vectors(texts, self.embedding), groups)
 
 
-class UmiMMR(_Stage):
+class UmiMMR(MmrFields, _Stage):
     """Choose documents one by one by maximal marginal relevance: relevant, and unlike those chosen before.
 
     They are returned in the order of choice. Relevance is the score, scaled to 0..1 over the documents; the scores in
     the metadata stay.
     """
 
-    top_n: OneOrMore | None = None
-    """Largest number of documents that are returned; None: no limit."""
-    trade_off: Share = MmrConfig().trade_off
-    """lambda: 1 is relevance alone, 0 is diversity alone."""
-    pool: OneOrMore = MmrConfig().pool
-    """Number of the best documents from which MMR chooses, but at least as many as are returned."""
     embedding: Any = None
     """Embeds the texts; None: umi's embedded model."""
 
-    def _ranked(self, documents: Sequence[Document], scores: Floats) -> tuple[Ints, Floats | None]:
-        limit = len(documents) if self.top_n is None else self.top_n
-        vectors = _vectors(documents, self.embedding)
-        return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None
+    def _ranked(self, documents: Sequence[Document], scores: Floats) -> Ranked:
+        return self.chosen(scores, _vectors([document.page_content for document in documents], self.embedding))
 
 
-def _vectors(documents: Sequence[Document], embedding: Any) -> Vectors:
+def _vectors(texts: Sequence[str], embedding: Any) -> Vectors:
     """(n, dim) L2-normalised vectors of the texts. Errors of the embedding pass through."""
-    return unit_rows(as_embedder(embedding).embed_documents([document.page_content for document in documents]))
+    return unit_rows(as_embedder(embedding).embed_documents(texts))

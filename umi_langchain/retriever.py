@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from typing_extensions import Self, Unpack
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
 from umi_common.filters import Filter, Scope, asked_filter, parse_filter
-from umi_common.framework_records import (
+from umi_common.frameworks.records import (
     CheckedFields,
     PlaceKeys,
     add_mirrored,
@@ -29,9 +29,9 @@ from umi_common.framework_records import (
     refuse_factory_option,
     stages_and_fields,
 )
+from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
 from umi_common.retriever import DualRetriever, Where
-from umi_common.runtime.closing import Closing
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import (
     Window,
@@ -43,7 +43,6 @@ from umi_common.search.request import (
 )
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
-from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import SearchResult
 from umi_langchain import _batch
@@ -83,7 +82,7 @@ KEY_NAMES = ("source", "position", "time")
 """Fields of `PlaceKeys`."""
 
 
-class UmiRetriever(Closing, CheckedFields, BaseRetriever):
+class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):
     """Hybrid search with reasons, as a `Runnable[str, list[Document]]`.
 
     Make one with `from_documents`, `from_texts`, `from_vectorstore` or `from_store`. `k`, `filter`, `time_range`,
@@ -190,16 +189,16 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         skipped: list[SkippedChunk] = []
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
-        def fill(store: HybridStore, keys: PlaceKeys) -> None:
-            chunks = to_chunks(given, keys, Counter(), search_text, left_out, advice=SKIP_ADVICE)[1]
+        def fill(retriever: Self) -> None:
+            chunks = to_chunks(given, retriever.keys, Counter(), search_text, left_out, advice=SKIP_ADVICE)[1]
             warn_of_unknown_keys(given, search_text)
-            origin = partial(document_origin, keys=keys)
+            origin = partial(document_origin, keys=retriever.keys)
             gone = [(each.id, each.source) for each in skipped]
-            add_mirrored(store, chunks, origin, left_out=gone, everything=mirror)
+            add_mirrored(retriever.umi.store, chunks, origin, left_out=gone, everything=mirror)
 
         if options.get("read_only") and (given or mirror):
             raise ConfigError("read_only=True stores nothing; leave documents and mirror out")
-        retriever = cls._with_own_store(fill, embedding, persist_directory, llm=llm, k=k, **options)
+        retriever = cls._opened(fill, embedding, persist_directory, llm=llm, k=k, **options)
         retriever._skipped, retriever._on_invalid = skipped, on_invalid
         retriever._search_text = search_text
         return retriever
@@ -261,10 +260,10 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
             store = ChromaStore(vectorstore, embedding, persist_directory, UmiConfig(**settings), read=read)
             return cls._owning(store, None, llm=llm, k=k, **options)
 
-        def fill(store: HybridStore, keys: PlaceKeys) -> None:
-            add_with_vectors(store, collection.name, chunk_pages(vectorstore, keys))
+        def fill(retriever: Self) -> None:
+            add_with_vectors(retriever.umi.store, collection.name, chunk_pages(vectorstore, retriever.keys))
 
-        return cls._with_own_store(fill, embedding, persist_directory, llm=llm, k=k, **options)
+        return cls._opened(fill, embedding, persist_directory, llm=llm, k=k, **options)
 
     @classmethod
     def from_store(
@@ -285,34 +284,6 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         )
         return cls(umi=umi, **fields if k is None else {**fields, "k": k})
 
-    @classmethod
-    def _with_own_store(
-        cls,
-        fill: Callable[[HybridStore, PlaceKeys], None],
-        embedding: Embeddings | str | None,
-        persist_directory: str | None,
-        *,
-        read_only: bool = False,
-        **options: Any,
-    ) -> Self:
-        settings, _ = stages_and_fields(options)
-        config = UmiConfig(**settings) if settings else None  # None: the analyzer that the store was made with
-        store = HybridStore.open(persist_directory, embedder=embedding, config=config, read_only=read_only)
-        return cls._owning(store, None if read_only else fill, **options)
-
-    @classmethod
-    def _owning(cls, store: Any, fill: Callable[[Any, PlaceKeys], None] | None, **options: Any) -> Self:
-        """`from_store` for a store that `close` closes; `fill` adds to it. If this fails, the store is closed."""
-        try:
-            retriever = cls.from_store(store, **options)
-            if fill is not None:
-                fill(store, retriever.keys)
-        except BaseException:
-            store.close()
-            raise
-        retriever._owns_store = True
-        return retriever
-
     @property
     def keys(self) -> PlaceKeys:
         """The metadata keys of source, position and time."""
@@ -323,12 +294,6 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         """The documents that `from_documents(on_invalid="skip")` and later `add_documents` left out, with reasons."""
         return tuple(self._skipped)
 
-    def close(self) -> None:
-        """End the threads, and close the store unless the caller made it."""
-        self.umi.close()
-        if self._owns_store:
-            self.umi.store.close()
-
     def add_documents(
         self, documents: Sequence[Document], *, ids: Sequence[str | None] | None = None, search_text: SearchText = None
     ) -> list[str]:
@@ -337,9 +302,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         skipped = None if self._on_invalid == "raise" else self._skipped
         return add_documents(self.umi.store, documents, self.keys, ids, how, skipped=skipped)
 
-    async def aadd_documents(self, documents: Sequence[Document], **options: Any) -> list[str]:
-        """`add_documents` for an event loop."""
-        return await asyncio.to_thread(self.add_documents, documents, **options)
+    aadd_documents = in_thread("add_documents")
+    """`add_documents` for an event loop."""
 
     def delete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
         """Remove documents by id, by filter, or by both, within the retriever's filter; unknown ids do not matter."""
@@ -347,9 +311,8 @@ class UmiRetriever(Closing, CheckedFields, BaseRetriever):
         self.umi.store.delete(ids, where=within)
         return True
 
-    async def adelete(self, ids: Sequence[str] | None = None, *, where: Where = None) -> bool:
-        """`delete` for an event loop."""
-        return await asyncio.to_thread(self.delete, ids, where=where)
+    adelete = in_thread("delete")
+    """`delete` for an event loop."""
 
     def search(self, query: str, **options: Unpack[CallOptions]) -> SearchResult:
         """The `SearchResult` from which `invoke` makes documents: hits with signals, failed parts, the trace."""

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from umi_common.errors import ConfigError, FilterError, InputError, InvalidChunk, InvalidLimit, MissingExtra
 from umi_common.filters import And, Comparison, Filter, Not, matches, parse_filter
-from umi_common.framework_records import NESTED
+from umi_common.frameworks.records import NESTED
 from umi_common.protocols import Clock, Store, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing

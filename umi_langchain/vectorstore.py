@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
@@ -18,10 +18,10 @@ from typing_extensions import Self
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidVector, SearchUnavailable
 from umi_common.filters import Scope, asked_filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.frameworks.records import PlaceKeys
+from umi_common.frameworks.retrievers import OwnsStore, in_thread, retriever_over
 from umi_common.protocols import Embedder, chunk_passes, pages
 from umi_common.retriever import DualRetriever, Where
-from umi_common.runtime.closing import Closing
 from umi_common.search.request import (
     LIMIT_MAX,
     SearchOptions,
@@ -50,7 +50,7 @@ WRITE_OPTIONS = ("ids", "search_text", "show_progress", "batch_size", "current_t
 """Options of `add_documents`."""
 
 
-class UmiVectorStore(Closing, VectorStore):
+class UmiVectorStore(OwnsStore, VectorStore):
     """A writable store with hybrid search and LangChain's vector store interface.
 
     Searches take `k` (1..100), `filter`, and every other option of `DualRetriever.search` by its name.
@@ -87,34 +87,23 @@ class UmiVectorStore(Closing, VectorStore):
         time_key: str | None = "timestamp",
         **stages: Any,
     ) -> None:
-        if store is not None and (embedding is not None or persist_directory is not None):
-            raise ConfigError(
-                "store= has an embedder and a directory already; leave embedding and persist_directory out"
-            )
         refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
-        config = UmiConfig(**stages)
         self._owns_store = store is None
         self._embedding = embedding
         self._search_text = search_text
         self._skipped: list[SkippedChunk] | None = None if checked_on_invalid(on_invalid) == "raise" else []
         self._keys = PlaceKeys(source_key, position_key, time_key)
-        if store is None:
-            settings = config if stages else None
-            store = HybridStore.open(persist_directory, embedder=embedding, config=settings, read_only=read_only)
-        self.store = store
-        try:
-            self.umi = DualRetriever(store, rewriter=llm, reranker=reranker_of(reranker), config=config)
-        except BaseException:
-            if self._owns_store:
-                store.close()
-            raise
+        opening = {"embedding": embedding, "persist_directory": persist_directory}
+        parts = {"rewriter": llm, "reranker": reranker_of(reranker)}
+        self.umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
+        self.store: HybridStore = self.umi.store  # type: ignore[assignment]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let a subclass's own synchronous searches answer asynchronous calls, too, as LangChain's base class does."""
         super().__init_subclass__(**kwargs)
         for name in SEARCHES:
             if name in vars(cls) and f"a{name}" not in vars(cls):
-                setattr(cls, f"a{name}", _in_thread(name))
+                setattr(cls, f"a{name}", in_thread(name))
 
     @property
     def embeddings(self) -> Embeddings:
@@ -193,12 +182,6 @@ class UmiVectorStore(Closing, VectorStore):
                 f"umi's retriever({unknown[0]}=...)"
             )
         return super().as_retriever(**options)
-
-    def close(self) -> None:
-        """End the threads, and close the store unless the caller made it."""
-        self.umi.close()
-        if self._owns_store:
-            self.store.close()
 
     def add_documents(
         self,
@@ -441,15 +424,6 @@ def _is_listing(query: str, options: dict[str, Any]) -> bool:
 
 def _with_threshold(score_threshold: float | None, options: dict[str, Any]) -> dict[str, Any]:
     return options if score_threshold is None else {**options, "min_relevance": score_threshold}
-
-
-def _in_thread(name: str) -> Callable[..., Awaitable[Any]]:
-    """An asynchronous method that calls the method `name` in a thread."""
-
-    async def method(self: UmiVectorStore, *args: Any, **options: Any) -> Any:
-        return await asyncio.to_thread(getattr(self, name), *args, **options)
-
-    return method
 
 
 def _vector_only(embedding: list[float], options: dict[str, Any]) -> dict[str, Any]:

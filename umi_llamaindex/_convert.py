@@ -31,7 +31,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from umi_common.embedders import unit_rows
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, SearchUnavailable
-from umi_common.framework_records import (
+from umi_common.frameworks.records import (
     IDS_NAMED,
     PlaceKeys,
     chroma_collection,
@@ -41,7 +41,6 @@ from umi_common.framework_records import (
     to_metadata,
 )
 from umi_common.stores.chroma.chroma_import import pages_with_text
-from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, plain_value
 
@@ -154,7 +153,7 @@ def with_text(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     return [node for node in nodes if not is_blank(node)]
 
 
-def add_embedded(store: HybridStore, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
+def add_embedded(store: Any, nodes: Sequence[BaseNode], chunks: Sequence[Chunk]) -> None:
     """Add the chunks whose nodes have embeddings, with these as vectors, unless they are stored already.
 
     Raises:

@@ -17,7 +17,7 @@ from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, 
 from umi_common.context.tokens.counter import counter_for
 from umi_common.errors import BudgetError
 from umi_common.filters import parse_filter
-from umi_common.framework_records import CheckedFields, edges_first, time_in
+from umi_common.frameworks.records import CheckedFields, edges_first, time_in
 from umi_common.types import Chunk, Hit, utf8_text
 from umi_llamaindex._candidates import positions_of, scores_of
 from umi_llamaindex._convert import SOURCE_KEY, START, is_blank, node_text, to_node

@@ -10,7 +10,7 @@ from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
 
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError
-from umi_common.framework_records import CheckedFields
+from umi_common.frameworks.records import CheckedFields
 from umi_common.protocols import Embedder
 
 

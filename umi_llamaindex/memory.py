@@ -18,7 +18,7 @@ from umi_common.context.tokens.counter import counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import FilterError
 from umi_common.filters import scope
-from umi_common.framework_records import CheckedFields, content_id, time_in
+from umi_common.frameworks.records import CheckedFields, content_id, time_in
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.search.request import end_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from inspect import signature
@@ -25,7 +25,7 @@ from umi_common.config import UmiConfig
 from umi_common.context.budget import AssembledContext
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.filters import Scope, Where, asked_filter
-from umi_common.framework_records import (
+from umi_common.frameworks.records import (
     PlaceKeys,
     add_mirrored,
     chroma_collection,
@@ -33,9 +33,9 @@ from umi_common.framework_records import (
     refuse_factory_option,
     stages_and_fields,
 )
+from umi_common.frameworks.retrievers import OpensStore
 from umi_common.protocols import Embedder, Store
 from umi_common.retriever import DualRetriever
-from umi_common.runtime.closing import Closing
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm, arms_of
 from umi_common.search.request import (
@@ -48,7 +48,6 @@ from umi_common.search.request import (
 )
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
-from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import (
@@ -77,7 +76,7 @@ CONSTRUCTOR_OPTIONS = ("embed_model", "llm", "persist_dir", "reranker", "arms", 
 """Options of `UmiRetriever.from_nodes`, beside the arguments of the class and the stages of `UmiConfig`."""
 
 
-class UmiRetriever(Closing, BaseRetriever):
+class UmiRetriever(OpensStore, BaseRetriever):
     """Hybrid search over nodes; `retrieve` and `aretrieve` take a string, a `QueryBundle` or a `UmiQuery`.
 
     Make one with `from_documents`, `from_nodes`, `from_index` or `from_store`. Nodes are returned best first, as copies
@@ -194,8 +193,8 @@ class UmiRetriever(Closing, BaseRetriever):
         skipped: list[SkippedChunk] = []
         left_out = None if checked_on_invalid(on_invalid) == "raise" else skipped
 
-        def fill(store: HybridStore) -> None:
-            chunks = to_chunks(nodes, keys, Counter(), left_out)
+        def fill(retriever: Self) -> None:
+            store, chunks = retriever.umi.store, to_chunks(nodes, keys, Counter(), left_out)
             if embed_model is not None:
                 add_embedded(store, nodes, chunks)
             origin = partial(node_origin, source_key=source_key)
@@ -206,9 +205,8 @@ class UmiRetriever(Closing, BaseRetriever):
         if options.get("read_only") and (nodes or mirror):
             raise ConfigError("read_only=True stores nothing; leave nodes and mirror out")
         options.setdefault("objects", [node for node in nodes if isinstance(node, IndexNode) and node.obj is not None])
-        retriever = cls._with_own_store(
-            fill, embed_model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options
-        )
+        model = embed_model_of(embed_model)
+        retriever = cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
         retriever.skipped = tuple(skipped)
         return retriever
 
@@ -278,20 +276,20 @@ class UmiRetriever(Closing, BaseRetriever):
                 f"index is {type(index).__name__}; expected a VectorStoreIndex, over Chroma for example; "
                 "for any other, give its nodes to from_nodes"
             )
-        model = index._embed_model if embed_model is None else embed_model
+        model = embed_model_of(index._embed_model if embed_model is None else embed_model)
         keys = PlaceKeys(source_key, position_key, time_key)
         collection = chroma_collection(index.vector_store, "ChromaVectorStore")
         if collection is not None and not copy:
             config = UmiConfig(**stages_and_fields(options)[0])
             read = partial(node_chunk_of_record, keys)
-            store = ChromaStore(collection, embed_model_of(model), persist_dir, config, read=read)
+            store = ChromaStore(collection, model, persist_dir, config, read=read)
             return cls._owning(store, None, llm=llm, similarity_top_k=similarity_top_k, **options)
 
-        def fill(store: HybridStore) -> None:
+        def fill(retriever: Self) -> None:
             name = getattr(collection, "name", type(index.vector_store).__name__)
-            add_with_vectors(store, name, index_pages(index, keys))
+            add_with_vectors(retriever.umi.store, name, index_pages(index, keys))
 
-        return cls._with_own_store(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
+        return cls._opened(fill, model, persist_dir, llm=llm, similarity_top_k=similarity_top_k, **options)
 
     @classmethod
     def from_store(
@@ -318,46 +316,11 @@ class UmiRetriever(Closing, BaseRetriever):
         return cls(umi, *(() if similarity_top_k is None else (similarity_top_k,)), **fields)
 
     @classmethod
-    def _with_own_store(
-        cls,
-        fill: Callable[[HybridStore], None],
-        embed_model: Any,
-        persist_dir: str | None,
-        *,
-        read_only: bool = False,
-        **options: Any,
-    ) -> Self:
-        stages, _ = stages_and_fields(options)
-        config = UmiConfig(**stages) if stages else None  # None: the defaults, with the store's analyzer
-        model = embed_model_of(embed_model)
-        store = HybridStore.open(persist_dir, embedder=model, config=config, read_only=read_only)
-        return cls._owning(store, None if read_only else fill, **options)
-
-    @classmethod
-    def _owning(cls, store: Any, fill: Callable[[Any], None] | None, **options: Any) -> Self:
-        """`from_store` for a store that `close` closes; `fill` adds to it. If this fails, the store is closed."""
-        try:
-            retriever = cls.from_store(store, **options)
-            if fill is not None:
-                fill(store)
-        except BaseException:
-            store.close()
-            raise
-        retriever._owns_store = True
-        return retriever
-
-    @classmethod
     def _own_options(cls) -> list[str]:
         """The arguments of the constructor; those of a subclass's constructor, which may pass on others, come first."""
         bases = cls.__mro__[: cls.__mro__.index(UmiRetriever) + 1]
         makers = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]
         return [name for maker in makers for name in list(signature(maker).parameters)[1:]]
-
-    def close(self) -> None:
-        """End the threads, and close the store if this retriever has opened it."""
-        self.umi.close()
-        if self._owns_store:
-            self.umi.store.close()
 
     def search(self, query: str | QueryBundle) -> SearchResult:
         """The hits that `retrieve` returns as nodes, with signals, stages, suppressed chunks and failed parts."""

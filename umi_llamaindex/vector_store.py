@@ -27,7 +27,8 @@ from umi_common.config import UmiConfig
 from umi_common.embedders.default import unit_rows
 from umi_common.errors import ConfigError, InputError, InvalidVector
 from umi_common.filters import matches, parse_filter
-from umi_common.framework_records import PlaceKeys, overrides
+from umi_common.frameworks.records import PlaceKeys, overrides
+from umi_common.frameworks.retrievers import in_thread, retriever_over
 from umi_common.protocols import Embedder, Probe, pages
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.closing import Closing
@@ -91,7 +92,6 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
     _store: HybridStore = PrivateAttr()
     _umi: DualRetriever = PrivateAttr()
     _keys: PlaceKeys = PrivateAttr()
-    _reranker: Any = PrivateAttr()
     _owns_store: bool = PrivateAttr()
     _warned: bool = PrivateAttr(default=False)
     _model_checked: bool = PrivateAttr(default=False)
@@ -111,24 +111,13 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         **stages: Any,
     ) -> None:
         super().__init__(stores_text=True)
-        if store is not None and (embed_model is not None or persist_dir is not None):
-            raise ConfigError("store= has its own embed model and directory; leave embed_model and persist_dir out")
         refuse_unknown_options(stages, (*OPTIONS, *UmiConfig.model_fields), ConfigError)
-        config = UmiConfig(**stages)
         self._owns_store = store is None
-        if store is None:
-            model = embed_model_of(embed_model)
-            settings = config if stages else None
-            store = HybridStore.open(persist_dir, embedder=model, config=settings, read_only=read_only)
-        self._store = store
         self._keys = PlaceKeys(source_key, position_key, time_key)
-        self._reranker = reranker_of(reranker)
-        try:
-            self._umi = DualRetriever(store, rewriter=llm_of(llm), reranker=self._reranker, config=config)
-        except BaseException:
-            if self._owns_store:
-                store.close()
-            raise
+        opening = {"embed_model": embed_model_of(embed_model), "persist_dir": persist_dir}
+        parts = {"rewriter": llm_of(llm), "reranker": reranker_of(reranker)}
+        self._umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
+        self._store: HybridStore = self._umi.store  # type: ignore[assignment]
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return copy.copy(self)  # the store is shared, as by a copy of a retriever
@@ -334,29 +323,16 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
             return self._umi
         return self._umi.with_config(**changes)  # it shares the threads
 
-    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """`add` in a thread."""
-        return await asyncio.to_thread(self.add, nodes)
-
-    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """`delete` in a thread."""
-        await asyncio.to_thread(self.delete, ref_doc_id, **delete_kwargs)
-
-    async def adelete_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
-    ) -> None:
-        """`delete_nodes` in a thread."""
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
-
-    async def aclear(self) -> None:
-        """`clear` in a thread."""
-        await asyncio.to_thread(self.clear)
-
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        """`get_nodes` in a thread."""
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+    async_add = in_thread("add")
+    """`add` in a thread."""
+    adelete = in_thread("delete")
+    """`delete` in a thread."""
+    adelete_nodes = in_thread("delete_nodes")
+    """`delete_nodes` in a thread."""
+    aclear = in_thread("clear")
+    """`clear` in a thread."""
+    aget_nodes = in_thread("get_nodes")
+    """`get_nodes` in a thread."""
 
 
 def _vectors(nodes: Sequence[BaseNode], texts: Sequence[str], embedder: Embedder) -> Any:

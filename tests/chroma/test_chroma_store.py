@@ -26,7 +26,7 @@ from umi_common.errors import (
     StoreUnavailable,
 )
 from umi_common.filters import parse_filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.frameworks.records import PlaceKeys
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
 from umi_common.stores.chroma import ChromaStore

@@ -18,7 +18,7 @@ from langchain_core.documents import Document
 from langchain_text_splitters import CharacterTextSplitter
 
 from umi_common.errors import InvalidChunk
-from umi_common.framework_records import PlaceKeys
+from umi_common.frameworks.records import PlaceKeys
 from umi_common.types import Chunk
 from umi_langchain import UmiRetriever
 from umi_langchain._convert import to_chunks, to_document

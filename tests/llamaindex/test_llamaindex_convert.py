@@ -20,7 +20,7 @@ from llama_index.core.schema import (
 )
 
 from umi_common.errors import InvalidChunk
-from umi_common.framework_records import PlaceKeys
+from umi_common.frameworks.records import PlaceKeys
 from umi_common.types import Chunk
 from umi_llamaindex._convert import to_chunks, to_node
 

@@ -16,7 +16,7 @@ from umi_common.context.budget import TokenBudget
 from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
-from umi_common.framework_records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_window
+from umi_common.frameworks.records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_window
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult

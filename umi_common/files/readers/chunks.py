@@ -22,7 +22,7 @@ from umi_common.files.readers.markup import HtmlText, front_matter_dates, front_
 from umi_common.files.readers.passages import Heading, Passage, Table, passages
 from umi_common.files.readers.pdf import PdfPages, PdfProcess
 from umi_common.files.readers.reading import ReadLimits, check_name, content_of, decoded_text, file_errors
-from umi_common.framework_records import PlaceKeys, may_be_offset, time_in, to_chunk
+from umi_common.frameworks.records import PlaceKeys, may_be_offset, time_in, to_chunk
 from umi_common.stores.references import PATH_CHARACTERS, PATH_END
 from umi_common.times import read_time
 from umi_common.types import ID_BYTES_MAX, Chunk

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umi_common.errors import ConfigError, InvalidChunk, InvalidVector, StoreError
-from umi_common.framework_records import IDS_NAMED
+from umi_common.frameworks.records import IDS_NAMED
 from umi_common.pool import Vectors
 from umi_common.stores.batch_checks import progress
 from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_model

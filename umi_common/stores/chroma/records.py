@@ -17,7 +17,7 @@ from typing import Any
 
 from umi_common.errors import InvalidChunk
 from umi_common.filters import chroma_metadata
-from umi_common.framework_records import NESTED_KEY, PlaceKeys, same_fraction, to_chunk
+from umi_common.frameworks.records import NESTED_KEY, PlaceKeys, same_fraction, to_chunk
 from umi_common.stores.chroma.collection import Record
 from umi_common.types import Chunk, from_microseconds, microseconds
 

@@ -21,7 +21,7 @@ from umi_common.errors import (
     StoreUnavailable,
 )
 from umi_common.filters import Filter, Where, matches, parse_filter
-from umi_common.framework_records import PlaceKeys
+from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore

@@ -1,0 +1,114 @@
+"""umi's ranking stages for the texts of any retriever: the fields and formulas that the classes of both adapters share.
+
+Each method takes n texts as arrays, and returns the rows to keep, in order, and the new scores (n,); None: the scores
+stay. Scores are >= 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from umi_common.config import (
+    DecayConfig,
+    DuplicatesConfig,
+    MmrConfig,
+    NeighboursConfig,
+    NotNegative,
+    OneOrMore,
+    Positive,
+    Share,
+    Similarity,
+)
+from umi_common.decay import decay, rate_of
+from umi_common.frameworks.records import ages_in_hours
+from umi_common.pool import Floats, Ints, Vectors
+from umi_common.ranking.duplicates import DuplicateFinder
+from umi_common.ranking.evidence import min_max
+from umi_common.ranking.fusion import best_first
+from umi_common.ranking.mmr import mmr
+from umi_common.ranking.neighbours import spread
+from umi_common.types import utc_now
+
+Ranked = tuple[Ints, Floats | None]
+
+
+class DecayFields(BaseModel):
+    """Of `UmiDecay`."""
+
+    half_life_hours: Positive
+    """Age, in hours, at which the factor has fallen halfway to `floor`."""
+    floor: Share = DecayConfig().floor
+    """Smallest factor, 0..1."""
+    time_key: str = "timestamp"
+    """Metadata key of the time: a datetime, an ISO string (UTC without a zone) or seconds since 1970."""
+    clock: Callable[[], datetime] | None = Field(default=None, exclude=True)
+    """Returns the present as an aware datetime; None: the computer's clock."""
+
+    def decayed(self, scores: Floats, metadatas: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Ranked:
+        """All texts, by their decayed scores; `now` is used in place of the clock."""
+        if now is None:
+            now = utc_now() if self.clock is None else self.clock()
+        ages = ages_in_hours(metadatas, self.time_key, now)
+        lower = decay(scores, ages, rate=rate_of(self.half_life_hours), floor=self.floor)
+        return best_first(lower), lower
+
+
+class NeighboursFields(BaseModel):
+    """Of `UmiNeighbours`."""
+
+    previous: NotNegative = NeighboursConfig().previous
+    """Share of the score of the text before it that a text gains."""
+    following: NotNegative = NeighboursConfig().following
+    """Share of the score of the text after it that a text gains."""
+
+    def gained(self, scores: Floats, sources: Ints, positions: Ints, texts: Sequence[str]) -> Ranked:
+        """All texts, by their raised scores; of one source, those whose positions differ by 1 are adjacent."""
+        raised = spread(
+            scores,
+            sources,
+            positions,
+            np.array([len(text.split()) for text in texts], dtype=np.int64),
+            np.zeros(len(texts)),
+            previous=self.previous,
+            following=self.following,
+            source_share=0.0,
+        )
+        return best_first(raised), raised
+
+
+class NearDuplicatesFields(BaseModel):
+    """Of `UmiNearDuplicates`."""
+
+    similarity: Similarity = DuplicatesConfig().similarity
+    """Smallest cosine of texts that are nearly the same."""
+
+    def distinct(self, scores: Floats, texts: Sequence[str], vectors: Vectors, groups: Sequence[str]) -> Ranked:
+        """The best of each set of duplicates, and all blank texts; near ones of different groups are no duplicates."""
+        finder = DuplicateFinder(DuplicatesConfig(similarity=self.similarity, across_sources=True))
+        kept = [
+            row
+            for row in best_first(scores).tolist()
+            if not texts[row].strip() or not finder.add(str(row), texts[row], vectors[row], groups[row])
+        ]
+        return np.sort(np.array(kept, dtype=np.int64)), None
+
+
+class MmrFields(BaseModel):
+    """Of `UmiMMR`."""
+
+    top_n: OneOrMore | None = None
+    """Largest number of texts that are returned; None: no limit."""
+    trade_off: Share = MmrConfig().trade_off
+    """lambda, 0..1: with 1 only relevance counts, with 0 only diversity."""
+    pool: OneOrMore = MmrConfig().pool
+    """Number of the best texts from which MMR chooses, but at least as many as are returned."""
+
+    def chosen(self, scores: Floats, vectors: Vectors) -> Ranked:
+        """The texts in the order of choice; their relevance is the score, scaled to 0..1."""
+        limit = len(scores) if self.top_n is None else self.top_n
+        return mmr(min_max(scores), vectors, limit=limit, trade_off=self.trade_off, pool=self.pool), None
