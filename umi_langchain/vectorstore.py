@@ -6,7 +6,6 @@ import asyncio
 import copy
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
@@ -32,7 +31,7 @@ from umi_common.search.request import (
 )
 from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
-from umi_common.types import SearchResult
+from umi_common.types import Hit, SearchResult, utc_now
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._options import CallOptions
 from umi_langchain._parts import reranker_of
@@ -257,31 +256,13 @@ class UmiVectorStore(OwnsStore, VectorStore):
         For a blank query, the first `k` documents by id that pass the filter, with score 0; `min_relevance` leaves
         none of them out.
         """
-        query = end_of(query)
-        if _is_listing(query, options):
-            return self._listed(k, filter, **options)
-        return self._scored(self.umi.search(query, **_asked(k, filter, options)))
+        return self._scored(self._search(self.umi, query, k, filter, options))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` for an event loop."""
-        query = end_of(query)
-        if _is_listing(query, options):
-            return await asyncio.to_thread(self._listed, k, filter, **options)
-        return self._scored(await self.umi.asearch(query, **_asked(k, filter, options)))
-
-    def _listed(self, k: int, filter: Where, **options: Any) -> list[tuple[Document, float]]:
-        """The first `k` documents by id that pass filter and time range, each with score 0."""
-        k = options.pop("limit", k)
-        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # only searches have an upper bound of k
-        asked = {"now": None, **_asked(bounded, filter, options)}
-        asked["now"] = datetime.now(timezone.utc) if asked["now"] is None else asked["now"]
-        asked.pop("on_stage", None)
-        request = SearchRequest.checked(query="any text", **asked)
-        chunks = (chunk for page in pages(self.store, where=request.where) for chunk in page)
-        passing = (chunk for chunk in chunks if chunk_passes(chunk, None, request.time_range))
-        return [(to_document(chunk, self._keys), 0.0) for chunk in islice(passing, k)]
+        return self._scored(await self._asearch(self.umi, query, k, filter, options))
 
     def similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
@@ -301,20 +282,14 @@ class UmiVectorStore(OwnsStore, VectorStore):
             SearchUnavailable: If the dense arm did not answer.
             ConfigError: If the threshold is out of range.
         """
-        query, options = end_of(query), _with_threshold(score_threshold, options)
-        if _is_listing(query, options):
-            return [(document, 1.0) for document, _ in self._listed(k, filter, **options)]
-        return self._relevant(self.umi.search(query, **_asked(k, filter, options)))
+        return self._relevant(self._search(self.umi, query, k, filter, _with_threshold(score_threshold, options)))
 
     async def asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: Where = None, *, score_threshold: float | None = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_relevance_scores` for an event loop."""
-        query, options = end_of(query), _with_threshold(score_threshold, options)
-        if _is_listing(query, options):
-            listed = await asyncio.to_thread(self._listed, k, filter, **options)
-            return [(document, 1.0) for document, _ in listed]
-        return self._relevant(await self.umi.asearch(query, **_asked(k, filter, options)))
+        options = _with_threshold(score_threshold, options)
+        return self._relevant(await self._asearch(self.umi, query, k, filter, options))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
@@ -334,20 +309,14 @@ class UmiVectorStore(OwnsStore, VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[tuple[Document, float]]:
         """`max_marginal_relevance_search` with scores, which do not fall along the list."""
-        query, umi = end_of(query), self._diverse(fetch_k, lambda_mult)
-        if _is_listing(query, options):
-            return self._listed(k, filter, **options)
-        return self._scored(umi.search(query, **_asked(k, filter, options)))
+        return self._scored(self._search(self._diverse(fetch_k, lambda_mult), query, k, filter, options))
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, filter: Where = None, **options: Any
     ) -> list[Document]:
         """`max_marginal_relevance_search` for an event loop."""
-        query, umi = end_of(query), self._diverse(fetch_k, lambda_mult)
-        if _is_listing(query, options):
-            return await self.asimilarity_search(query, k, filter, **options)
-        found = self._scored(await umi.asearch(query, **_asked(k, filter, options)))
-        return [document for document, _ in found]
+        found = await self._asearch(self._diverse(fetch_k, lambda_mult), query, k, filter, options)
+        return [document for document, _ in self._scored(found)]
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -361,6 +330,33 @@ class UmiVectorStore(OwnsStore, VectorStore):
         """`max_marginal_relevance_search` among the nearest documents by cosine alone."""
         options = _vector_only(embedding, options)
         return self.max_marginal_relevance_search("", k, fetch_k, lambda_mult, filter, **options)
+
+    def _search(self, umi: DualRetriever, query: str, k: int, filter: Where, options: dict[str, Any]) -> SearchResult:
+        query = end_of(query)
+        if _is_listing(query, options):
+            return self._listed(k, filter, **options)
+        return umi.search(query, **_asked(k, filter, options))
+
+    async def _asearch(
+        self, umi: DualRetriever, query: str, k: int, filter: Where, options: dict[str, Any]
+    ) -> SearchResult:
+        query = end_of(query)
+        if _is_listing(query, options):
+            return await asyncio.to_thread(self._listed, k, filter, **options)
+        return await umi.asearch(query, **_asked(k, filter, options))
+
+    def _listed(self, k: int, filter: Where, **options: Any) -> SearchResult:
+        """The first `k` documents by id that pass filter and time range, each with score 0 and relevance 1."""
+        k = options.pop("limit", k)
+        bounded = LIMIT_MAX if isinstance(k, int) and k > LIMIT_MAX else k  # only searches have an upper bound of k
+        asked = {"now": None, **_asked(bounded, filter, options)}
+        asked["now"] = utc_now() if asked["now"] is None else asked["now"]
+        asked.pop("on_stage", None)
+        request = SearchRequest.checked(query="any text", **asked)
+        chunks = (chunk for page in pages(self.store, where=request.where) for chunk in page)
+        passing = (chunk for chunk in chunks if chunk_passes(chunk, None, request.time_range))
+        hits = [Hit(chunk, 0.0, rank, relevance=1.0) for rank, chunk in enumerate(islice(passing, k), start=1)]
+        return SearchResult(tuple(hits), "", answerable=bool(hits))
 
     def _diverse(self, fetch_k: int, lambda_mult: float) -> DualRetriever:
         return self.umi.with_config(mmr={"enabled": True, "trade_off": lambda_mult, "pool": fetch_k})
