@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -43,24 +42,6 @@ REFERENCES_ROWS_MAX = 200_000
 """In a store of more rows no references are sought: reading all names at the first search would take seconds."""
 PAUSES_SECONDS = (0.05, 0.1)
 """Pauses of `search_lexical` before each new attempt: another thread may be repairing the index."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreHits:
-    """The rows that one search found, from which its pool is made."""
-
-    queries: Vectors | None
-    """(V, dim) unit rows; None: no probe has a vector."""
-    lexical: Sequence[LexicalHits] | None
-    """The ranking for each probe; None: the arm did not answer."""
-    dense: Sequence[DenseHits] | None
-    """Likewise."""
-    by_id: Ints
-    """Rows of the ids that the probes name; they enter the pool whatever their rank."""
-    named: Named
-    """What the query names; rows whose heading it mentions enter the pool."""
-    links: Links | None
-    """References of the best rows, whose targets enter the pool; None: none was found, or they were not sought."""
 
 
 def recall_pools(core: Core, requests: Sequence[RecallRequest]) -> list[Pool]:
@@ -140,8 +121,31 @@ def _search(
     trace.facts |= {"chunks": snapshot.rows.living, "arms_ms": (time.perf_counter() - begun) * 1e3}
     by_id = _rows_of_named_ids(snapshot, request, allowed)
     named, links = _references(core, snapshot, request, lexical, dense, allowed, trace)
-    found = StoreHits(queries, lexical, dense, by_id, named, links)
-    return _pool(snapshot, found, request, allowed, trace, corpus_fields)
+    rankings = [hits.rows for hits in (*(lexical or ()), *(dense or ()))]
+    others = [by_id, np.fromiter(named.rows, np.int64), *([] if links is None else [links.target])]
+    rows = snapshot.rows.with_neighbours(rankings, np.concatenate(others), request, allowed)
+    fields = _lexical_fields(snapshot, lexical, dense, rows, request, trace)
+    if queries is not None and dense is not None:
+        indices = _indices(dense, rows, len(snapshot.rows))
+        fields |= {
+            "dense": dense_index.score(snapshot.vectors, queries, rows, searched=dense, indices=indices),
+            "dense_rank": _ranks(indices, (len(request.probes), len(rows))),
+            "query_vectors": queries,
+        }
+    return Pool.of(
+        list(map(snapshot.rows.ids.__getitem__, rows.tolist())),
+        **fields,
+        vectors=snapshot.vectors.take(rows, axis=0),
+        source=renumbered(snapshot.rows.source[rows]),
+        position=snapshot.rows.index_in_source[rows],
+        age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
+        **named.pool_fields(rows),
+        version=snapshot.rows.seq[rows],
+        links=None if links is None else links.of_rows(rows, len(snapshot.rows)),
+        degraded=tuple(trace.degraded),
+        facts=trace.facts,
+        **corpus_fields,
+    )
 
 
 def _warn_unknown_keys(snapshot: StoreSnapshot, where: Filter) -> None:
@@ -261,57 +265,33 @@ def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Seq
     return [found.get(seq, ()) for seq in seqs]
 
 
-def _pool(
+def _lexical_fields(
     snapshot: StoreSnapshot,
-    found: StoreHits,
+    lexical: Sequence[LexicalHits] | None,
+    dense: Sequence[DenseHits] | None,
+    rows: Ints,
     request: RecallRequest,
-    allowed: Mask | None,
     trace: RecallTrace,
-    corpus_fields: Mapping[str, Any],
-) -> Pool:
-    """The pool of the found rows and their neighbours, each scored by both arms."""
-    rankings = [hits.rows for hits in found.lexical or ()] + [hits.rows for hits in found.dense or ()]
-    others = [found.by_id, np.fromiter(found.named.rows, np.int64)]
-    others += [] if found.links is None else [found.links.target]
-    rows = snapshot.rows.with_neighbours(rankings, np.concatenate(others), request, allowed)
-    shape = (len(request.probes), len(rows))
-    lexical: dict[str, Any] = {}
-    if found.lexical is not None:
-        try:
-            texts = [probe.text for probe in request.probes]
-            scored = snapshot.lexical.score(texts, rows, config=request.lexical, searched=found.lexical)
-        except Exception as error:
-            if found.dense is None:
-                raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
-            trace.lost("lexical", error, "searched with the dense arm alone")
-            return _pool(snapshot, replace(found, lexical=None), request, allowed, trace, corpus_fields)
-        ranks = _ranks(_indices(found.lexical, rows, len(snapshot.rows)), shape)
-        lexical = {**scored.pool_fields(), "lexical_rank": ranks}
-    elif request.strategy == "vector":  # the arm was not asked
-        lexical = {"length": snapshot.lexical.lengths(len(snapshot.rows))[rows].astype(np.int64)}
-    dense: dict[str, Any] = {}
-    if found.queries is not None and found.dense is not None:
-        indices = _indices(found.dense, rows, len(snapshot.rows))
-        dense = {
-            "dense": dense_index.score(snapshot.vectors, found.queries, rows, searched=found.dense, indices=indices),
-            "dense_rank": _ranks(indices, shape),
-            "query_vectors": found.queries,
-        }
-    return Pool.of(
-        list(map(snapshot.rows.ids.__getitem__, rows.tolist())),
-        **lexical,
-        **dense,
-        vectors=snapshot.vectors.take(rows, axis=0),
-        source=renumbered(snapshot.rows.source[rows]),
-        position=snapshot.rows.index_in_source[rows],
-        age_hours=snapshot.rows.age_hours(microseconds(request.now), rows),
-        **found.named.pool_fields(rows),
-        version=snapshot.rows.seq[rows],
-        links=None if found.links is None else found.links.of_rows(rows, len(snapshot.rows)),
-        degraded=tuple(trace.degraded),
-        facts=trace.facts,
-        **corpus_fields,
-    )
+) -> dict[str, Any]:
+    """The lexical arm's fields of the pool of these rows; the lengths alone if the arm was not asked.
+
+    Raises:
+        SearchUnavailable: If scoring fails and the dense arm did not answer.
+    """
+    if request.strategy == "vector":
+        return {"length": snapshot.lexical.lengths(len(snapshot.rows))[rows].astype(np.int64)}
+    if lexical is None:
+        return {}
+    texts = [probe.text for probe in request.probes]
+    try:
+        scored = snapshot.lexical.score(texts, rows, config=request.lexical, searched=lexical)
+    except Exception as error:
+        if dense is None:
+            raise SearchUnavailable(f"lexical: {type(error).__name__}") from error
+        trace.lost("lexical", error, "searched with the dense arm alone")
+        return {}
+    indices = _indices(lexical, rows, len(snapshot.rows))
+    return {**scored.pool_fields(), "lexical_rank": _ranks(indices, (len(texts), len(rows)))}
 
 
 def _indices(rankings: Sequence[LexicalHits] | Sequence[DenseHits], rows: Ints, count: int) -> list[Ints]:
