@@ -19,7 +19,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from umi_common.errors import StoreClosed, StoreError, StoreLocked, StoreReadOnly
-from umi_common.stores.ledger.sqlite import BUSY_SECONDS, Location, connect, unwritable
+from umi_common.stores.ledger.sqlite import BUSY_SECONDS, ChangedWhileRead, Location, connect, unwritable
 from umi_common.types import inode_of
 
 SHARED = "mode=ro&readonly_shm=1"
@@ -128,8 +128,27 @@ class FollowedFile:
         assert self._watch is not None
         return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
 
-    def acquire(self) -> sqlite3.Connection:
-        """See `Connections`."""
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection that no other thread uses during the block.
+
+        Raises:
+            StoreClosed: After close().
+            ChangedWhileRead: At the end of the block, if the file changed during it. An error of the block is its
+                cause.
+        """
+        connection, error = self._acquire(), None
+        try:
+            yield connection
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            unchanged = self._release(connection, error)
+            if not unchanged and (error is None or isinstance(error, Exception)):
+                raise ChangedWhileRead(f"{self._path} was changed while it was read; repeat the call") from error
+
+    def _acquire(self) -> sqlite3.Connection:
         with self._changed:
             self._check_open()
             if self._idle:
@@ -146,8 +165,8 @@ class FollowedFile:
         self._in_use[connection] = self._openings
         return connection
 
-    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """See `Connections`."""
+    def _release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
+        """Whether the file stayed unchanged during the use of a connection that ended with this error, or None."""
         with self._changed:
             current = self._in_use.pop(connection) == self._openings and not self._closed
             if connection.in_transaction:

@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,12 +58,9 @@ from umi_common.stores.ledger.sqlite import (
     SQL_VARIABLES,
     ChangedWhileRead,
     ConnectionPool,
-    Connections,
     Location,
-    SharedConnection,
     commit,
     insert,
-    reading,
     sqlite_errors,
 )
 from umi_common.types import Chunk
@@ -117,17 +114,15 @@ class Ledger:
         """True once the column `search_text` was seen, which files of early versions lack."""
         self._location = None if path is None or read_only else Location(path)
         self._followed: FollowedFile | None = None
-        self._readers: Connections
+        self._readers: ConnectionPool | FollowedFile | None = None
+        """None: in memory, where the writing connection is the only one."""
         with sqlite_errors(path, writing=not read_only):
             if read_only and path is not None:
                 refuse_empty(path)
                 self._readers = self._followed = FollowedFile(path, prepare_for_reading)
             else:
                 self._writer = open_file(path)
-                shared = path is None
-                self._readers = (
-                    SharedConnection(self._writer, self._lock) if shared else ConnectionPool(self._open_reader)
-                )
+                self._readers = None if path is None else ConnectionPool(self._open_reader)
         self.check_location()
 
     def _open_reader(self) -> sqlite3.Connection:
@@ -150,9 +145,21 @@ class Ledger:
 
     # Reading and writing
 
-    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """A connection for one SELECT."""
-        return reading(self._readers, self.path)
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one SELECT, which no other thread uses meanwhile.
+
+        Raises:
+            ChangedWhileRead: At the end of the block, if another process changed the file during it.
+        """
+        if self._readers is not None:
+            with sqlite_errors(self.path), self._readers.connection() as connection:
+                yield connection
+            return
+        with sqlite_errors(None), self._lock:
+            if self._closed:
+                raise StoreClosed("the store is closed")
+            yield self._writer
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -265,7 +272,8 @@ class Ledger:
             if self._closed:
                 return
             self._closed = True
-            self._readers.close()
+            if self._readers is not None:
+                self._readers.close()
             if self.read_only:
                 return
             try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from umi_common.errors import LedgerDamaged, StoreClosed, StoreError, StoreFull, StoreLocked, StoreMoved, StoreReadOnly
 from umi_common.filters.sql import LOWER
@@ -163,29 +163,8 @@ class Location:
             )
 
 
-class Connections(Protocol):
-    """Connections for reading, each used by one thread at a time."""
-
-    def acquire(self) -> sqlite3.Connection:
-        """A connection that no other thread uses until it is released.
-
-        Raises:
-            StoreClosed: After close().
-        """
-
-    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """End the use of a connection. Returns whether the file stayed unchanged during it.
-
-        Args:
-            error: Raised while the connection was used; None: there was no error.
-        """
-
-    def close(self) -> None:
-        """Refuse to give out connections from now on, and close them."""
-
-
 class ConnectionPool:
-    """One connection for each thread that reads at a time; a released one is used again."""
+    """Connections for reading: one for each thread that reads at a time; a released one is used again."""
 
     def __init__(self, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._open = open_connection
@@ -193,25 +172,30 @@ class ConnectionPool:
         self._lock = threading.Lock()
         self._closed = False
 
-    def acquire(self) -> sqlite3.Connection:
-        """See `Connections`."""
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection that no other thread uses during the block.
+
+        Raises:
+            StoreClosed: After close().
+        """
         with self._lock:
             if self._closed:
                 raise StoreClosed("the store is closed; open it again")
-            connection = self._idle.pop() if self._idle else None
-        return self._open() if connection is None else connection
-
-    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """See `Connections`. Always True: SQLite's own locks protect the read."""
-        if connection.in_transaction:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        with self._lock:
-            if not self._closed:
-                self._idle.append(connection)
-                return True
-        connection.close()
-        return True
+            idle = self._idle.pop() if self._idle else None
+        connection = self._open() if idle is None else idle
+        try:
+            yield connection
+        finally:
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            with self._lock:
+                keep = not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
 
     def close(self) -> None:
         """Close the idle connections now, and each of the others when it is released."""
@@ -220,54 +204,3 @@ class ConnectionPool:
             idle, self._idle = list(self._idle), deque()
         for connection in idle:
             connection.close()
-
-
-class SharedConnection:
-    """The one connection of a ledger in memory, for one thread at a time; the caller closes it.
-
-    Args:
-        lock: Held while a thread uses the connection.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, lock: threading.RLock) -> None:
-        self._connection, self._lock = connection, lock
-        self._closed = False
-
-    def acquire(self) -> sqlite3.Connection:
-        """See `Connections`."""
-        self._lock.acquire()
-        if self._closed:
-            self._lock.release()
-            raise StoreClosed("the store is closed")
-        return self._connection
-
-    def release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
-        """See `Connections`. Always True: the lock keeps writers away."""
-        self._lock.release()
-        return True
-
-    def close(self) -> None:
-        """Refuse to give out the connection from now on."""
-        with self._lock:
-            self._closed = True
-
-
-@contextmanager
-def reading(connections: Connections, path: Path | None) -> Iterator[sqlite3.Connection]:
-    """A connection for reading during the block; SQLite's errors are raised as umi's.
-
-    Raises:
-        ChangedWhileRead: At the end of the block, if the file changed during it. An error of the block is its cause.
-    """
-    with sqlite_errors(path):
-        connection = connections.acquire()
-        error: BaseException | None = None
-        try:
-            yield connection
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            unchanged = connections.release(connection, error)
-            if not unchanged and (error is None or isinstance(error, Exception)):
-                raise ChangedWhileRead(f"{path} was changed while it was read; repeat the call") from error
