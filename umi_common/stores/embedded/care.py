@@ -1,9 +1,10 @@
-"""Status, verification and repair of a store."""
+"""Status, verification, repair and reindexing of a store."""
 
 from __future__ import annotations
 
 import heapq
 import os
+import sqlite3
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,12 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
+from umi_common.config import EmbedderConfig, UmiConfig
+from umi_common.embedders import identity_of
+from umi_common.embedders.cache import VectorCache, document_cache
 from umi_common.errors import LedgerDamaged
+from umi_common.protocols import Embedder
 from umi_common.stores.arrays import distinct
+from umi_common.stores.batch_checks import embedded, progress
 from umi_common.stores.embedded.core import Core
+from umi_common.stores.embedded.directory import check_directory, locked_for_writing
 from umi_common.stores.failpoints import failpoint
-from umi_common.stores.ledger.codec import Entry, checked
-from umi_common.stores.ledger.integrity import file_problems, remake_indexes
+from umi_common.stores.ledger.acknowledged import MarkFile
+from umi_common.stores.ledger.codec import Entry, checked, encode_vectors
+from umi_common.stores.ledger.file import FILE
+from umi_common.stores.ledger.ledger import Ledger
+from umi_common.stores.ledger.made_with import analyzer_settings, fingerprint
 from umi_common.stores.lexical.file import drop
 from umi_common.stores.rows.rows import Rows
 from umi_common.stores.search_counts import SearchMetrics
@@ -34,6 +44,12 @@ DAMAGED_NAMED = 100
 """Largest number of damaged chunks, and of damaged vectors, that are named; the check of chunks stops then."""
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
+PROBLEMS_MAX = 10
+"""After this many problems SQLite's check stops."""
+DROP_CACHED_PAGES = "PRAGMA shrink_memory"
+"""Empties the connection's page cache, so that the statements after it read the disk."""
+TEXTS_EMBEDDED_AT_ONCE = 2_000
+"""Largest number of texts in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +127,11 @@ def verify(core: Core, *, full: bool = False) -> Verification:
 
 
 def _check_file(core: Core) -> list[str]:
+    """SQLite's messages about damage in the file, at most PROBLEMS_MAX. Reads the whole file."""
     with core.ledger.reading() as connection:
-        return [f"umi.db: {line}" for line in file_problems(connection)]
+        connection.execute(DROP_CACHED_PAGES)
+        lines = [line for (line,) in connection.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})").fetchall()]
+    return [] if lines == ["ok"] else [f"umi.db: {line}" for line in lines]
 
 
 def _check_id_index(core: Core) -> list[str]:
@@ -243,7 +262,7 @@ def repair(core: Core) -> Verification:
     if _ledger_problems(before):
         core.ready_to_write()
         with core.writing:
-            remake_indexes(core.ledger)
+            _remake_indexes(core.ledger)
         before = verify(core, full=True)
     left = _ledger_problems(before)
     if left:
@@ -251,6 +270,42 @@ def repair(core: Core) -> Verification:
     if before.problems:
         rebuild(core)
     return verify(core)
+
+
+def _remake_indexes(ledger: Ledger) -> None:
+    """Make SQLite's indexes again from the tables. On an error the transaction is rolled back: no index changes.
+
+    Raises:
+        LedgerDamaged: If a table is damaged, or if SQLite cannot replace an index.
+    """
+    try:
+        with ledger.transaction() as connection:
+            connection.execute(DROP_CACHED_PAGES)
+            connection.execute("REINDEX")
+            # Read after REINDEX: where pages of a table are wrongly listed as free, it may have overwritten them.
+            _check_tables(ledger, connection)
+            ledger.check_id_index(connection)
+        ledger.compact()  # returns the pages that only the damaged index used
+    except LedgerDamaged as error:
+        cause = error.__cause__
+        told = error if cause is None or isinstance(cause, LedgerDamaged) else cause
+        reason, _, fix = str(told).partition("; restore ")
+        fix = fix or "it from a copy"
+        raise LedgerDamaged(f"repair() cannot mend {ledger.path} ({reason}); restore {fix}") from error
+
+
+def _check_tables(ledger: Ledger, connection: sqlite3.Connection) -> None:
+    """Read every row of the tables of chunks and vectors, and compare its checksums and the numbers of rows.
+
+    Raises:
+        LedgerDamaged: If a checksum differs, if the numbers of chunks, texts and vectors differ, or if the number of
+            chunks is not the one that the ledger stores.
+    """
+    heads = ledger.heads(connection)
+    texts = sum(1 for _ in ledger.texts(connection))
+    vectors = len(ledger.vectors(connection, expected=len(heads)))
+    if not len(heads) == texts == vectors:
+        raise LedgerDamaged(f"{ledger.path} holds {len(heads)} chunks, {texts} texts and {vectors} vectors")
 
 
 def _ledger_problems(result: Verification) -> list[str]:
@@ -264,3 +319,55 @@ def compact(core: Core) -> None:
         core.vector_cache.clear()  # it may hold vectors of removed chunks
         core.ledger.compact()
         rebuild(core)
+
+
+def reindex(directory: Path, embedder: Embedder | None, config: UmiConfig | None, *, show_progress: bool) -> None:
+    """See `HybridStore.reindex`."""
+    check_directory(directory, must_exist=True)
+    lock = locked_for_writing(directory)
+    try:
+        ledger = Ledger(directory / FILE)
+        try:
+            session = ledger.begin_session()
+            if embedder is not None:
+                settings = (UmiConfig() if config is None else config).embedder
+                cache = document_cache(directory, identity_of(embedder), settings.cached_documents)
+                _embed_again(ledger, embedder, settings, cache, show_progress=show_progress)
+            if config is not None:
+                ledger.set_meta(analyzer_settings(config.analyzer))
+                drop(directory)
+            with ledger.reading() as connection:
+                mark = ledger.mark(connection)
+            mark_file = MarkFile(directory)
+            mark_file.write(mark, session)
+        finally:
+            ledger.close()
+        # SQLite leaves a write-ahead log if another process was reading; then the file does not count as closed.
+        mark_file.write(mark, session, closed=not ledger.has_log())
+        mark_file.close()
+    finally:
+        lock.release()
+
+
+def _embed_again(
+    ledger: Ledger, embedder: Embedder, config: EmbedderConfig, cache: VectorCache, *, show_progress: bool
+) -> None:
+    """Replace all vectors in one transaction. If anything fails, the old ones stay; new ones are in `cache`."""
+    with ledger.reading() as connection:
+        count = len(ledger.heads(connection))
+    dim: int | None = None
+    with ledger.transaction() as connection, progress(count, show_progress) as advance:
+        after = 0
+        while rows := list(ledger.texts(connection, after=after, limit=TEXTS_EMBEDDED_AT_ONCE)):
+            seqs, texts, _ = zip(*rows, strict=True)
+            names = [f"row {seq}" for seq in seqs]
+            vectors = embedded(names, texts, embedder, dim=dim, config=config, cache=cache)
+            dim, after = vectors.shape[1], seqs[-1]
+            connection.executemany(
+                "UPDATE vectors SET vector = ?, checksum = ? WHERE seq = ?",
+                [(*stored, seq) for seq, stored in zip(seqs, encode_vectors(vectors), strict=True)],
+            )
+            advance(len(rows))
+        connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'epoch'")
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fingerprint(embedder).items())
+        ledger.record(connection, [b"embedder", embedder.name.encode()])  # as a commit, which other processes notice

@@ -23,7 +23,6 @@ from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
-from umi_common.stores.embedded.reindex import reindex
 from umi_common.stores.query_embedder import with_error, with_vectors
 from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import Listing, Verification
@@ -98,7 +97,7 @@ class HybridStore(BaseStore):
             EmbedderError: If the embedder fails; the store is as it was.
         """
         model = None if embedder is None else as_embedder(embedder)
-        reindex(checked_directory(path), model, config, show_progress=show_progress)
+        care.reindex(checked_directory(path), model, config, show_progress=show_progress)
 
     def add(
         self,

@@ -8,7 +8,6 @@ In: chunks with vectors, deletions. Out: rows by sequence number, in the order o
     followed       the file in a process that only reads
     history        one row per commit, with a rolling digest
     codec          a chunk as a row and back, with checksums
-    integrity      checks and repair of SQLite's own structures
     acknowledged   `umi.mark`: the last acknowledged write, kept outside the ledger
     made_with      embedder and analyzer of a store
 """
