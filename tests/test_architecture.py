@@ -34,7 +34,7 @@ FLOORS = (
     ("stores/rows",),
     ("stores/lexical",),
     ("stores/dense", "stores/references"),
-    ("stores/corpus_stats",),
+    ("stores/corpus_stats", "stores/text_search"),
     ("stores/chroma",),
     ("stores/embedded",),
     ("stores/qdrant",),

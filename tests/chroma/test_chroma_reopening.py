@@ -207,7 +207,7 @@ def test_a_search_goes_on_without_references_if_looking_for_them_fails(plays, mo
     def broken(*_, **__):
         raise KeyError("Brand")
 
-    monkeypatch.setattr(f"umi_common.stores.chroma.recall.{part}", broken)
+    monkeypatch.setattr(f"umi_common.stores.text_search.{part}", broken)
     with ChromaStore(plays, MODEL) as store, DualRetriever(store) as umi:
         found = umi.search("Where was the author of the play Brand born?", now=NOW, limit=2)
     assert "40" in found.ids

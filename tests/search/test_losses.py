@@ -109,7 +109,7 @@ def new_process(monkeypatch):
 @pytest.mark.usefixtures("new_process")
 @pytest.mark.parametrize("break_store", [
     lambda patch: patch.setattr("umi_common.stores.lexical.index.LexicalIndex.search", broken),
-    lambda patch: patch.setattr("umi_common.stores.embedded.recall.find_references", broken),
+    lambda patch: patch.setattr("umi_common.stores.text_search.find_references", broken),
 ], ids=["lexical", "references"])  # fmt: skip
 def test_a_bug_in_a_part_is_logged_once_with_the_place_where_it_was_raised(break_store, monkeypatch, caplog):
     umi = umi_by_words()
@@ -118,7 +118,7 @@ def test_a_bug_in_a_part_is_logged_once_with_the_place_where_it_was_raised(break
         assert umi.search(QUERY).degraded
     bug, loss = (record.getMessage() for record in caplog.records)
     assert "failed with KeyError, which may be a bug" in bug and loss.startswith("search without")
-    assert "test_losses.py" in bug and "in broken" in bug and "umi_common/stores/embedded/recall.py" in bug
+    assert "test_losses.py" in bug and "in broken" in bug and "umi_common/stores/text_search.py" in bug
     assert "4711" not in caplog.text
 
 
@@ -139,7 +139,7 @@ def test_a_mistake_in_a_given_function_is_logged_with_its_place_and_so_is_the_ne
 @pytest.mark.usefixtures("new_process")
 def test_a_store_that_fails_to_score_what_an_arm_found_is_told(monkeypatch, caplog):
     umi = umi_by_words(arms=[Arm("mine", lambda *_: [(Chunk("x", "Acme pays late."), 1.0)])])
-    monkeypatch.setattr("umi_common.stores.embedded.recall._rows_of_named_ids", broken_from_the_second_call())
+    monkeypatch.setattr("umi_common.stores.text_search.TextSearch.known", broken_from_the_second_call())
     result = umi.search(QUERY)
     assert "x" in result.ids and [(loss.part, loss.reason) for loss in result.degraded] == [("arms", "KeyError")]
     assert "arms failed with KeyError, which may be a bug" in caplog.text and "4711" not in caplog.text

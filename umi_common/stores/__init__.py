@@ -14,6 +14,7 @@ In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chun
     valid_batch      chunks and records of a write; invalid items raise or are reported
     query_embedder   the embedder of queries, within a deadline
     corpus_stats     statistics of a corpus that ranking uses
+    text_search      one search of a store that keeps a lexical index: its arm, references, the pool
     references       from the best candidates to chunks that they refer to
     search_counts    counts of searches; a file of them in a store's directory
     arrays           distinct values; an array that grows at its end

@@ -13,15 +13,14 @@ import numpy as np
 from umi_common.errors import SearchUnavailable, StoreUnavailable
 from umi_common.filters import Filter, to_chroma
 from umi_common.filters.tree import comparisons
-from umi_common.pool import Floats, Ints, Links, Pool, Vectors, unit_vectors, weighted
+from umi_common.pool import Floats, Ints, Pool, Vectors, unit_vectors, weighted
 from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.chroma.collection import ChromaCollection
 from umi_common.stores.chroma.side_index import SideIndex, SideSnapshot
 from umi_common.stores.dense.cosines import cosines
-from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.references import Named, find_references, named_by
-from umi_common.stores.rows.rows import UNKNOWN, Mask, renumbered
+from umi_common.stores.rows.rows import UNKNOWN, Mask
+from umi_common.stores.text_search import TextSearch
 from umi_common.stores.values import RecallTrace
 from umi_common.types import TimeRange, microseconds
 
@@ -34,12 +33,8 @@ WIDER = 4
 """If filters leave too few rows, Chroma is asked again for this many times as many."""
 DECAYED_MAX = 2_000
 """Largest number of rows asked of Chroma because decay may change their order."""
-REFERRING = 3
-"""Number of BM25's best chunks whose references are looked up; a text that is not in memory is read for it."""
 CACHE_BYTES = 128_000_000
 """Vectors that stay in memory, besides those of the last search: 83,000 at 384 dimensions."""
-LEXICAL_LOST = "searched with the dense arm alone"
-"""Consequence of a failure of the lexical arm."""
 READ_AHEAD = 300
 """If the collection's vectors fit into memory, so many further ones are read whenever one is missing. After some
 searches all are in memory, which takes less time than if each search read only its own."""
@@ -118,112 +113,41 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
     Raises:
         SearchUnavailable: If no arm that is asked for can answer.
     """
-    begun = time.perf_counter()
-    snapshot = store.side.snapshot
-    rows, now = snapshot.rows, microseconds(request.now)
+    begun, snapshot, side = time.perf_counter(), store.side.snapshot, store.side
+    rows = snapshot.rows
     allowed = allowed_rows(store, snapshot, request.where, request.window)
-    weights = rows.decay(now, request.decay)
-    lexical = _lexical(snapshot, request, allowed, weights, trace)
-    named, links = _references(store, snapshot, request, lexical, allowed, trace)
-    targets = np.zeros(0, dtype=np.int64) if links is None else links.target
-    others = np.concatenate([_known(store, request.named(), allowed), np.fromiter(named.rows, np.int64), targets])
-    found = [hits.rows for hits in lexical or ()]
-    pool_rows, vectors, queries = _candidates(store, snapshot, queries, request, found, others, allowed, weights, trace)
-    trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
-    fields: dict[str, Any] = {"length": snapshot.lexical.lengths(len(rows))[pool_rows].astype(np.int64)}
-    if lexical is not None:
-        texts = [probe.text for probe in request.probes]
+    weights = rows.decay(microseconds(request.now), request.decay)
+    search = TextSearch(request, trace, snapshot.lexical, rows, side.table, allowed, weights)
+    lexical = search.ranked()
+
+    def terms_of(rows_of_terms: Sequence[int]) -> list[Sequence[str]]:
+        ids = [rows.ids[row] for row in rows_of_terms]
+        known = {id: record for id in ids if (record := side.last_read(id)) is not None}
+        known |= store.collection.records([id for id in ids if id not in known])
+        return [side.terms(known.get(id)) for id in ids]
+
+    named, links = search.references(lambda: side.names, lexical, [], terms_of, rare=False)
+    found, vectors = [hits.rows for hits in lexical or ()], None
+    if queries is not None:
         try:
-            scored = snapshot.lexical.score(texts, pool_rows, config=request.lexical, searched=lexical)
-            fields = scored.pool_fields() | named.pool_fields(pool_rows)
-        except Exception as error:
-            trace.lost("lexical", error, LEXICAL_LOST)
-            if queries is None:
-                raise SearchUnavailable(trace.reasons()) from error
+            nearest = _nearest(store, queries, search, allowed)
+            pooled = search.candidates([*found, *nearest], named, links)
+            vectors = store.vectors[pooled]
+        except StoreUnavailable as error:
+            trace.lost("chroma", error, "searched with the lexical arm alone")
+            queries = None
+    if queries is None:
+        if not found:
+            raise SearchUnavailable(trace.reasons())
+        pooled = search.candidates(found, named, links)
+        vectors = _vectors_for_ranking(store, pooled, trace)
+    trace.facts |= {"chunks": rows.living, "dense_engine": "chroma", "arms_ms": (time.perf_counter() - begun) * 1e3}
+    fields = search.scored(lexical, pooled, alone=queries is None)
     if vectors is not None:
         fields |= {"vectors": vectors} | statistics(store, snapshot, queries, trace)
         if queries is not None:
             fields |= {"dense": cosines(vectors, queries).astype(np.float64), "query_vectors": queries}
-    return Pool.of(
-        [rows.ids[row] for row in pool_rows.tolist()],
-        **fields,
-        weights=None if weights is None else weights[pool_rows],
-        depth=request.depth,
-        source=renumbered(rows.source[pool_rows]),
-        position=rows.index_in_source[pool_rows],
-        age_hours=rows.age_hours(now, pool_rows),
-        links=None if links is None else links.of_rows(pool_rows, len(rows)),
-        degraded=tuple(trace.degraded),
-        facts=trace.facts,
-    )
-
-
-def _references(
-    store: IndexedCollection,
-    snapshot: SideSnapshot,
-    request: RecallRequest,
-    lexical: Sequence[LexicalHits] | None,
-    allowed: Mask,
-    trace: RecallTrace,
-) -> tuple[Named, Links | None]:
-    """The rows that the first probe names; and the references by name of these and of the best by BM25.
-
-    Empty and None if references are not asked for, or there are none.
-    """
-    named = Named({}, {})
-    if not request.references or lexical is None or not store.side.names:
-        return named, None
-    text, query = request.probes[0].text, lexical[0].query
-
-    def terms_of(rows: Sequence[int]) -> list[Sequence[str]]:
-        ids = [snapshot.rows.ids[row] for row in rows]
-        known = {id: record for id in ids if (record := store.side.last_read(id)) is not None}
-        known |= store.collection.records([id for id in ids if id not in known])
-        return [store.side.terms(known.get(id)) for id in ids]
-
-    try:
-        named = named_by(snapshot.lexical, store.side.names, text, query, allowed, request.lexical)
-        referring = distinct(np.concatenate([lexical[0].rows[:REFERRING], np.fromiter(named.rows, np.int64)]))
-        links = find_references(
-            snapshot.lexical, store.side.names, query, referring, terms_of, allowed, request.lexical, rare=False
-        )
-    except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
-        trace.lost("references", error, "searched without references between chunks")
-        return named, None
-    return named, links
-
-
-def _candidates(
-    store: IndexedCollection,
-    snapshot: SideSnapshot,
-    queries: Vectors | None,
-    request: RecallRequest,
-    found: Sequence[Ints],
-    others: Ints,
-    allowed: Mask,
-    weights: Floats | None,
-    trace: RecallTrace,
-) -> tuple[Ints, Vectors | None, Vectors | None]:
-    """(rows of the pool; their vectors, None if Chroma fails; the query vectors, None if the dense arm did not answer)
-
-    Args:
-        found: The lexical arm's ranking for each probe; empty: the arm did not answer.
-        others: Further rows of the pool.
-
-    Raises:
-        SearchUnavailable: If neither arm answers.
-    """
-    if queries is not None:
-        try:
-            nearest = _nearest(store, queries, request, allowed, weights)
-            rows = snapshot.rows.with_neighbours([*found, *nearest], others, request, allowed)
-            return rows, store.vectors[rows], queries
-        except StoreUnavailable as error:
-            trace.lost("chroma", error, "searched with the lexical arm alone")
-    if not found:
-        raise SearchUnavailable(trace.reasons())
-    rows = snapshot.rows.with_neighbours(found, others, request, allowed)
-    return rows, _vectors_for_ranking(store, rows, trace), None
+    return search.pool(pooled, named, links, **fields)
 
 
 def allowed_rows(
@@ -237,34 +161,13 @@ def allowed_rows(
     return allowed
 
 
-def _lexical(
-    snapshot: SideSnapshot, request: RecallRequest, allowed: Mask, weights: Floats | None, trace: RecallTrace
-) -> list[LexicalHits] | None:
-    """The lexical arm's ranking for each probe; None: the arm was not asked, or failed."""
-    if request.strategy == "vector":
-        return None
-    try:
-        return snapshot.lexical.search(
-            [probe.text for probe in request.probes],
-            k=request.depth,
-            config=request.lexical,
-            allowed=allowed,
-            weights=weights,
-            id_of=snapshot.rows.ids.__getitem__,
-        )
-    except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
-        trace.lost("lexical", error, LEXICAL_LOST)
-        return None
-
-
-def _nearest(
-    store: IndexedCollection, queries: Vectors, request: RecallRequest, allowed: Mask, weights: Floats | None
-) -> list[Ints]:
+def _nearest(store: IndexedCollection, queries: Vectors, search: TextSearch, allowed: Mask) -> list[Ints]:
     """For each query with a vector its best rows by decayed cosine, which umi computes anew for the rows from Chroma.
 
     Chroma is asked for more until enough allowed rows with a vector are found, or it has no more. Enough are `depth`,
     in a hybrid search half of it: see NEAREST_MIN.
     """
+    request, weights = search.request, search.weights
     depth = request.depth if request.strategy == "vector" else min(request.depth, max(NEAREST_MIN, request.depth // 2))
     asked = queries[queries.any(axis=1)]
     many = int(np.count_nonzero(allowed))
@@ -280,8 +183,7 @@ def _nearest(
     count, total = depth, len(store.side)
     while True:
         listed = store.collection.nearest(asked, min(count, total), where)
-        rows = [_known(store, ids, allowed) for ids in listed]
-        best, least, lowest = _best(store, asked, rows, depth, weights)
+        best, least, lowest = _best(store, asked, list(map(search.known, listed)), depth, weights)
         exhausted = count >= total or all(len(ids) < count for ids in listed)
         full = all(len(each) >= depth for each in best)
         # A row that Chroma did not list has a cosine of at most `lowest`, and decay only lowers it.
@@ -289,13 +191,6 @@ def _nearest(
         if exhausted or (full and ordered):
             return best
         count *= WIDER
-
-
-def _known(store: IndexedCollection, ids: Sequence[str], allowed: Mask) -> Ints:
-    """Rows of the ids that are known and allowed."""
-    found = store.side.table.rows_of(ids)
-    known: Ints = found[(found != UNKNOWN) & (found < len(allowed))]
-    return known[allowed.take(known)]
 
 
 def _best(

@@ -1,0 +1,167 @@
+"""One search of a store that keeps a `LexicalIndex`: its lexical arm, what the query and the best texts name, and the
+pool, in which both arms score every row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from umi_common.errors import SearchUnavailable
+from umi_common.pool import FIRST_RANK, NOT_RANKED, Floats, Ints, Links, Pool
+from umi_common.protocols import RecallRequest
+from umi_common.stores.arrays import distinct
+from umi_common.stores.lexical.index import LexicalIndex
+from umi_common.stores.lexical.top_k import LexicalHits
+from umi_common.stores.references import Named, Names, find_references, named_by
+from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, RowTable, renumbered
+from umi_common.stores.values import RecallTrace
+from umi_common.types import microseconds
+
+REFERRING_OF_EACH_ARM = 3
+"""Number of best chunks of each arm whose references are looked up; ranking uses only references of the best few."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextSearch:
+    """A search over one snapshot of n rows."""
+
+    request: RecallRequest
+    trace: RecallTrace
+    index: LexicalIndex
+    rows: Rows
+    table: RowTable
+    """The rows by id; it may have later rows, too."""
+    allowed: Mask | None
+    """(n,) rows that may be found; None: all."""
+    weights: Floats | None
+    """(n,) factors of decay; None: 1."""
+
+    def ranked(self) -> list[LexicalHits] | None:
+        """The lexical arm's ranking for each probe; None: the arm is not asked, or failed."""
+        if self.request.strategy == "vector":
+            return None
+        try:
+            return self.index.search(
+                self._texts,
+                k=self.request.depth,
+                config=self.request.lexical,
+                allowed=self.allowed,
+                weights=self.weights,
+                id_of=self.rows.ids.__getitem__,
+            )
+        except Exception as error:  # noqa: BLE001 one arm out, whatever the cause
+            self.lost_lexical(error)
+            return None
+
+    def lost_lexical(self, error: Exception | str, advice: str = "") -> None:
+        """Record that the lexical arm failed."""
+        self.trace.lost("lexical", error, f"searched with the dense arm alone{advice}")
+
+    def references(
+        self,
+        names_of: Callable[[], Names],
+        lexical: Sequence[LexicalHits] | None,
+        dense: Sequence[Ints],
+        terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
+        *,
+        rare: bool = True,
+    ) -> tuple[Named, Links | None]:
+        """The rows that the first probe names; and the references of these and of the best that each arm found for it.
+
+        Empty and None if references are not asked for, if there are none, or if looking for them fails.
+
+        Args:
+            names_of: Returns the names of the rows.
+            lexical, dense: Both arms' rankings for each probe; None, and an empty one: the arm did not answer.
+            terms_of, rare: As of `find_references`.
+        """
+        nothing = Named({}, {}), None
+        if not self.request.references or lexical is None:
+            return nothing
+        begun, query, config = time.perf_counter(), lexical[0].query, self.request.lexical
+        allowed = self.rows.alive if self.allowed is None else self.allowed
+        try:
+            names = names_of()
+            named = named_by(self.index, names, self._texts[0], query, allowed, config)
+            best = [rows[:REFERRING_OF_EACH_ARM] for rows in (lexical[0].rows, *dense[:1])]
+            sources = distinct(np.concatenate([*best, np.fromiter(named.rows, np.int64)]))
+            links = find_references(self.index, names, query, sources, terms_of, allowed, config, rare=rare)
+        except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
+            self.trace.lost("references", error, "searched without references between chunks")
+            return nothing
+        self.trace.facts["references_ms"] = (time.perf_counter() - begun) * 1e3
+        return named, links
+
+    def known(self, ids: Sequence[str]) -> Ints:
+        """Rows of the ids that are stored and allowed."""
+        found = self.table.rows_of(ids)
+        known: Ints = found[(found != UNKNOWN) & (found < len(self.rows))]
+        return known[(self.rows.alive if self.allowed is None else self.allowed)[known]]
+
+    def candidates(self, rankings: Sequence[Ints], named: Named, links: Links | None) -> Ints:
+        """The rows of the pool, sorted by id: those of the rankings and the neighbours of their best, those whose ids
+        the probes name, and those that the query or a good candidate names.
+        """
+        others = [self.known(self.request.named()), np.fromiter(named.rows, np.int64)]
+        others += [] if links is None else [links.target]
+        return self.rows.with_neighbours(rankings, np.concatenate(others), self.request, self.allowed)
+
+    def scored(self, lexical: Sequence[LexicalHits] | None, rows: Ints, *, alone: bool) -> dict[str, Any]:
+        """The fields of a pool of these rows from the lexical index; the lengths alone if its arm did not answer.
+
+        Args:
+            lexical: Its rankings.
+            alone: Whether the dense arm did not answer.
+
+        Raises:
+            SearchUnavailable: If scoring fails and the arm is alone.
+        """
+        if lexical is not None:
+            try:
+                fields = self.index.score(
+                    self._texts, rows, config=self.request.lexical, searched=lexical
+                ).pool_fields()
+                return fields | {"lexical_rank": self.ranks(self.indices([hits.rows for hits in lexical], rows), rows)}
+            except Exception as error:
+                self.lost_lexical(error)
+                if alone:
+                    raise SearchUnavailable(self.trace.reasons()) from error
+        return {"length": self.index.lengths(len(self.rows))[rows].astype(np.int64)}
+
+    def indices(self, rankings: Sequence[Ints], rows: Ints) -> list[Ints]:
+        """For each ranking, the indices of its rows in `rows`."""
+        index_of = np.empty(len(self.rows), dtype=np.int64)  # not initialised: only entries written below are read
+        index_of[rows] = np.arange(len(rows))
+        return [index_of[ranking] for ranking in rankings]
+
+    def ranks(self, indices: Sequence[Ints], rows: Ints) -> Ints:
+        """(V, n) rank of each of n rows in each ranking, from FIRST_RANK; NOT_RANKED. `indices` as from that method."""
+        ranks = np.full((len(indices), len(rows)), NOT_RANKED, dtype=np.int64)
+        for variation, ranked in enumerate(indices):
+            ranks[variation, ranked] = np.arange(FIRST_RANK, len(ranked) + FIRST_RANK)
+        return ranks
+
+    def pool(self, rows: Ints, named: Named, links: Links | None, **fields: Any) -> Pool:
+        """The pool of these rows, sorted by id, with the fields of both arms and of the corpus."""
+        return Pool.of(
+            list(map(self.rows.ids.__getitem__, rows.tolist())),
+            **fields,
+            **named.pool_fields(rows),
+            weights=None if self.weights is None else self.weights[rows],
+            depth=self.request.depth,
+            source=renumbered(self.rows.source[rows]),
+            position=self.rows.index_in_source[rows],
+            age_hours=self.rows.age_hours(microseconds(self.request.now), rows),
+            links=None if links is None else links.of_rows(rows, len(self.rows)),
+            degraded=tuple(self.trace.degraded),
+            facts=self.trace.facts,
+        )
+
+    @property
+    def _texts(self) -> list[str]:
+        return [probe.text for probe in self.request.probes]
