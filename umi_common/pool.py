@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
+Scores = TypeVar("Scores", bound=npt.NDArray[np.floating[Any]])
 
 NO_SOURCE = -1
 NO_POSITION = -1
@@ -318,8 +319,8 @@ def unit_vectors(vectors: Vectors) -> Vectors:
     return rows
 
 
-def weighted(scores: Floats, weights: Floats | None) -> Floats:
-    """Scores above 0 times the weights of their rows; the others as they are."""
+def weighted(scores: Scores, weights: Floats | None) -> Scores:
+    """Scores above 0 times the weights of their rows; the others stay, since a weight below 1 would raise them."""
     return scores if weights is None else np.where(scores > 0, scores * weights, scores)
 
 

@@ -202,12 +202,12 @@ def test_a_passage_leads_to_the_one_that_it_names_and_does_after_reopening_too(p
             )
 
 
-@pytest.mark.parametrize("part", ["named_by", "find_references"])
+@pytest.mark.parametrize("part", ["named_by", "links_of"])
 def test_a_search_goes_on_without_references_if_looking_for_them_fails(plays, monkeypatch, part):
     def broken(*_, **__):
         raise KeyError("Brand")
 
-    monkeypatch.setattr(f"umi_common.stores.text_search.{part}", broken)
+    monkeypatch.setattr(f"umi_common.stores.references.References.{part}", broken)
     with ChromaStore(plays, MODEL) as store, DualRetriever(store) as umi:
         found = umi.search("Where was the author of the play Brand born?", now=NOW, limit=2)
     assert "40" in found.ids

@@ -109,7 +109,7 @@ def new_process(monkeypatch):
 @pytest.mark.usefixtures("new_process")
 @pytest.mark.parametrize("break_store", [
     lambda patch: patch.setattr("umi_common.stores.lexical.index.LexicalIndex.search", broken),
-    lambda patch: patch.setattr("umi_common.stores.text_search.find_references", broken),
+    lambda patch: patch.setattr("umi_common.stores.references.References.links_of", broken),
 ], ids=["lexical", "references"])  # fmt: skip
 def test_a_bug_in_a_part_is_logged_once_with_the_place_where_it_was_raised(break_store, monkeypatch, caplog):
     umi = umi_by_words()

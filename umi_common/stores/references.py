@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,191 +201,160 @@ class Named(NamedTuple):
         return {"named": np.array(named), "mentioning": np.array(mentioning)}
 
 
-def named_by(
-    index: LexicalIndex, names: Names, text: str, query: QueryTerms, allowed: Mask, config: LexicalConfig
-) -> Named:
-    """What a query names.
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """Finds what the query and the best texts of one search name."""
 
-    Args:
-        text: The query.
-        query: Its terms as `index.search` has looked them up.
-        allowed: (n,) rows that may be found.
-        config: BM25's settings.
-    """
-    named: dict[int, float] = {}
-    mentioning: dict[int, float] = {}
-    for terms in index.terms_in_order(text) if names else ():
-        for name, rows in names.mentioned(terms, index.living).items():
-            if weight := _name_weight(index, name, len(rows)):
-                named.update((row, weight) for row in rows if allowed[row])
-                codes = tuple(term for term in name if any(map(str.isdigit, term)))
-                more = _holding_more(index, query, rows, _holding_all(index, codes or name, config), config)
-                mentioning.update((row, weight) for row in more if allowed[row])
-    return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
+    index: LexicalIndex
+    """One snapshot."""
+    names: Names
+    """Of the rows of the index, and perhaps of later ones."""
+    query: QueryTerms
+    """Its terms as `index.search` has looked them up."""
+    allowed: Mask
+    """(n,) rows that may be found."""
+    config: LexicalConfig
+    """BM25's settings, which weigh the terms."""
+    rare: bool = True
+    """Whether shared rare terms count. All searches of one index must say the same, since references are cached."""
 
+    def named_by(self, text: str) -> Named:
+        """What the query, with this text, names."""
+        named: dict[int, float] = {}
+        mentioning: dict[int, float] = {}
+        for terms in self.index.terms_in_order(text) if self.names else ():
+            for name, rows in self.names.mentioned(terms, self.index.living).items():
+                if weight := self._weight(name, len(rows)):
+                    named.update((row, weight) for row in rows if self.allowed[row])
+                    codes = tuple(term for term in name if any(map(str.isdigit, term)))
+                    more = self._holding_more(rows, self._holding_all(codes or name))
+                    mentioning.update((row, weight) for row in more if self.allowed[row])
+        return Named(named, {row: weight for row, weight in mentioning.items() if row not in named})
 
-def _holding_more(
-    index: LexicalIndex, query: QueryTerms, rows: Sequence[int], others: Sequence[int], config: LexicalConfig
-) -> list[int]:
-    """Those of the other rows whose terms of the query weigh more than those of each of `rows`."""
-    both = distinct(np.array([*rows, *others], dtype=np.int64))
-    weight = dict(zip(both.tolist(), _term_weights(query) @ index.held(query.terms, both, config), strict=True))
-    most = max(weight[row] for row in rows)
-    return [row for row in others if weight[row] > most]
+    def links_of(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> Links | None:
+        """The references of some rows with a weight above 0; None: there are none.
 
+        Args:
+            sources: (S,) living rows whose references are sought, rising.
+            terms_of: Returns the terms of each row's text, in order.
+        """
+        weights = self._term_weights()
+        total = float(weights.sum())
+        if not len(sources) or len(weights) < 2 or total <= 0 or not (self.names or self.rare):
+            return None
+        by_source = self._cached(sources, terms_of)
+        source = np.repeat(sources, [references.shape[1] for references in by_source])
+        target, by_name, by_rare, by_part, part = np.concatenate(by_source, axis=1)
+        target = target.astype(np.int64)
+        kept = self.allowed[target]
+        source, target, by_rare = source[kept], target[kept], by_rare[kept]
+        asked = np.array(self.index.codes([term.text for term in self.query.terms]))
+        new_part = (part[kept][:, np.newaxis] != asked).all(axis=1)
+        by_name = by_name[kept] + by_part[kept] * new_part
+        rows = distinct(np.concatenate([source, target]))
+        held = self.index.held(self.query.terms, rows, self.config)
+        at = rows.searchsorted(source)
+        need = weights @ (~held[:, at] & held[:, rows.searchsorted(target)]) / total
+        weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
+        weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
+        weight /= np.maximum(1.0, np.bincount(at, weights=weight, minlength=len(rows)))[at]
+        kept = weight > 0
+        return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
 
-def _term_weights(query: QueryTerms) -> Floats:
-    """(T,) idf of each term times its weight in the query."""
-    return np.array([weight * max(term.idf, 0.0) for term, weight in zip(query.terms, query.weights, strict=True)])
+    def _cached(self, sources: Ints, terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]]) -> list[Floats]:
+        """For each source (5, E): target rows, name(source, target), rare(source, target), part(source, target), and
+        the code of the rarest term that part is about, or 0. They do not depend on the query: part is without its
+        condition on the query's terms."""
+        cache = self.index.references
+        # Each row is looked up once: another search may empty the cache at any time.
+        found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
+        new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
+        if len(new):
+            by_name = self._by_name(new, terms_of(new.tolist())) if self.names else np.zeros((6, 0))
+            table = _largest(by_name, self._by_rare_term(new) if self.rare else np.zeros((6, 0)))
+            starts = np.searchsorted(table[0], np.arange(1, len(new)))
+            fresh = dict(zip(new.tolist(), np.split(table[1:], starts, axis=1), strict=True))
+            if len(cache) > ROWS_CACHED:
+                cache.clear()
+            cache.update(fresh)
+            found |= fresh
+        return [found[row] for row in sources.tolist()]
 
+    def _by_name(self, sources: Ints, terms: Sequence[Sequence[str]]) -> Floats:
+        """(6, E) index in `sources`, target row, name(source, target), 0, part(source, target), its term's code."""
+        found: list[tuple[int, int, float, float, float, int]] = []
+        for at, row in enumerate(sources.tolist()):
+            for name, named in self.names.mentioned(terms[at], self.index.living).items():
+                weight = self._weight(name, len(named))
+                found += [(at, other, weight, 0.0, 0.0, 0) for other in named if other != row]
+            own = self.names.name(row)
+            if own is not None:
+                weight = BACKWARD * self._weight(own, len(self.index.living(self.names.rows(own))))
+                mentioning = self._holding_all(own) if weight else []
+                found += [(at, other, weight, 0.0, 0.0, 0) for other in mentioning if other != row]
+            for other, weight, code in self._by_part(set(terms[at])):
+                if other != row:
+                    found.append((at, other, 0.0, 0.0, weight, code))
+        table: Floats = np.array(found, dtype=np.float64).reshape(-1, 6).T
+        return table
 
-def find_references(
-    index: LexicalIndex,
-    names: Names,
-    query: QueryTerms,
-    sources: Ints,
-    terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
-    allowed: Mask,
-    config: LexicalConfig,
-    *,
-    rare: bool = True,
-) -> Links | None:
-    """The references of some rows with a weight above 0; None: there are none.
+    def _by_part(self, terms: Collection[str]) -> list[tuple[int, float, int]]:
+        """Each row of whose name a text of these terms holds the rarest term, with the code of that term and
+        part(text, row), for a query without it."""
+        found: list[tuple[int, float, int]] = []
+        in_names = [term for term in terms if self.names.rows_with(term)]
+        dfs, codes = self.index.frequencies(in_names), self.index.codes(in_names)
+        for term, df, code in zip(in_names, dfs, codes, strict=True):
+            if df > MENTION_DOCUMENTS_MAX:
+                continue
+            named = [row for row in self.index.living(self.names.rows_with(term)) if self._own_term(row) == term]
+            weight = PART * min(1.0, NAME_DOCUMENTS / df) / max(len(named), 1)
+            found += [(row, weight, code) for row in named]
+        return found
 
-    Args:
-        index: One snapshot.
-        names: Of the rows of the index, and perhaps of later ones.
-        query: Its terms as `index.search` has looked them up.
-        sources: (S,) living rows whose references are sought, rising.
-        terms_of: Returns the terms of each row's text, in order.
-        allowed: (n,) rows to which a reference may lead.
-        config: BM25's settings, which weigh the terms.
-        rare: Whether shared rare terms count. All searches of one index must say the same, since references are cached.
-    """
-    weights = _term_weights(query)
-    total = float(weights.sum())
-    if not len(sources) or len(weights) < 2 or total <= 0 or not (names or rare):
-        return None
-    by_source = _cached_references(index, names, sources, terms_of, config, rare=rare)
-    source = np.repeat(sources, [references.shape[1] for references in by_source])
-    target, by_name, by_rare, by_part, part = np.concatenate(by_source, axis=1)
-    target = target.astype(np.int64)
-    kept = allowed[target]
-    source, target, by_rare = source[kept], target[kept], by_rare[kept]
-    asked = np.array(index.codes([term.text for term in query.terms]))
-    new_part = (part[kept][:, np.newaxis] != asked).all(axis=1)
-    by_name = by_name[kept] + by_part[kept] * new_part
-    rows = distinct(np.concatenate([source, target]))
-    held = index.held(query.terms, rows, config)
-    at = rows.searchsorted(source)
-    need = weights @ (~held[:, at] & held[:, rows.searchsorted(target)]) / total
-    weight = by_name * np.minimum(1.0, NEED_SLOPE * need)
-    weight += by_rare * np.minimum(1.0, NEED_SLOPE * np.maximum(0.0, need - NEED_OF_RARE))
-    weight /= np.maximum(1.0, np.bincount(at, weights=weight, minlength=len(rows)))[at]
-    kept = weight > 0
-    return Links(source[kept], target[kept], weight[kept]) if kept.any() else None
+    def _by_rare_term(self, sources: Ints) -> Floats:
+        """(6, E) index in `sources`, target row, 0, rare(source, target), 0, 0; a pair for each term that both hold."""
+        source, target, df = self.index.sharing_rare(sources, RARE_DOCUMENTS)
+        of_source, of_target = self.index.sources(sources[source]), self.index.sources(target)
+        other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
+        none = np.zeros(int(other.sum()))
+        return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none, none])
 
+    def _holding_more(self, rows: Sequence[int], others: Sequence[int]) -> list[int]:
+        """Those of the other rows whose terms of the query weigh more than those of each of `rows`."""
+        both = distinct(np.array([*rows, *others], dtype=np.int64))
+        held = self.index.held(self.query.terms, both, self.config)
+        weight = dict(zip(both.tolist(), self._term_weights() @ held, strict=True))
+        most = max(weight[row] for row in rows)
+        return [row for row in others if weight[row] > most]
 
-def _cached_references(
-    index: LexicalIndex,
-    names: Names,
-    sources: Ints,
-    terms_of: Callable[[Sequence[int]], Sequence[Sequence[str]]],
-    config: LexicalConfig,
-    *,
-    rare: bool,
-) -> list[Floats]:
-    """For each source (5, E): target rows, name(source, target), rare(source, target), part(source, target), and the
-    code of the rarest term that part is about, or 0. They do not depend on the query: part is without its condition on
-    the query's terms."""
-    cache = index.references
-    # Each row is looked up once: another search may empty the cache at any time.
-    found = {row: known for row in sources.tolist() if (known := cache.get(row)) is not None}
-    new = np.array([row for row in sources.tolist() if row not in found], dtype=np.int64)
-    if len(new):
-        by_name = _by_name(index, names, new, terms_of(new.tolist()), config) if names else np.zeros((6, 0))
-        table = _largest(by_name, _by_rare_term(index, new) if rare else np.zeros((6, 0)))
-        starts = np.searchsorted(table[0], np.arange(1, len(new)))
-        fresh = dict(zip(new.tolist(), np.split(table[1:], starts, axis=1), strict=True))
-        if len(cache) > ROWS_CACHED:
-            cache.clear()
-        cache.update(fresh)
-        found |= fresh
-    return [found[row] for row in sources.tolist()]
+    def _term_weights(self) -> Floats:
+        """(T,) idf of each term of the query times its weight in it."""
+        pairs = zip(self.query.terms, self.query.weights, strict=True)
+        return np.array([weight * max(term.idf, 0.0) for term, weight in pairs])
 
+    def _own_term(self, row: int) -> str | None:
+        """The rarest term of a row's name; None if another row has the same name."""
+        name = self.names.name(row)
+        return None if name is None or len(self.index.living(self.names.rows(name))) > 1 else self._rarest(name)[1]
 
-def _by_name(
-    index: LexicalIndex, names: Names, sources: Ints, terms: Sequence[Sequence[str]], config: LexicalConfig
-) -> Floats:
-    """(6, E) index in `sources`, target row, name(source, target), 0, part(source, target), code of its term or 0."""
-    found: list[tuple[int, int, float, float, float, int]] = []
-    for at, row in enumerate(sources.tolist()):
-        for name, named in names.mentioned(terms[at], index.living).items():
-            weight = _name_weight(index, name, len(named))
-            found += [(at, other, weight, 0.0, 0.0, 0) for other in named if other != row]
-        own = names.name(row)
-        if own is not None:
-            weight = BACKWARD * _name_weight(index, own, len(index.living(names.rows(own))))
-            mentioning = _holding_all(index, own, config) if weight else []
-            found += [(at, other, weight, 0.0, 0.0, 0) for other in mentioning if other != row]
-        for other, weight, code in _by_part(index, names, set(terms[at])):
-            if other != row:
-                found.append((at, other, 0.0, 0.0, weight, code))
-    table: Floats = np.array(found, dtype=np.float64).reshape(-1, 6).T
-    return table
+    def _rarest(self, name: Name) -> tuple[int, str]:
+        """The df of a name's rarest term, and the term; of equally rare ones the first in the order of code points."""
+        return min(zip(self.index.frequencies(name), name, strict=True))
 
+    def _weight(self, name: Name, chunks: int) -> float:
+        """min(1, 10 / df of the name's rarest term) / chunks; 0 for a name of no chunk, or of more than
+        NAME_CHUNKS_MAX."""
+        if not 0 < chunks <= NAME_CHUNKS_MAX:
+            return 0.0
+        return min(1.0, NAME_DOCUMENTS / max(self._rarest(name)[0], 1)) / chunks
 
-def _by_part(index: LexicalIndex, names: Names, terms: Collection[str]) -> list[tuple[int, float, int]]:
-    """Each row of whose name a text holds the rarest term, with the code of that term and part(text, row), for a query
-    without it.
-
-    Args:
-        terms: Of the text.
-    """
-    found: list[tuple[int, float, int]] = []
-    in_names = [term for term in terms if names.rows_with(term)]
-    for term, df, code in zip(in_names, index.frequencies(in_names), index.codes(in_names), strict=True):
-        if df > MENTION_DOCUMENTS_MAX:
-            continue
-        named = [row for row in index.living(names.rows_with(term)) if _own_term(index, names, row) == term]
-        weight = PART * min(1.0, NAME_DOCUMENTS / df) / max(len(named), 1)
-        found += [(row, weight, code) for row in named]
-    return found
-
-
-def _own_term(index: LexicalIndex, names: Names, row: int) -> str | None:
-    """The rarest term of a row's name; None if another row has the same name."""
-    name = names.name(row)
-    return None if name is None or len(index.living(names.rows(name))) > 1 else _rarest(index, name)[1]
-
-
-def _rarest(index: LexicalIndex, name: Name) -> tuple[int, str]:
-    """The df of a name's rarest term, and the term; of equally rare ones the first in the order of code points."""
-    return min(zip(index.frequencies(name), name, strict=True))
-
-
-def _name_weight(index: LexicalIndex, name: Name, chunks: int) -> float:
-    """min(1, 10 / df of the name's rarest term) / chunks; 0 for a name of no chunk, or of more than NAME_CHUNKS_MAX."""
-    if not 0 < chunks <= NAME_CHUNKS_MAX:
-        return 0.0
-    return min(1.0, NAME_DOCUMENTS / max(_rarest(index, name)[0], 1)) / chunks
-
-
-def _holding_all(index: LexicalIndex, name: Name, config: LexicalConfig) -> list[int]:
-    """The rows that hold all terms of a name; none if more than MENTION_DOCUMENTS_MAX hold the rarest."""
-    rows = index.rows_of_rare(_rarest(index, name)[1], MENTION_DOCUMENTS_MAX)
-    terms = index.query_terms(dict.fromkeys(name, 1.0), config).terms
-    holding: list[int] = rows[index.held(terms, rows, config).all(axis=0)].tolist()
-    return holding
-
-
-def _by_rare_term(index: LexicalIndex, sources: Ints) -> Floats:
-    """(6, E) index in `sources`, target row, 0, rare(source, target), 0, 0; a pair for each term that both hold."""
-    source, target, df = index.sharing_rare(sources, RARE_DOCUMENTS)
-    of_source, of_target = index.sources(sources[source]), index.sources(target)
-    other = (target != sources[source]) & ((of_source != of_target) | (of_source == NO_SOURCE))
-    none = np.zeros(int(other.sum()))
-    return np.stack([source[other], target[other], none, 1.0 / (df[other] - 1), none, none])
+    def _holding_all(self, name: Name) -> list[int]:
+        """The rows that hold all terms of a name; none if more than MENTION_DOCUMENTS_MAX hold the rarest."""
+        rows = self.index.rows_of_rare(self._rarest(name)[1], MENTION_DOCUMENTS_MAX)
+        terms = self.index.query_terms(dict.fromkeys(name, 1.0), self.config).terms
+        holding: list[int] = rows[self.index.held(terms, rows, self.config).all(axis=0)].tolist()
+        return holding
 
 
 def _largest(*tables: Floats) -> Floats:

@@ -17,7 +17,7 @@ from umi_common.protocols import RecallRequest
 from umi_common.stores.arrays import distinct
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.lexical.top_k import LexicalHits
-from umi_common.stores.references import Named, Names, find_references, named_by
+from umi_common.stores.references import Named, Names, References
 from umi_common.stores.rows.rows import UNKNOWN, Mask, Rows, RowTable, renumbered
 from umi_common.stores.values import RecallTrace
 from umi_common.types import microseconds
@@ -78,19 +78,20 @@ class TextSearch:
         Args:
             names_of: Returns the names of the rows.
             lexical, dense: Both arms' rankings for each probe; None, and an empty one: the arm did not answer.
-            terms_of, rare: As of `find_references`.
+            terms_of: Returns the terms of each row's text, in order.
+            rare: As in `References`.
         """
         nothing = Named({}, {}), None
         if not self.request.references or lexical is None:
             return nothing
-        begun, query, config = time.perf_counter(), lexical[0].query, self.request.lexical
+        begun, query = time.perf_counter(), lexical[0].query
         allowed = self.rows.alive if self.allowed is None else self.allowed
         try:
-            names = names_of()
-            named = named_by(self.index, names, self._texts[0], query, allowed, config)
+            finder = References(self.index, names_of(), query, allowed, self.request.lexical, rare)
+            named = finder.named_by(self._texts[0])
             best = [rows[:REFERRING_OF_EACH_ARM] for rows in (lexical[0].rows, *dense[:1])]
             sources = distinct(np.concatenate([*best, np.fromiter(named.rows, np.int64)]))
-            links = find_references(self.index, names, query, sources, terms_of, allowed, config, rare=rare)
+            links = finder.links_of(sources, terms_of)
         except Exception as error:  # noqa: BLE001 an optional part, whatever the cause
             self.trace.lost("references", error, "searched without references between chunks")
             return nothing

@@ -11,7 +11,7 @@ from itertools import repeat
 
 import numpy as np
 
-from umi_common.pool import Floats, Ints, Vectors
+from umi_common.pool import Floats, Ints, Vectors, weighted
 from umi_common.stores.dense.cosines import cosines, cosines_at, kernel
 from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
 from umi_common.stores.rows.rows import Mask
@@ -41,11 +41,6 @@ class DenseHits:
 
 
 NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
-
-
-def decayed(scores: Floats | Vectors, weights: Floats) -> Floats:
-    """Scores times weights; scores that are not above 0 stay, since a weight below 1 would raise them."""
-    return np.where(scores > 0, scores * weights, scores)
 
 
 def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
@@ -81,17 +76,17 @@ def search(
     """
     if not len(matrix):
         return [NO_HITS for _ in queries]
-    selection = _Selection(k, allowed, weights)
+    selection = _Selection(matrix, k, allowed, weights, ids)
     few, known = selection.few(), [None] * len(queries)
     if few is not None:
         found = [(few, scores) for scores in cosines_at(matrix, few, queries)]
     else:
         scan = scan or scan_of(matrix, queries, quantised)
-        found = _near_the_best(matrix, queries, scan, selection)
+        found = selection.near_the_best(queries, scan)
         if scan.bounds is None:
             known = list(scan.scores)
     return [
-        _ranked(rows, scores, k=k, weights=weights, ids=ids, all_cosines=each) if query.any() else NO_HITS
+        selection.ranked(rows, scores, each) if query.any() else NO_HITS
         for query, (rows, scores), each in zip(queries, found, known, strict=True)
     ]
 
@@ -123,11 +118,13 @@ def score(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Selection:
-    """The arguments of `search` that select rows."""
+    """The arguments of `search` that select and order rows."""
 
+    matrix: Vectors
     k: int
     allowed: Mask | None
     weights: Floats | None
+    ids: Sequence[str]
 
     def few(self) -> Ints | None:
         """The allowed rows, if they are so few that copying their vectors is faster; else None."""
@@ -158,38 +155,27 @@ class _Selection:
 
     def _ranking_scores(self, scores: Floats | Vectors) -> Floats | Vectors:
         """Decayed scores, EXCLUDED where a row is not allowed."""
-        if self.weights is not None:
-            scores = decayed(scores, self.weights)
+        scores = weighted(scores, self.weights)
         return scores if self.allowed is None else np.where(self.allowed, scores, EXCLUDED)
 
+    def near_the_best(self, queries: Vectors, scan: Scan) -> list[tuple[Ints, Floats]]:
+        """For each query the rows that may be among the best k, and their cosines."""
+        found = []
+        for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
+            rows = self.best(scores, bound)
+            exact = scores[rows].astype(np.float64) if bound is None else cosines_at(self.matrix, rows, query[None])[0]
+            found.append((rows, exact))
+        return found
 
-def _near_the_best(matrix: Vectors, queries: Vectors, scan: Scan, selection: _Selection) -> list[tuple[Ints, Floats]]:
-    """For each query the rows that may be among the best k, and their cosines."""
-    found = []
-    for query, scores, bound in zip(queries, scan.scores, scan.bounds or repeat(None), strict=False):
-        rows = selection.best(scores, bound)
-        exact = scores[rows].astype(np.float64) if bound is None else cosines_at(matrix, rows, query[None])[0]
-        found.append((rows, exact))
-    return found
-
-
-def _ranked(
-    rows: Ints,
-    scores: Floats,
-    *,
-    k: int,
-    weights: Floats | None,
-    ids: Sequence[str],
-    all_cosines: Vectors | None,
-) -> DenseHits:
-    """The best k of `rows` by their decayed cosines; ties to the smaller id."""
-    ranking_scores = scores if weights is None else decayed(scores, weights[rows])
-    order = np.argsort(-ranking_scores)
-    falling = ranking_scores[order]
-    for first, last in _runs(falling, k):
-        order[first:last] = sorted(order[first:last].tolist(), key=lambda index: ids[int(rows[index])])
-    best = order[:k]
-    return DenseHits(rows[best], falling[:k], scores[best], all_cosines)
+    def ranked(self, rows: Ints, scores: Floats, all_cosines: Vectors | None) -> DenseHits:
+        """The best k of `rows` by their decayed cosines; ties to the smaller id."""
+        ranking_scores = weighted(scores, None if self.weights is None else self.weights[rows])
+        order = np.argsort(-ranking_scores)
+        falling = ranking_scores[order]
+        for first, last in _runs(falling, self.k):
+            order[first:last] = sorted(order[first:last].tolist(), key=lambda index: self.ids[int(rows[index])])
+        best = order[: self.k]
+        return DenseHits(rows[best], falling[: self.k], scores[best], all_cosines)
 
 
 def _runs(falling: Floats, k: int) -> Iterator[tuple[int, int]]:
