@@ -321,7 +321,10 @@ def unit_vectors(vectors: Vectors) -> Vectors:
 
 def weighted(scores: Scores, weights: Floats | None) -> Scores:
     """Scores above 0 times the weights of their rows; the others stay, since a weight below 1 would raise them."""
-    return scores if weights is None else np.where(scores > 0, scores * weights, scores)
+    if weights is None:
+        return scores
+    changed: Scores = np.where(scores > 0, scores * weights, scores)  # type: ignore[assignment]
+    return changed
 
 
 def ranked(scores: Floats, found: Bools, depth: int | None = None) -> Ints:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,8 @@ def recall_many(
     for indices in groups.values():
         own = [vectors for index in indices if (vectors := queries[index]) is not None]
         request = replace(requests[indices[0]], probes=[probe for index in indices for probe in requests[index].probes])
-        pool = _recall(collection, cached, np.concatenate(own) if own else None, request, traces[indices[0]])
+        vectors = np.concatenate(own) if own else None
+        pool = _Search(collection, cached, vectors, request, traces[indices[0]]).pool()
         start = 0
         for index in indices:
             stop = start + len(requests[index].probes)
@@ -100,96 +101,106 @@ def _pool_of_variations(pool: Pool, request: RecallRequest, which: slice) -> Poo
     )
 
 
-def _recall(
-    collection: OpenCollection,
-    cached: CachedStatistics,
-    queries: Vectors | None,
-    request: RecallRequest,
-    trace: RecallTrace,
-) -> Pool:
-    begun = time.perf_counter()
-    if queries is None and request.strategy == "vector":
-        raise SearchUnavailable(trace.reasons())
-    try:
-        rows = _best_rows(collection, cached, queries, request, trace)
-        answered = time.perf_counter()
-        rows = _with_neighbours(collection, rows.ranked(), trace)
-    except StoreUnavailable as error:
-        raise SearchUnavailable(str(error)) from error
-    trace.facts |= {
-        "chunks": rows.statistics.chunks,
-        "dense_engine": "qdrant",
-        "arms_ms": (answered - begun) * 1e3,
-        "neighbours_ms": (time.perf_counter() - answered) * 1e3,
-    }
-    return rows.pool(trace)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """One search; arguments as of `recall_many`."""
 
+    collection: OpenCollection
+    cached: CachedStatistics
+    queries: Vectors | None
+    request: RecallRequest
+    trace: RecallTrace
 
-def _best_rows(
-    collection: OpenCollection,
-    cached: CachedStatistics,
-    queries: Vectors | None,
-    request: RecallRequest,
-    trace: RecallTrace,
-) -> CandidateRows:
-    """The union of the best rows of both arms; requested again, deeper, if an inexact filter left too few rows."""
-    where = compiled(request.where, request.window, collection.tenants)
-    trace.facts["filter"] = "exact" if where.exact else "widened"
-    depth = request.depth
-    for _ in range(ROUNDS_MAX):
-        found, scorer, statistics = _union(collection, cached, queries, request, where, depth)
-        kept = [each for each in found if _passes(each, request)]
-        rows = CandidateRows(_sorted(kept), request, queries, scorer, statistics, {})
-        if where.exact or len(kept) == len(found) or rows.enough():
-            break
-        depth *= WIDER
-    return rows
+    def pool(self) -> Pool:
+        """The candidates."""
+        begun = time.perf_counter()
+        if self.queries is None and self.request.strategy == "vector":
+            raise SearchUnavailable(self.trace.reasons())
+        try:
+            rows = self._best_rows()
+            answered = time.perf_counter()
+            rows = self._with_neighbours(rows.ranked())
+        except StoreUnavailable as error:
+            raise SearchUnavailable(str(error)) from error
+        self.trace.facts |= {
+            "chunks": rows.statistics.chunks,
+            "dense_engine": "qdrant",
+            "arms_ms": (answered - begun) * 1e3,
+            "neighbours_ms": (time.perf_counter() - answered) * 1e3,
+        }
+        return rows.pool(self.trace)
 
+    def _best_rows(self) -> CandidateRows:
+        """The union of the best rows of both arms; requested again, deeper, if an inexact filter left too few rows."""
+        where = compiled(self.request.where, self.request.window, self.collection.tenants)
+        self.trace.facts["filter"] = "exact" if where.exact else "widened"
+        depth = self.request.depth
+        for _ in range(ROUNDS_MAX):
+            found, scorer, statistics = self._union(where, depth)
+            kept = [each for each in found if _passes(each, self.request)]
+            rows = CandidateRows(_sorted(kept), self.request, self.queries, scorer, statistics, {})
+            if where.exact or len(kept) == len(found) or rows.enough():
+                break
+            depth *= WIDER
+        return rows
 
-def _union(
-    collection: OpenCollection,
-    cached: CachedStatistics,
-    queries: Vectors | None,
-    request: RecallRequest,
-    where: Compiled,
-    depth: int,
-) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
-    lexical = request.strategy != "vector"
-    analyzer, weight = collection.analyzer, request.lexical.function_word_weight
-    terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
-    ages = age_ranges(microseconds(request.now), request.decay)
-    limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
-    mark = cached.mark()
-    drawn: Statistics | None = None
-    found: dict[str, Candidate] = {}
-    peaks: dict[int, Peak] = {}
-    for start in range(0, len(request.probes), PROBES_AT_ONCE):
-        batch = slice(start, start + PROBES_AT_ONCE)
-        vectors = None if queries is None else queries[batch]
-        prefetches = [
-            prefetch
-            for age in ages
-            for prefetch in _arms(
-                terms[batch], vectors, all_conditions(where.condition, age), limit, collection.search_params
-            )
-        ]
-        prefetches += _named(request.probes[batch], where.condition)
-        samples = sample_requests() if mark is not None and start == 0 else []
-        union = [_merged(prefetches)] if prefetches else []
-        settings = [settings_request()] if start == 0 else []
-        requests = [*settings, *union, *peak_requests(terms[batch]), *samples]
-        answers = collection.connection.query(requests) if requests else []
-        if settings:
-            collection.check(next((point.payload for point in answers.pop(0)), None))
-        if samples:
-            sources, sample = answers.pop(), answers.pop()
-            drawn = statistics_of(sample, sources, collection.dim)
-        points = answers.pop(0) if union else []
-        found |= {each.id: each for each in map(to_candidate, points)}
-        peaks |= peaks_of(terms[batch], answers)
-    statistics = cached.latest(drawn, mark)
-    scorer = CandidateScorer(terms, peaks, collection.saturation, request.lexical, statistics)
-    return list(found.values()), scorer, statistics
+    def _union(self, where: Compiled, depth: int) -> tuple[Sequence[Candidate], CandidateScorer, Statistics]:
+        request, collection, cached = self.request, self.collection, self.cached
+        lexical = request.strategy != "vector"
+        analyzer, weight = collection.analyzer, request.lexical.function_word_weight
+        terms = [weighted_indices(probe.text, analyzer, weight) if lexical else {} for probe in request.probes]
+        ages = age_ranges(microseconds(request.now), request.decay)
+        limit = max(math.ceil(depth * MARGIN), depth + MARGIN_MIN)
+        mark = cached.mark()
+        drawn: Statistics | None = None
+        found: dict[str, Candidate] = {}
+        peaks: dict[int, Peak] = {}
+        for start in range(0, len(request.probes), PROBES_AT_ONCE):
+            batch = slice(start, start + PROBES_AT_ONCE)
+            vectors = None if self.queries is None else self.queries[batch]
+            prefetches = [
+                prefetch
+                for age in ages
+                for prefetch in _arms(
+                    terms[batch], vectors, all_conditions(where.condition, age), limit, collection.search_params
+                )
+            ]
+            prefetches += _named(request.probes[batch], where.condition)
+            samples = sample_requests() if mark is not None and start == 0 else []
+            union = [_merged(prefetches)] if prefetches else []
+            settings = [settings_request()] if start == 0 else []
+            requests = [*settings, *union, *peak_requests(terms[batch]), *samples]
+            answers = collection.connection.query(requests) if requests else []
+            if settings:
+                collection.check(next((point.payload for point in answers.pop(0)), None))
+            if samples:
+                sources, sample = answers.pop(), answers.pop()
+                drawn = statistics_of(sample, sources, collection.dim)
+            points = answers.pop(0) if union else []
+            found |= {each.id: each for each in map(to_candidate, points)}
+            peaks |= peaks_of(terms[batch], answers)
+        statistics = cached.latest(drawn, mark)
+        scorer = CandidateScorer(terms, peaks, collection.saturation, request.lexical, statistics)
+        return list(found.values()), scorer, statistics
+
+    def _with_neighbours(self, rows: CandidateRows) -> CandidateRows:
+        """The rows, and the neighbours of the best of each ranking."""
+        around, connection = self.request.around, self.collection.connection
+        best = rows.best() if around else []
+        known = {each.id: each for each in rows.found}
+        missing = missing_positions(known, best, around)
+        self.trace.facts["positions_looked_up"] = sum(map(len, missing.values()))
+        if not missing:
+            return rows
+        following: Mapping[str, str] = {}
+        if rows.statistics.gapless:
+            found = at_positions(connection, missing, payload=HEAD)
+        else:
+            near_them = positions_near(known, best, missing, around)
+            seen = beside(connection, near_them, around, payload=HEAD, vectors=True)
+            found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
+        near = {each.id: each for each in map(to_candidate, found) if _passes(each, self.request)}
+        return replace(rows, found=_sorted((near | known).values()), following=following)
 
 
 def _merged(prefetches: Sequence[Any]) -> Any:
@@ -249,26 +260,6 @@ def age_ranges(now: int, decay: DecayConfig) -> list[Any]:
 
 def _timed(**bounds: float | None) -> Any:
     return models().FieldCondition(key="time", range=models().Range(**bounds))
-
-
-def _with_neighbours(collection: OpenCollection, rows: CandidateRows, trace: RecallTrace) -> CandidateRows:
-    """The rows, and the neighbours of the best of each ranking."""
-    around = rows.request.around
-    best = rows.best() if around else []
-    known = {each.id: each for each in rows.found}
-    missing = missing_positions(known, best, around)
-    trace.facts["positions_looked_up"] = sum(map(len, missing.values()))
-    if not missing:
-        return rows
-    following: Mapping[str, str] = {}
-    if rows.statistics.gapless:
-        found = at_positions(collection.connection, missing, payload=HEAD)
-    else:
-        near_them = positions_near(known, best, missing, around)
-        seen = beside(collection.connection, near_them, around, payload=HEAD, vectors=True)
-        found, following = [seen.points[id] for id in seen.around(best, around)], seen.following
-    near = {each.id: each for each in map(to_candidate, found) if _passes(each, rows.request)}
-    return replace(rows, found=_sorted((near | known).values()), following=following)
 
 
 def _passes(each: Candidate, request: RecallRequest) -> bool:
