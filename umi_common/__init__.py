@@ -11,13 +11,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from umi_common.config import UmiConfig
-    from umi_common.context.budget import AssembledContext, AssemblyPolicy, TokenBudget
-    from umi_common.errors import UmiError
-    from umi_common.protocols import Embedder, Reranker, Rewriter
-    from umi_common.retriever import DualRetriever
-    from umi_common.stores.embedded.hybrid import HybridStore
-    from umi_common.types import Chunk, Hit, SearchResult, TimeRange
+    from umi_common.config import UmiConfig as UmiConfig
+    from umi_common.context.budget import AssembledContext as AssembledContext
+    from umi_common.context.budget import AssemblyPolicy as AssemblyPolicy
+    from umi_common.context.budget import TokenBudget as TokenBudget
+    from umi_common.errors import UmiError as UmiError
+    from umi_common.protocols import Embedder as Embedder
+    from umi_common.protocols import Reranker as Reranker
+    from umi_common.protocols import Rewriter as Rewriter
+    from umi_common.retriever import DualRetriever as DualRetriever
+    from umi_common.stores.embedded.hybrid import HybridStore as HybridStore
+    from umi_common.types import Chunk as Chunk
+    from umi_common.types import Hit as Hit
+    from umi_common.types import SearchResult as SearchResult
+    from umi_common.types import TimeRange as TimeRange
 
 __version__ = "0.1.0"
 
@@ -38,22 +45,7 @@ _HOMES = {
     "UmiError": "umi_common.errors",
 }
 
-__all__ = [
-    "AssembledContext",
-    "AssemblyPolicy",
-    "Chunk",
-    "DualRetriever",
-    "Embedder",
-    "Hit",
-    "HybridStore",
-    "Reranker",
-    "Rewriter",
-    "SearchResult",
-    "TimeRange",
-    "TokenBudget",
-    "UmiConfig",
-    "UmiError",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

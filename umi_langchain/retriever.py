@@ -13,10 +13,11 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import MessageLikeRepresentation
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, PrivateAttr, SkipValidation
-from typing_extensions import Self, Unpack
+from typing_extensions import Self, TypedDict, Unpack
 
 from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, InvalidChunk
@@ -31,7 +32,7 @@ from umi_common.frameworks.records import (
 )
 from umi_common.frameworks.retrievers import OpensStore, in_thread
 from umi_common.protocols import Store
-from umi_common.retriever import DualRetriever, Where
+from umi_common.retriever import DualRetriever, Strategy, Where
 from umi_common.search.extra_arms import arms_of
 from umi_common.search.request import (
     Window,
@@ -61,7 +62,6 @@ from umi_langchain._convert import (
     to_scored_documents,
     warn_of_unknown_keys,
 )
-from umi_langchain._options import CallOptions
 from umi_langchain._parts import Finder, as_arm, reranker_of
 from umi_langchain._sections import with_sections
 from umi_langchain._trace import astages, calls_below, report_losses, stages
@@ -80,6 +80,27 @@ FACTORY_OPTIONS = (
 """Options of `UmiRetriever.from_documents` that are neither its fields nor stages of `UmiConfig`."""
 KEY_NAMES = ("source", "position", "time")
 """Fields of `PlaceKeys`."""
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of one call. One that is missing or None leaves the retriever's own value."""
+
+    k: int | None
+    """Largest number of documents in the result, 1..100."""
+    filter: Where
+    """Metadata filter; documents must also pass the retriever's own filter."""
+    time_range: Window
+    """Only documents whose time lies in [start, end), and in the retriever's own time range; aware datetimes."""
+    deep_search: bool | None
+    """Whether the LLM may be asked for variations of the query."""
+    now: datetime | None
+    """The time that "last week" and ages refer to."""
+    history: Sequence[str | MessageLikeRepresentation]
+    """Earlier messages of the conversation, oldest first; only the LLM gets them."""
+    strategy: Strategy
+    """Both arms ("hybrid") or one alone ("text", "vector")."""
+    min_relevance: float | None
+    """0..1; documents of a lower relevance are left out. Replaces the retriever's own value; 0: none is left out."""
 
 
 class UmiRetriever(OpensStore, CheckedFields, BaseRetriever):

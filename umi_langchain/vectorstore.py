@@ -33,9 +33,8 @@ from umi_common.stores.embedded.hybrid import HybridStore
 from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import Hit, SearchResult, utc_now
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
-from umi_langchain._options import CallOptions
 from umi_langchain._parts import reranker_of
-from umi_langchain.retriever import UmiRetriever
+from umi_langchain.retriever import CallOptions, UmiRetriever
 
 log = logging.getLogger("umi")
 OPTIONS = ("embedding", "persist_directory", "llm", "store", "reranker", "read_only", "search_text", "on_invalid")

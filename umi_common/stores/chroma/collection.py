@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
@@ -17,6 +17,9 @@ from umi_common.protocols import Embedder
 from umi_common.stores.batch_checks import embedded
 from umi_common.stores.dense.cosines import cosines
 from umi_common.types import Chunk, utf8_text
+
+if TYPE_CHECKING:
+    from umi_common.stores.chroma.following import Follower
 
 RECORDS_AT_ONCE = 1_000
 """Records read or written in one call; fewer where the client allows fewer."""
@@ -54,17 +57,6 @@ def refuse_other_model(name: str, chunks: Sequence[Chunk], vectors: Vectors, emb
             f"the vectors of collection {name!r} ({theirs.shape[1]} dimensions) were not made by embedder "
             f"{embedder.name!r} ({ours.shape[1]}); {advice}"
         )
-
-
-class Listener(Protocol):
-    """Gets a call for each write."""
-
-    def written(self, ids: Sequence[str]) -> None:
-        """Called in the thread that wrote, after records were written or deleted, or the attempt failed.
-
-        Args:
-            ids: The ids that the caller named; empty if it deleted by a filter.
-        """
 
 
 class Record(NamedTuple):
@@ -120,22 +112,22 @@ class ChromaCollection:
         if self._loop is not None:
             self._loop.close()
 
-    def observe(self, listener: Listener) -> None:
-        """Call `listener.written` after each write through this collection object, as long as both exist.
+    def observe(self, follower: Follower) -> None:
+        """Call `follower.written` after each write through this collection object, as long as both exist.
 
-        The object's own methods WRITES are wrapped once. If that is not possible, no listener is called.
+        The object's own methods WRITES are wrapped once. If that is not possible, nothing is called.
         """
         inner = self._inner
-        listeners: WeakSet[Listener] | None = getattr(inner, "_umi_listeners", None)
-        if listeners is None:
-            listeners = WeakSet()
+        followers: WeakSet[Follower] | None = getattr(inner, "_umi_followers", None)
+        if followers is None:
+            followers = WeakSet()
             try:
-                inner._umi_listeners = listeners
+                inner._umi_followers = followers
                 for name in WRITES:
-                    setattr(inner, name, _notifying(getattr(inner, name), listeners))
+                    setattr(inner, name, _notifying(getattr(inner, name), followers))
             except AttributeError:
                 return
-        listeners.add(listener)
+        followers.add(follower)
 
     @property
     def name(self) -> str:
@@ -230,14 +222,14 @@ class ChromaCollection:
             yield list(ids[start : start + self.batch])
 
 
-def _notifying(write: Callable[..., Any], listeners: WeakSet[Listener]) -> Callable[..., Any]:
-    """`write`, which then calls the listeners with its argument `ids`, the first one."""
+def _notifying(write: Callable[..., Any], followers: WeakSet[Follower]) -> Callable[..., Any]:
+    """`write`, which then calls the followers with its argument `ids`, the first one."""
 
     def notify(arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         ids = named.get("ids", arguments[0] if arguments else None)
         stated = [] if ids is None else [ids] if isinstance(ids, str) else list(ids)
-        for listener in tuple(listeners):
-            listener.written(stated)
+        for follower in tuple(followers):
+            follower.written(stated)
 
     @wraps(write)
     def notifying(*arguments: Any, **named: Any) -> Any:

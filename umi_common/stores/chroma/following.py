@@ -84,7 +84,13 @@ class Follower:
             self._next_count = begun + PAUSE_FACTOR * took
 
     def written(self, ids: Sequence[str]) -> None:
-        """Note a write through the same collection object: the next `follow` reads these records, and counts."""
+        """Note a write through the same collection object: the next `follow` reads these records, and counts.
+
+        Called in the thread that wrote, also if it failed.
+
+        Args:
+            ids: The ids that the caller named; empty if it deleted by a filter.
+        """
         with self._noting:
             self._written.update(ids)
             self._number_changed = True
