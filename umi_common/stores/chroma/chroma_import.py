@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from umi_common.stores.chroma.collection import SAMPLES, Record, refuse_other_mo
 from umi_common.stores.chroma.records import is_text
 from umi_common.times import read_time
 from umi_common.types import Chunk
-
-if TYPE_CHECKING:
-    from umi_common.stores.embedded.core import Core
 
 log = logging.getLogger("umi")
 
@@ -65,41 +62,31 @@ class Drift:
         return bool(self.missing or self.extra or self.changed)
 
 
-def import_collection(core: Core, collection: Any, keys: CollectionKeys, *, show_progress: bool) -> Imported:
+def import_collection(store: Any, collection: Any, keys: CollectionKeys, *, show_progress: bool) -> Imported:
     """See `HybridStore.import_collection`."""
-    core.ready_to_write()
     collection = _collection_of(collection)
-    count, skipped = 0, []
+    skipped: list[str] = []
     with progress(collection.count(), show_progress) as advance:
-        for records, vectors in collection_pages(collection):
-            kept = [at for at, record in enumerate(records) if is_text(record)]
-            skipped += [record.id for record in records if not is_text(record)]
-            chunks = [chunk_of(records[at], keys) for at in kept]
-            if chunks and not count:
-                refuse_other_model(
-                    getattr(collection, "name", ""),
-                    chunks[:SAMPLES],
-                    vectors[kept[:SAMPLES]],
-                    core.embedder,
-                    "open the store with the embedder that made them, or add the texts with store.add()",
-                )
-            core.add(chunks, vectors[kept], show_progress=False)
-            count += len(chunks)
-            advance(len(records))
+
+        def pages() -> Iterator[tuple[list[Chunk], Vectors]]:
+            for records, vectors in pages_with_text(collection, skipped):
+                yield [chunk_of(record, keys) for record in records], vectors
+                advance(len(records))
+
+        count = add_with_vectors(store, getattr(collection, "name", ""), pages())
+        advance(len(skipped))
     return Imported(count, tuple(skipped))
 
 
-def drift(core: Core, collection: Any) -> Drift:
+def drift(store: Any, collection: Any) -> Drift:
     """See `HybridStore.drift`."""
-    core.ready()
-    collection = _collection_of(collection)
-    here = set(core.ids())
+    collection, here = _collection_of(collection), set(store.ids())
     there: set[str] = set()
     changed: list[str] = []
     for records, _ in collection_pages(collection, vectors=False):
         ids = [record.id for record in records]
         there.update(ids)
-        pairs = zip(records, core.get(ids), strict=True)
+        pairs = zip(records, store.get(ids), strict=True)
         changed += [record.id for record, chunk in pairs if chunk and chunk.text != record.text]
     return Drift(tuple(sorted(there - here)), tuple(sorted(here - there)), tuple(sorted(changed)))
 
@@ -192,7 +179,7 @@ def _columns(collection: Any, include: list[str], **arguments: Any) -> list[Any]
         raise StoreError(f"the collection cannot be read as a Chroma collection: {error}") from error
 
 
-def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk], Any]]) -> None:
+def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk], Any]]) -> int:
     """Add chunks with the vectors that another vector store has of them; a few are embedded, to check the model.
 
     Args:
@@ -200,24 +187,32 @@ def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk
         name: Of the other vector store.
         pages: Chunks and their vectors (n, dim).
 
+    Returns:
+        The number of chunks.
+
     Raises:
         ReindexRequired: If another model than the store's made the vectors; nothing is added.
     """
-    unchecked = True
+    count = 0
     for chunks, vectors in pages:
-        if chunks and unchecked:
-            advice = "pass the one that made them, or give the texts to from_documents or from_nodes"
+        if chunks and not count:
+            advice = "open the store with the embedder that made them, or add the texts alone, which are then embedded"
             refuse_other_model(name, chunks[:SAMPLES], np.asarray(vectors[:SAMPLES]), store.embedder, advice)
-            unchecked = False
         store.add(chunks, vectors=vectors)
+        count += len(chunks)
+    return count
 
 
-def pages_with_text(collection: Any) -> Iterator[tuple[list[Record], Vectors]]:
-    """`collection_pages` without the records that have no text, which a warning of the logger `umi` names."""
-    blank: list[str] = []
+def pages_with_text(collection: Any, skipped: list[str] | None = None) -> Iterator[tuple[list[Record], Vectors]]:
+    """`collection_pages` without the records that have no text.
+
+    Args:
+        skipped: Gets the ids of these records; None: a warning of the logger `umi` names them.
+    """
+    blank = [] if skipped is None else skipped
     for records, vectors in collection_pages(collection):
         filled = [at for at, record in enumerate(records) if is_text(record)]
         blank += [record.id for record in records if not is_text(record)]
         yield [records[at] for at in filled], vectors[filled]
-    if blank:
+    if blank and skipped is None:
         log.warning("%d rows of the collection without text are left out: %s", len(blank), ", ".join(blank[:IDS_NAMED]))

@@ -151,11 +151,12 @@ class HybridStore(BaseStore):
         """
         given = (source_key, position_key, time_key)
         keys = CollectionKeys(*((key,) if isinstance(key, str) else tuple(key) for key in given))
-        return import_collection(self._core, collection, keys, show_progress=show_progress)
+        self._core.ready_to_write()
+        return import_collection(self, collection, keys, show_progress=show_progress)
 
     def drift(self, collection: Any) -> Drift:
         """How the store differs now from a collection that was imported into it; changes neither."""
-        return drift(self._core, collection)
+        return drift(self, collection)
 
     def delete(self, ids: Iterable[str] | None = None, *, where: Where = None) -> int:
         """Remove chunks by id, by filter, or by both: those of the ids that pass the filter. Returns their number.
