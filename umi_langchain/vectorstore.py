@@ -135,18 +135,8 @@ class UmiVectorStore(OwnsStore, VectorStore):
             raise
         return made
 
-    @classmethod
-    async def afrom_texts(
-        cls,
-        texts: list[str],
-        embedding: Embeddings | str | None = None,
-        metadatas: list[dict[str, Any]] | None = None,
-        *,
-        ids: list[str] | None = None,
-        **options: Any,
-    ) -> Self:
-        """`from_texts` in a thread."""
-        return await asyncio.to_thread(cls.from_texts, texts, embedding, metadatas, ids=ids, **options)
+    afrom_texts = classmethod(in_thread("from_texts"))
+    """`from_texts` in a thread."""
 
     @classmethod
     def from_documents(
@@ -155,12 +145,8 @@ class UmiVectorStore(OwnsStore, VectorStore):
         """A store with these documents in it; options as in the constructor."""
         return super().from_documents(documents, embedding, **options)  # type: ignore[arg-type]
 
-    @classmethod
-    async def afrom_documents(
-        cls, documents: list[Document], embedding: Embeddings | str | None = None, **options: Any
-    ) -> Self:
-        """`from_documents` in a thread."""
-        return await asyncio.to_thread(cls.from_documents, documents, embedding, **options)
+    afrom_documents = classmethod(in_thread("from_documents"))
+    """`from_documents` in a thread."""
 
     def retriever(self, **options: Any) -> UmiRetriever:
         """umi's own retriever over this store; options are its fields: `k`, `filter`, `deep_search`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -11,6 +10,7 @@ from llama_index.core.bridge.pydantic import ConfigDict, PrivateAttr
 from umi_common.embedders import as_embedder
 from umi_common.errors import ConfigError
 from umi_common.frameworks.records import CheckedFields
+from umi_common.frameworks.retrievers import in_thread
 from umi_common.protocols import Embedder
 
 
@@ -65,15 +65,11 @@ class UmiEmbedding(CheckedFields, BaseEmbedding):
         rows: list[list[float]] = self._embedder.embed_documents(texts).tolist()
         return rows
 
-    async def _aget_text_embedding(self, text: str) -> list[float]:
-        return await asyncio.to_thread(self._get_text_embedding, text)
-
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return await asyncio.to_thread(self._get_text_embeddings, texts)
+    _aget_text_embedding = in_thread("_get_text_embedding")
+    _aget_text_embeddings = in_thread("_get_text_embeddings")
 
     def _get_query_embedding(self, query: str) -> list[float]:
         row: list[float] = self._embedder.embed_queries([query])[0].tolist()
         return row
 
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return await asyncio.to_thread(self._get_query_embedding, query)
+    _aget_query_embedding = in_thread("_get_query_embedding")
