@@ -28,7 +28,7 @@ FLOORS = (
     ("query", "ranking", "context/tokens"),
     ("context",),
     ("stores/failpoints", "stores/arrays", "stores/values", "stores/batch_checks"),
-    ("stores/query_embedder", "stores/valid_batch", "stores/search_counts"),
+    ("stores/query_embedder", "stores/search_counts"),
     ("stores/base",),
     ("stores/ledger",),
     ("stores/rows",),

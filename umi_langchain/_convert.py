@@ -14,8 +14,8 @@ from langchain_core.messages import BaseMessage, MessageLikeRepresentation, conv
 from umi_common.errors import ConfigError, InputError, InvalidChunk
 from umi_common.explain import reasons
 from umi_common.frameworks.records import IDS_NAMED, PlaceKeys, chroma_collection, to_chunk, to_metadata
+from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
-from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, utf8_text
 
 log = logging.getLogger("umi")

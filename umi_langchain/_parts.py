@@ -15,7 +15,7 @@ from umi_common.frameworks.records import PlaceKeys, chroma_collection, scores_b
 from umi_common.protocols import chunk_passes
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
-from umi_common.stores.valid_batch import SkippedChunk
+from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import Chunk, TimeRange
 from umi_langchain._convert import SCORE_KEY, to_chunks
 

@@ -42,9 +42,9 @@ from umi_common.search.request import (
     narrowed,
     refuse_unknown_options,
 )
+from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
-from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import SearchResult
 from umi_langchain import _batch
 from umi_langchain._convert import (

@@ -29,8 +29,8 @@ from umi_common.search.request import (
     end_of,
     refuse_unknown_options,
 )
+from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import Hit, SearchResult, utc_now
 from umi_langchain._convert import SearchText, add_documents, as_documents, to_document
 from umi_langchain._parts import reranker_of

@@ -40,8 +40,8 @@ from umi_common.frameworks.records import (
     to_chunk,
     to_metadata,
 )
+from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.stores.chroma.chroma_import import pages_with_text
-from umi_common.stores.valid_batch import SkippedChunk
 from umi_common.types import Chunk, Hit, plain_value
 
 log = logging.getLogger("umi")

@@ -19,7 +19,7 @@ from umi_common.filters import And, Comparison, Filter
 from umi_common.frameworks.records import PlaceKeys, scores_by_rank, scores_of_kept
 from umi_common.runtime.losses import warn_once
 from umi_common.search.extra_arms import Arm
-from umi_common.stores.valid_batch import SkippedChunk
+from umi_common.stores.batch_checks import SkippedChunk
 from umi_common.types import Chunk, TimeRange
 from umi_llamaindex._convert import node_text, to_chunks
 from umi_llamaindex.query import UmiQuery

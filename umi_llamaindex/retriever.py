@@ -46,9 +46,9 @@ from umi_common.search.request import (
     refuse_unknown_options,
     refuse_unlisted,
 )
+from umi_common.stores.batch_checks import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.stores.chroma import ChromaStore
 from umi_common.stores.chroma.chroma_import import add_with_vectors
-from umi_common.stores.valid_batch import OnInvalid, SkippedChunk, checked_on_invalid
 from umi_common.types import SearchResult
 from umi_llamaindex._convert import (
     NodeScore,

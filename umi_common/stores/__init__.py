@@ -10,8 +10,7 @@ In: chunks to store, and `RecallRequest`s. Out: a `Pool` of candidates, and chun
     base             base classes of the three stores: `recall`, settings
     chroma/          ChromaStore: over a collection of Chroma; import of a collection
     qdrant/          QdrantStore: the same over a Qdrant cluster
-    batch_checks     chunks and vectors of a write, checked and embedded
-    valid_batch      chunks and records of a write; invalid items raise or are reported
+    batch_checks     chunks and vectors of a write, checked and embedded; invalid items raise or are reported
     query_embedder   the embedder of queries, within a deadline
     corpus_stats     statistics of a corpus that ranking uses
     text_search      one search of a store that keeps a lexical index: its arm, references, the pool

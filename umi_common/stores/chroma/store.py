@@ -25,7 +25,7 @@ from umi_common.frameworks.records import PlaceKeys
 from umi_common.pool import Pool, Vectors, unit_vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import checked_directory, checked_ids, ids_to_delete
+from umi_common.stores.batch_checks import ValidBatch, checked_directory, checked_ids, ids_to_delete
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
@@ -47,7 +47,6 @@ from umi_common.stores.chroma.records import (
 from umi_common.stores.chroma.side_index import SideIndex
 from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import query_vectors
-from umi_common.stores.valid_batch import ValidBatch
 from umi_common.stores.values import Listing, RecallTrace
 from umi_common.types import Chunk, TimeRange
 

@@ -25,7 +25,7 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
-from umi_common.stores.batch_checks import ids_to_delete, refuse_other_dimension
+from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, refuse_other_dimension, valid_batch
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
@@ -36,7 +36,6 @@ from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.rows.rows import RowTable
 from umi_common.stores.search_counts import DirectoryCounter
-from umi_common.stores.valid_batch import AddReport, OnInvalid, valid_batch
 from umi_common.stores.values import Listing
 from umi_common.types import Chunk, TimeRange
 

@@ -17,14 +17,13 @@ from umi_common.filters import Where, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, RecallRequest
 from umi_common.stores.base import BaseStore
-from umi_common.stores.batch_checks import checked_directory, checked_ids
+from umi_common.stores.batch_checks import AddReport, OnInvalid, checked_directory, checked_ids
 from umi_common.stores.chroma.chroma_import import CollectionKeys, Drift, Imported, drift, import_collection
 from umi_common.stores.embedded import care
 from umi_common.stores.embedded.core import Core
 from umi_common.stores.embedded.opening import CoreHandle, open_core
 from umi_common.stores.embedded.recall import recall_pools, search_lexical
 from umi_common.stores.query_embedder import with_error, with_vectors
-from umi_common.stores.valid_batch import AddReport, OnInvalid
 from umi_common.stores.values import Listing, Verification
 from umi_common.types import Chunk, TimeRange
 

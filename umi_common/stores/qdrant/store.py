@@ -15,7 +15,7 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import RecallRequest
 from umi_common.stores.base import CollectionStore
-from umi_common.stores.batch_checks import checked_ids, ids_to_delete
+from umi_common.stores.batch_checks import ValidBatch, checked_ids, ids_to_delete
 from umi_common.stores.qdrant import bm25
 from umi_common.stores.qdrant.collection import MADE_WITH, OpenCollection, chunks_alone, open_collection
 from umi_common.stores.qdrant.connection import Connection
@@ -36,7 +36,6 @@ from umi_common.stores.qdrant.points import (
 from umi_common.stores.qdrant.recall import recall_many
 from umi_common.stores.qdrant.statistics import CachedStatistics
 from umi_common.stores.query_embedder import query_vectors, with_vectors
-from umi_common.stores.valid_batch import ValidBatch
 from umi_common.stores.values import RecallTrace, Verification
 from umi_common.types import Chunk
 
