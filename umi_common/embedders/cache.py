@@ -8,7 +8,7 @@ import os
 import sqlite3
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -22,6 +22,7 @@ from umi_common.types import inode_of
 
 log = logging.getLogger("umi")
 
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 FILE, REPLIES = "embeddings.db", "rewrites.db"
@@ -36,6 +37,51 @@ MEMORY_MAX = 20_000
 """Largest number of vectors of documents cached in memory: 120 MB at 1,536 dimensions."""
 
 
+class LruCache(Generic[Key, Value]):
+    """Values by key, the least recently used dropped first. Thread-safe.
+
+    Args:
+        size: Largest number of values; 0: nothing is cached.
+    """
+
+    _lock: Lock
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+        give_lock(self)
+
+    def get(self, keys: Iterable[Key]) -> tuple[dict[Key, Value], list[Key]]:
+        """(the cached values by key, the keys that are not cached, each once)"""
+        found: dict[Key, Value] = {}
+        missing: dict[Key, None] = {}
+        values = self._values
+        with self._lock:
+            for key in keys:
+                value = values.get(key)
+                if value is None:
+                    missing[key] = None
+                else:
+                    values.move_to_end(key)
+                    found[key] = value
+        return found, list(missing)
+
+    def put(self, new: Mapping[Key, Value]) -> None:
+        """Add values other than None."""
+        values = self._values
+        with self._lock:
+            for key, value in new.items():
+                values[key] = value
+                values.move_to_end(key)
+            while len(values) > self._size:
+                values.popitem(last=False)
+
+    def clear(self) -> None:
+        """Remove all values."""
+        with self._lock:
+            self._values.clear()
+
+
 class MemoryCache(Generic[Value]):
     """An LRU cache of values by text, in memory. Thread-safe.
 
@@ -44,35 +90,21 @@ class MemoryCache(Generic[Value]):
         copied: From a value to the one that is cached.
     """
 
-    _lock: Lock
-
     def __init__(self, size: int, copied: Callable[[Value], Value]) -> None:
-        self._size = size
         self._copied = copied
-        self._values: OrderedDict[str, Value] = OrderedDict()
-        give_lock(self)
+        self._values: LruCache[str, Value] = LruCache(size)
 
     def get(self, texts: Sequence[str]) -> dict[str, Value]:
         """The values by text; texts that are not cached are left out."""
-        with self._lock:
-            found = {text: self._values[text] for text in texts if text in self._values}
-            for text in found:
-                self._values.move_to_end(text)
-        return found
+        return self._values.get(texts)[0]
 
     def put(self, texts: Sequence[str], values: Iterable[Value]) -> None:
         """Add values, aligned with the texts."""
-        with self._lock:
-            for text, value in zip(texts, values, strict=True):
-                self._values[text] = self._copied(value)
-                self._values.move_to_end(text)
-            while len(self._values) > self._size:
-                self._values.popitem(last=False)
+        self._values.put(dict(zip(texts, map(self._copied, values), strict=True)))
 
     def clear(self) -> None:
         """Remove all values."""
-        with self._lock:
-            self._values.clear()
+        self._values.clear()
 
 
 class FileCache(Generic[Value]):

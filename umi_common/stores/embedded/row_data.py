@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from umi_common.config import AnalyzerConfig
+from umi_common.embedders.cache import LruCache
 from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
 from umi_common.pool import Vectors
@@ -38,7 +38,6 @@ from umi_common.stores.rows.rows import MISSING, Mask, Rows, RowTable
 from umi_common.types import Chunk, Metadata, TimeRange
 
 log = logging.getLogger("umi")
-Value = TypeVar("Value")
 
 CHUNKS_CACHED = 2_048
 """Size of the cache of chunks, and of the cache of the terms of their texts."""
@@ -91,8 +90,10 @@ class RowData:
     """
 
     def __init__(self, ledger: Ledger, directory: Path | None, analyzer: AnalyzerConfig, *, fresh: bool) -> None:
-        self.chunks: SeqCache[Chunk] = SeqCache(CHUNKS_CACHED)
-        self.terms: SeqCache[tuple[str, ...]] = SeqCache(CHUNKS_CACHED)
+        self.chunks: LruCache[int, Chunk] = LruCache(CHUNKS_CACHED)
+        """By ledger number."""
+        self.terms: LruCache[int, tuple[str, ...]] = LruCache(CHUNKS_CACHED)
+        """Of the chunks' indexed texts, by ledger number."""
         self._ledger = ledger
         self._directory, self._analyzer = directory, analyzer
         self._columns: MetadataColumns | None = None
@@ -303,39 +304,3 @@ def _restored(saved: Saved) -> RowTable:
     corpus, arrays = saved.corpus, saved.arrays
     by_row = (saved.seqs, corpus.sources, arrays["position"], arrays["time"], corpus.alive)
     return RowTable.restored(saved.facts["ids"], *by_row, saved.sources)
-
-
-class SeqCache(Generic[Value]):
-    """LRU cache of values by ledger number. Thread-safe.
-
-    Args:
-        size: Largest number of values.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[int, Value] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, seqs: Sequence[int]) -> tuple[dict[int, Value], list[int]]:
-        """(the cached values by number, the numbers that are not cached, each once)"""
-        found: dict[int, Value] = {}
-        missing: dict[int, None] = {}
-        values = self._values
-        with self._lock:
-            for seq in seqs:
-                value = values.get(seq)
-                if value is None:
-                    missing[seq] = None
-                else:
-                    values.move_to_end(seq)
-                    found[seq] = value
-        return found, list(missing)
-
-    def put(self, new: Mapping[int, Value]) -> None:
-        """Add values; the least recently used ones beyond `size` are dropped."""
-        values = self._values
-        with self._lock:
-            values.update(new)
-            while len(values) > self._size:
-                values.popitem(last=False)

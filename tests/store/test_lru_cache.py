@@ -1,19 +1,19 @@
 from __future__ import annotations
 
-from umi_common.stores.embedded.row_data import SeqCache
+from umi_common.embedders.cache import LruCache
 from umi_common.types import Chunk
 
 CHUNKS = {seq: Chunk(f"c{seq}", "a boat") for seq in range(1, 5)}
 
 
 def test_a_missing_number_is_returned_once_and_a_cached_value_is_found():
-    cache = SeqCache(3)
+    cache = LruCache(3)
     cache.put({1: CHUNKS[1]})
     assert cache.get([2, 1, 3, 2]) == ({1: CHUNKS[1]}, [2, 3])
 
 
 def test_the_least_recently_used_value_is_dropped_first():
-    cache = SeqCache(3)
+    cache = LruCache(3)
     cache.put({seq: CHUNKS[seq] for seq in (1, 2, 3)})
     cache.get([1])
     cache.put({4: CHUNKS[4]})
