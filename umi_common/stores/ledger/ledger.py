@@ -14,6 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -122,13 +123,9 @@ class Ledger:
                 self._readers = self._followed = FollowedFile(path, prepare_for_reading)
             else:
                 self._writer = open_file(path)
-                self._readers = None if path is None else ConnectionPool(self._open_reader)
+                if path is not None and self._location is not None:
+                    self._readers = ConnectionPool(partial(reading_connection, path, self._location))
         self.check_location()
-
-    def _open_reader(self) -> sqlite3.Connection:
-        assert self.path is not None
-        assert self._location is not None
-        return reading_connection(self.path, self._location)
 
     def in_place(self) -> bool:
         """Whether the path still names the opened directory and file; always True in memory and with `read_only`."""
