@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,25 +39,25 @@ READ_AHEAD = 300
 searches all are in memory, which takes less time than if each search read only its own."""
 
 
-class CollectionVectors:
-    """Unit vectors by row, read from the collection when they are first needed. Thread-safe."""
+class IndexedCollection:
+    """A collection, its side index, and its unit vectors by row, read when they are first needed. Thread-safe."""
 
     def __init__(self, collection: ChromaCollection, side: SideIndex, dim: int) -> None:
-        self._collection, self._side, self.dim = collection, side, dim
+        self.collection, self.side, self.dim = collection, side, dim
         self._lock = threading.Lock()
         self._clear()
 
     def _clear(self) -> None:
-        self._cached = (Growing(np.float32, self.dim), np.full(len(self._side.snapshot.rows) + 1, UNKNOWN, np.int64))
+        self._cached = (Growing(np.float32, self.dim), np.full(len(self.side.snapshot.rows) + 1, UNKNOWN, np.int64))
         """Vectors, and for each row of the snapshot its slot, the row in these vectors."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, dim)."""
-        return len(self._side.snapshot.rows), self.dim
+        return len(self.side.snapshot.rows), self.dim
 
     def __getitem__(self, rows: Ints) -> Vectors:
-        """(len(rows), dim); zeros for a record that is gone.
+        """(len(rows), dim) vectors; zeros for a record that is gone.
 
         Raises:
             StoreUnavailable: If Chroma fails.
@@ -85,26 +84,17 @@ class CollectionVectors:
             more[: len(slots)] = slots
             slots = more
         missing = rows[slots[rows] == UNKNOWN]
-        alive = self._side.snapshot.rows.alive
+        alive = self.side.snapshot.rows.alive
         if len(alive) * self.dim * vectors.view.itemsize <= CACHE_BYTES:
             others = np.flatnonzero(alive[: len(slots)] & (slots[: len(alive)] == UNKNOWN))
             missing = distinct(np.concatenate([missing, others[:READ_AHEAD]]))
-        ids = [self._side.snapshot.rows.ids[row] for row in missing.tolist()]
-        read, there = self._collection.vectors(ids, self.dim)
+        ids = [self.side.snapshot.rows.ids[row] for row in missing.tolist()]
+        read, there = self.collection.vectors(ids, self.dim)
         first, found = len(vectors.view), missing[there]
         vectors.extend(unit_vectors(read[there]))
         slots[found] = np.arange(first, first + len(found))  # last: a reader that finds a slot also finds its vector
         self._cached = vectors, slots
         return self._cached
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedCollection:
-    """A collection, its side index, and its vectors that are in memory."""
-
-    collection: ChromaCollection
-    side: SideIndex
-    vectors: CollectionVectors
 
 
 def recall_pool(store: IndexedCollection, queries: Vectors | None, request: RecallRequest, trace: RecallTrace) -> Pool:
@@ -132,7 +122,7 @@ def recall_pool(store: IndexedCollection, queries: Vectors | None, request: Reca
         try:
             nearest = _nearest(store, queries, search, allowed)
             pooled = search.candidates([*found, *nearest], named, links)
-            vectors = store.vectors[pooled]
+            vectors = store[pooled]
         except StoreUnavailable as error:
             trace.lost("chroma", error, "searched with the lexical arm alone")
             queries = None
@@ -200,7 +190,7 @@ def _best(
     (V,) the smallest cosine of all its `rows`. Both are -2 for a query without such rows."""
     together = store.side.snapshot.rows.by_id(distinct(np.concatenate(rows)))  # so that ties fall to the smaller id
     by_row = np.argsort(together)
-    vectors = store.vectors[together]
+    vectors = store[together]
     scores = cosines(vectors, queries).astype(np.float64)
     present = np.asarray(vectors.any(axis=1))
     best, least, lowest = [], np.full(len(queries), -2.0), np.full(len(queries), -2.0)
@@ -220,7 +210,7 @@ def _vectors_for_ranking(store: IndexedCollection, rows: Ints, trace: RecallTrac
     if any(loss.part == "chroma" for loss in trace.degraded):
         return None
     try:
-        return store.vectors[rows]
+        return store[rows]
     except StoreUnavailable as error:
         trace.lost("chroma", error, "ranked without vectors and statistics of the collection")
         return None
@@ -230,8 +220,8 @@ def statistics(
     store: IndexedCollection, snapshot: SideSnapshot, queries: Vectors | None, trace: RecallTrace
 ) -> dict[str, Any]:
     """The fields of a pool about the collection, without queries only its calibration; none if Chroma fails."""
-    rows, lexical, vectors = snapshot.rows, snapshot.lexical, store.vectors
-    whole: Any = vectors  # in place of an array: the two calls below index some of its rows and read its shape
+    rows, lexical = snapshot.rows, snapshot.lexical
+    whole: Any = store  # in place of an array: the two calls below index some of its rows and read its shape
     calibration = store.side.calibration
     try:
         numbers = calibration.numbers(rows, whole, lambda: lexical.lengths(len(rows)), snapshot.sources)

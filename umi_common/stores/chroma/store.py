@@ -29,7 +29,6 @@ from umi_common.stores.batch_checks import ValidBatch, checked_directory, checke
 from umi_common.stores.chroma.collection import SAMPLES, ChromaCollection, Record, refuse_other_model
 from umi_common.stores.chroma.following import RECORDS_COMPARED, Follower
 from umi_common.stores.chroma.recall import (
-    CollectionVectors,
     IndexedCollection,
     allowed_rows,
     recall_pool,
@@ -142,11 +141,11 @@ class ChromaStore(CollectionStore):
         }
         saved = self._directory is not None and side.load(self._directory, made_of)
         checked = bool(saved and side.snapshot.rows.living) or self._check_model()
-        vectors = CollectionVectors(self._collection, side, self._embedder.dim)
+        indexed = IndexedCollection(self._collection, side, self._embedder.dim)
         follower = Follower(self._collection, side, self._sync_seconds)
         follower.open()
-        self._indexed = IndexedCollection(self._collection, side, vectors)
-        self._made_of, self._follower, self._model_checked = made_of, follower, checked  # last: nothing has failed
+        self._indexed, self._made_of = indexed, made_of  # last: nothing has failed
+        self._follower, self._model_checked = follower, checked
         if not saved and self._directory is not None:
             statistics(self._indexed, side.snapshot, np.zeros((1, self._embedder.dim), np.float32), RecallTrace())
             self.save()
