@@ -6,8 +6,9 @@ so `batch` runs it to its end without an event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -28,81 +29,77 @@ Configs = RunnableConfig | list[RunnableConfig] | None
 
 def batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any) -> list[Any]:
     """See `UmiRetriever.batch`."""
-    coroutine = _batch(
-        retriever, inputs, config, CallbackManager, retriever.umi.search_many, _stages, retriever.answer, **how
-    )
+    made = _Batch(retriever, CallbackManager, retriever.umi.search_many, _stages, retriever.answer, **how)
     try:
-        coroutine.send(None)
+        made.answers(inputs, config).send(None)
     except StopIteration as end:
         answers: list[Any] = end.value
         return answers
     raise AssertionError("a synchronous callback or search returned an awaitable")
 
 
-def abatch(
-    retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any
-) -> Coroutine[Any, Any, list[Any]]:
+async def abatch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, **how: Any) -> list[Any]:
     """See `UmiRetriever.abatch`."""
-    return _batch(
-        retriever, inputs, config, AsyncCallbackManager, retriever.umi.asearch_many, astages, retriever.aanswer, **how
-    )
+    made = _Batch(retriever, AsyncCallbackManager, retriever.umi.asearch_many, astages, retriever.aanswer, **how)
+    return await made.answers(inputs, config)
 
 
-async def _batch(retriever: UmiRetriever, inputs: Sequence[str], config: Configs, *calls: Any, **how: Any) -> list[Any]:
-    """The answers of `_together` for at most `max_concurrency` inputs at a time."""
-    refuse_unlisted(inputs, "inputs")
-    inputs = list(inputs)
-    configs = get_config_list(config, len(inputs))
-    stated = configs[0].get("max_concurrency") if configs else None
-    at_once = max(len(inputs), 1) if stated is None else stated
-    if at_once < 1:
-        raise ConfigError(f"max_concurrency {at_once}: expected 1 or more, or None for all inputs at once")
-    answers = []
-    for start in range(0, len(inputs), at_once):
-        part = slice(start, start + at_once)
-        answers += await _together(retriever, inputs[part], configs[part], *calls, **how)
-    return answers
+@dataclass(frozen=True)
+class _Batch:
+    """One call of `batch` or `abatch`, with what differs between the two."""
 
+    retriever: UmiRetriever
+    manager: type[CallbackManager] | type[AsyncCallbackManager]
+    search_many: Callable[..., Any]
+    stages_of: Callable[[Any], AbstractAsyncContextManager[OnStage | None]]
+    answer_of: Callable[..., Any]
+    options: dict[str, Any]
+    return_exceptions: bool
 
-async def _together(
-    retriever: UmiRetriever,
-    inputs: Sequence[str],
-    configs: Sequence[RunnableConfig],
-    manager: type[CallbackManager] | type[AsyncCallbackManager],
-    search_many: Callable[..., Any],
-    stages_of: Callable[[Any], AbstractAsyncContextManager[OnStage | None]],
-    answer_of: Callable[..., Any],
-    *,
-    options: dict[str, Any],
-    return_exceptions: bool,
-) -> list[Any]:
-    """The documents of each input, or its exception if `return_exceptions`."""
-    runs = []
-    for query, one in zip(inputs, configs, strict=True):
-        begun = manager.configure(**_listeners(retriever, one)).on_retriever_start(
-            None, query, name=one.get("run_name") or retriever.get_name(), run_id=one.get("run_id")
-        )
-        runs.append(await _value(begun))
-    answers: list[Any] = [_fault(query) if return_exceptions else None for query in inputs]
-    asked = [row for row, answer in enumerate(answers) if answer is None]
-    try:
-        async with AsyncExitStack() as open_stages:
-            told = [await open_stages.enter_async_context(stages_of(runs[row].get_child())) for row in asked]
-            core_options = retriever.core_options(options)
-            results = await _value(search_many([end_of(inputs[row]) for row in asked], on_stages=told, **core_options))
-            for row, on_stage, result in zip(asked, told, results, strict=True):
-                report_losses(on_stage, result.degraded)
-                answers[row] = await _value(answer_of(result, core_options))
-    except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
-        for row in asked:
-            answers[row] = error
-    for run, answer in zip(runs, answers, strict=True):
-        failed = isinstance(answer, Exception)
-        await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
-    first = next((answer for answer in answers if isinstance(answer, Exception)), None)
-    if first is not None and not return_exceptions:
-        raise first
-    return answers
+    async def answers(self, inputs: Sequence[str], config: Configs) -> list[Any]:
+        """The documents of each input, or its exception if `return_exceptions`; at most `max_concurrency` at a time."""
+        refuse_unlisted(inputs, "inputs")
+        inputs = list(inputs)
+        configs = get_config_list(config, len(inputs))
+        stated = configs[0].get("max_concurrency") if configs else None
+        at_once = max(len(inputs), 1) if stated is None else stated
+        if at_once < 1:
+            raise ConfigError(f"max_concurrency {at_once}: expected 1 or more, or None for all inputs at once")
+        answers = []
+        for start in range(0, len(inputs), at_once):
+            part = slice(start, start + at_once)
+            answers += await self._together(inputs[part], configs[part])
+        return answers
+
+    async def _together(self, inputs: Sequence[str], configs: Sequence[RunnableConfig]) -> list[Any]:
+        runs = []
+        for query, one in zip(inputs, configs, strict=True):
+            begun = self.manager.configure(**_listeners(self.retriever, one)).on_retriever_start(
+                None, query, name=one.get("run_name") or self.retriever.get_name(), run_id=one.get("run_id")
+            )
+            runs.append(await _value(begun))
+        answers: list[Any] = [_fault(query) if self.return_exceptions else None for query in inputs]
+        asked = [row for row, answer in enumerate(answers) if answer is None]
+        try:
+            async with AsyncExitStack() as open_stages:
+                told = [await open_stages.enter_async_context(self.stages_of(runs[row].get_child())) for row in asked]
+                options = self.retriever.core_options(self.options)
+                results = await _value(
+                    self.search_many([end_of(inputs[row]) for row in asked], on_stages=told, **options)
+                )
+                for row, on_stage, result in zip(asked, told, results, strict=True):
+                    report_losses(on_stage, result.degraded)
+                    answers[row] = await _value(self.answer_of(result, options))
+        except Exception as error:  # noqa: BLE001 - every run must end; it is raised or returned below
+            for row in asked:
+                answers[row] = error
+        for run, answer in zip(runs, answers, strict=True):
+            failed = isinstance(answer, Exception)
+            await _value(run.on_retriever_error(answer) if failed else run.on_retriever_end(answer))
+        first = next((answer for answer in answers if isinstance(answer, Exception)), None)
+        if first is not None and not self.return_exceptions:
+            raise first
+        return answers
 
 
 async def _value(value: Any) -> Any:
