@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from umi_common.config import DecayConfig, LexicalConfig, UmiConfig
@@ -15,7 +16,7 @@ from umi_common.filters import Filter, Where, matches, parse_filter
 from umi_common.pool import Pool, Vectors
 from umi_common.protocols import Embedder, Probe, RecallRequest, Strategy
 from umi_common.runtime.closing import Closing
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ValidBatch, checked_page, valid_batch
+from umi_common.stores.batch_checks import AddReport, OnInvalid, ValidBatch, checked_page, embedded, valid_batch
 from umi_common.stores.query_embedder import QueryEmbedder
 from umi_common.stores.search_counts import SearchCounter, SearchMetrics
 from umi_common.types import Chunk, TimeRange
@@ -145,14 +146,8 @@ class CollectionStore(BaseStore):
         same = self._unchanged(batch)
         todo = [index for index in range(len(batch.chunks)) if index not in same]
         new = [batch.chunks[index] for index in todo]
-        made = batch.vectors_of(
-            todo,
-            self._embedder,
-            dim=dim,
-            show_progress=show_progress,
-            config=self._config.embedder,
-            cache=self._embeddings,
-        )
+        embed = partial(embedded, embedder=self._embedder, config=self._config.embedder, cache=self._embeddings)
+        made = batch.vectors_of(todo, partial(embed, dim=dim, show_progress=show_progress))
         self._scan = None  # its list of ids lacks the new ones
         for start in range(0, len(new), self._write_at_once):
             part = slice(start, start + self._write_at_once)

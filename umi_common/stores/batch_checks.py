@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -75,22 +75,12 @@ class ValidBatch(NamedTuple):
     """(n, dim) unit rows, one per chunk; None: the caller gave none."""
     skipped: tuple[SkippedChunk, ...]
 
-    def vectors_of(
-        self,
-        indices: Sequence[int],
-        embedder: Embedder,
-        *,
-        dim: int | None,
-        show_progress: bool,
-        config: EmbedderConfig,
-        cache: VectorCache | None,
-    ) -> Vectors:
-        """(len(indices), dim) unit rows of these chunks: the caller's, else from the embedder; see `embedded`."""
+    def vectors_of(self, indices: Sequence[int], embed: Callable[[list[str], list[str]], Vectors]) -> Vectors:
+        """(len(indices), dim) unit rows of these chunks: the caller's, else from `embed`, given their ids and texts."""
         if self.vectors is not None:
             return self.vectors if len(indices) == len(self.chunks) else self.vectors[list(indices)]
         chunks = [self.chunks[index] for index in indices]
-        ids, texts = [chunk.id for chunk in chunks], [chunk.indexed_text for chunk in chunks]
-        return embedded(ids, texts, embedder, dim=dim, show_progress=show_progress, config=config, cache=cache)
+        return embed([chunk.id for chunk in chunks], [chunk.indexed_text for chunk in chunks])
 
 
 def valid_batch(

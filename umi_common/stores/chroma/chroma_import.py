@@ -196,7 +196,7 @@ def add_with_vectors(store: Any, name: str, pages: Iterable[tuple[Sequence[Chunk
     count = 0
     for chunks, vectors in pages:
         if chunks and not count:
-            advice = "open the store with the embedder that made them, or add the texts alone, which are then embedded"
+            advice = "give the embedder that made them, or add the texts without vectors, which embeds them"
             refuse_other_model(name, chunks[:SAMPLES], np.asarray(vectors[:SAMPLES]), store.embedder, advice)
         store.add(chunks, vectors=vectors)
         count += len(chunks)

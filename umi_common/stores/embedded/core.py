@@ -25,7 +25,14 @@ from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.limits import COMPUTE_SLOTS
-from umi_common.stores.batch_checks import AddReport, OnInvalid, ids_to_delete, refuse_other_dimension, valid_batch
+from umi_common.stores.batch_checks import (
+    AddReport,
+    OnInvalid,
+    embedded,
+    ids_to_delete,
+    refuse_other_dimension,
+    valid_batch,
+)
 from umi_common.stores.embedded.directory import WriterLock
 from umi_common.stores.embedded.row_data import Change, RowData, StoreSnapshot
 from umi_common.stores.ledger.acknowledged import MarkFile
@@ -276,14 +283,8 @@ class Core:
             report = AddReport(len(todo), len(same), batch.skipped)
             if not todo:
                 return report
-            made = batch.vectors_of(
-                todo,
-                self.embedder,
-                dim=self.dim,
-                show_progress=show_progress,
-                config=self.config.embedder,
-                cache=self.vector_cache,
-            )
+            embed = partial(embedded, embedder=self.embedder, config=self.config.embedder, cache=self.vector_cache)
+            made = batch.vectors_of(todo, partial(embed, dim=self.dim, show_progress=show_progress))
             with self.writing:
                 self.ready_to_write()
                 # If another thread removed or replaced unchanged chunks during the embedding, start again.
