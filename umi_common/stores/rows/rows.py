@@ -202,7 +202,7 @@ class RowTable:
         self._last: Rows | None = None
         self.sources = list(sources)
         """Names of the sources by code; append-only."""
-        self._sources = _SourceCodes(self.sources)
+        self._codes: dict[str | None, int] = {name: code for code, name in enumerate(sources)} | {None: NO_SOURCE}
 
     @classmethod
     def restored(
@@ -243,7 +243,11 @@ class RowTable:
         seqs, ids, sources, positions, times = (list(map(itemgetter(field), heads)) for field in range(5))
         self._ids.extend(ids)
         self._seq.extend(seqs)
-        self._source.extend(list(map(self._sources.__getitem__, sources)))
+        for source in dict.fromkeys(sources):
+            if source not in self._codes:
+                self._codes[source] = len(self.sources)
+                self.sources.append(source)
+        self._source.extend(list(map(self._codes.__getitem__, sources)))
         self._position.extend([MISSING if position is None else position for position in positions])
         self._time.extend([MISSING if time is None else time for time in times])
         self._alive.extend(np.ones(len(heads), dtype=np.bool_))
@@ -293,17 +297,3 @@ def renumbered(codes: Ints) -> Ints:
     appeared = first[codes]
     number = np.cumsum((appeared == row) & (codes != NO_SOURCE)) - 1
     return np.where(codes == NO_SOURCE, NO_SOURCE, number[appeared])
-
-
-class _SourceCodes(dict[str | None, int]):
-    """Source to code; a new source gets the next code and is appended to `names`."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__({name: code for code, name in enumerate(names)})
-        self[None] = NO_SOURCE
-        self._names = names
-
-    def __missing__(self, source: str) -> int:
-        code = self[source] = len(self._names)
-        self._names.append(source)
-        return code
