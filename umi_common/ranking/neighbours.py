@@ -17,8 +17,9 @@ tells a clause of one from that of another. Time is linear in the pool but for o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def apply(pool: Pool, scores: Floats, settings: UmiConfig, facts: dict[str, obje
     by_source = weights / weights.sum() @ pool.source_lexical
     shares = FULL_SHARES
     if own.adaptive:
-        shares = shares_of(pool.calibration, standout(by_source, pool.source, share_of_copies(pool, scores)))
+        shares = shares_of(pool.calibration, standout(by_source, pool.source, partial(share_of_copies, pool, scores)))
     facts.update(position_share=round(shares.position, 3), source_share=round(shares.source, 3))
     return spread(
         scores,
@@ -181,14 +182,14 @@ def source_evidence(source_lexical: Floats, source: Ints) -> Floats:
     return np.where(inside, (source_lexical - float(known.min())) / best, 0.0)
 
 
-def standout(source_lexical: Floats, source: Ints, copies: float) -> float:
+def standout(source_lexical: Floats, source: Ints, copies: Callable[[], float]) -> float:
     """How far one source stands out: max(ramp(lead, 0.6, 0.9), ramp(lead, 0.05, 0.2) * ramp(copies, 0.5, 0.9)).
 
     lead = (best - second) / best, for the BM25 of the pool's best source and of the second best.
 
     Args:
         source_lexical, source: As in `source_evidence`; sources with the same BM25 count as one.
-        copies: From `share_of_copies`.
+        copies: `share_of_copies`, called only where it matters.
     """
     known = source_lexical[source != NO_SOURCE]
     best = float(known.max(initial=0.0))
@@ -196,8 +197,8 @@ def standout(source_lexical: Floats, source: Ints, copies: float) -> float:
     if not len(others):
         return 0.0
     lead = (best - float(others.max())) / best
-    among_copies = _ramp(lead, COPY_LEAD_FROM, COPY_LEAD_TO) * _ramp(copies, COPIES_FROM, COPIES_TO)
-    return max(_ramp(lead, LEAD_FROM, LEAD_TO), among_copies)
+    far, ahead = _ramp(lead, LEAD_FROM, LEAD_TO), _ramp(lead, COPY_LEAD_FROM, COPY_LEAD_TO)
+    return max(far, ahead * _ramp(copies(), COPIES_FROM, COPIES_TO)) if far < ahead else far
 
 
 def share_of_copies(pool: Pool, scores: Floats) -> float:

@@ -204,11 +204,14 @@ def reorder_by_lookup(
     rows = np.sort(ranked.order[: lookup.candidates])
     with trace.stage(LOOKUP) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        phrases = [[_phrase_in(text, phrase) for phrase in lookup.phrases] for text in texts]
+        words = (
+            [_words_if_any(text, lookup) for text in texts] if lookup.phrases or lookup.keywords else [""] * len(texts)
+        )
+        phrases = [[_phrase_in(own, phrase) for phrase in lookup.phrases] for own in words]
         codes = [[_code_in(text, code) for code in lookup.codes] for text in texts]
         g = np.hstack([phrases, codes])
         if lookup.keywords and not g.any():
-            g = np.array([[_all_in(text, lookup.keywords)] for text in texts])
+            g = np.array([[_all_in(own, lookup.keywords)] for own in words])
         held = int(g.any(axis=1).sum())
         facts.update(
             candidates=len(rows),
@@ -293,25 +296,26 @@ def with_number_pairs(
     return _raised(scores, g, weight)
 
 
-def _phrase_in(text: str, phrase: str) -> float:
+def _words_if_any(text: str, lookup: Lookup) -> str:
+    """`_words` of the text's beginning; "" if it certainly holds no phrase, and lacks a keyword."""
+    text = text[:PHRASE_CHARACTERS_MAX]
+    if text.isascii():  # mostly so, and faster than the words
+        lower = text.lower()
+        wanted = [phrase.split() for phrase in lookup.phrases] or [lookup.keywords]
+        if not any(all(word in lower for word in each) for each in wanted):
+            return ""
+    return _words(text)
+
+
+def _phrase_in(words: str, phrase: str) -> float:
     """g of a phrase; offset and length are those of the words alone."""
-    words = _words_if_all(text, phrase.split())
     at = words.find(phrase)
     return 0.0 if at < 0 else 1 - at / len(words)
 
 
-def _all_in(text: str, keywords: Sequence[str]) -> float:
-    """1 if a word of the text begins with each keyword, else 0."""
-    words = _words_if_all(text, keywords)
+def _all_in(words: str, keywords: Sequence[str]) -> float:
+    """1 if a word of a text begins with each keyword, else 0."""
     return float(all(f" {keyword}" in words for keyword in keywords))
-
-
-def _words_if_all(text: str, wanted: Sequence[str]) -> str:
-    """`_words` of the text's beginning; "" if it certainly lacks a wanted word."""
-    text = text[:PHRASE_CHARACTERS_MAX]
-    lower = text.lower()
-    lacks = text.isascii() and not all(word in lower for word in wanted)  # mostly so, and faster than the words
-    return "" if lacks else _words(text)
 
 
 def _words(text: str) -> str:
