@@ -258,3 +258,18 @@ def test_of_keywords_a_text_that_holds_all_comes_before_those_that_lack_one():
 )
 def test_keywords_are_two_to_six_words_without_function_words_and_digits(query, keywords):
     assert looked_up(query).keywords == keywords
+
+
+TOPICS = "phone return refund money repair battery drains quickly fix screen invoice parking lunch visitors"
+
+
+def test_a_long_list_that_holds_all_keywords_does_not_pass_the_answer_that_lacks_one():
+    topics = TOPICS.split()
+    minutes = [
+        Chunk(f"m{at}", f"Minutes {at}: " + "; ".join(f"{topic} (Tanaka, room {at})" for topic in topics) + ".")
+        for at in range(5)
+    ]
+    answer = Chunk("answer", "You may send the phone back within 30 days and get your money back: return it, unused.")
+    with HybridStore.open() as store:
+        store.add([*minutes, answer])
+        assert DualRetriever(store).search("phone return refund money").ids[0] == "answer"

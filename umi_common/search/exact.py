@@ -14,10 +14,10 @@ or sign beside it, compared by its terms. A number or code of several parts ("10
 because BM25 does not see the order of its parts.
 
 Lookup: p is a code in a query of few words ("error 502", "UMB-2231"), a phrase in quotation marks, a whole query of
-few words ("Harrow v Lindqvist"), or all words of a query of keywords, at any place of a text (g is then 1). Vectors
-place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and the stage `neighbours`
-raises chunks beside the text that holds p. In a longer query a code is one detail of several, and the raise would cost
-more than it gains.
+few words ("Harrow v Lindqvist"), or all words of a query of keywords, at any place of a text with nearly the best BM25
+(g is then 1). Vectors place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and
+the stage `neighbours` raises chunks beside the text that holds p. In a longer query a code is one detail of several,
+and the raise would cost more than it gains.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole."""
 KEYWORDS_MAX = 6
 """Largest number of words of a query of keywords, which has no function words."""
+KEYWORDS_SHARE = 0.9
+"""Smallest share of the best candidate's BM25 of a text that holds all keywords: long lists hold any words."""
+ENDING = 3
+"""Letters that a word may have more than its keyword: tasks, not sign and signal."""
 PHRASE_CHARACTERS_MAX = 100_000
 """Characters at the beginning of a text in which phrases are sought, which takes some 3 ms. Whole books are longer."""
 QUOTED = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]")
@@ -211,7 +215,8 @@ def reorder_by_lookup(
         codes = [[_code_in(text, code) for code in lookup.codes] for text in texts]
         g = np.hstack([phrases, codes])
         if lookup.keywords and not g.any():
-            g = np.array([[_all_in(own, lookup.keywords)] for own in words])
+            near_best = pool.lexical[0, rows] >= KEYWORDS_SHARE * pool.lexical[0].max()
+            g = np.array([[_all_in(own, lookup.keywords)] for own in words]) * near_best[:, None]
         held = int(g.any(axis=1).sum())
         facts.update(
             candidates=len(rows),
@@ -314,8 +319,8 @@ def _phrase_in(words: str, phrase: str) -> float:
 
 
 def _all_in(words: str, keywords: Sequence[str]) -> float:
-    """1 if a word of a text begins with each keyword, else 0."""
-    return float(all(f" {keyword}" in words for keyword in keywords))
+    """1 if a text holds each keyword, with at most `ENDING` letters more, else 0."""
+    return float(all(re.search(rf" {keyword}\w{{0,{ENDING}}} ", words) for keyword in keywords))
 
 
 def _words(text: str) -> str:

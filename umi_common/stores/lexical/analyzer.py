@@ -1,8 +1,8 @@
 """Text to terms: the same at index time and at query time.
 
 NFKC, lower case, words of any script kept whole, codes kept whole and in parts, the common forms of `spellings`,
-Snowball stems by script, irregular forms by `word_forms.txt`, character bigrams or trigrams in scripts without spaces,
-each emoji. One-character tokens stay; there is no stop list unless the caller gives one.
+Snowball stems by script, character bigrams or trigrams in scripts without spaces, each emoji. One-character tokens
+stay; there is no stop list unless the caller gives one.
 
     "Mel's AC-12 uses asyncio.wait_for"  ->  mel s  ac 12 ac12  use  asyncio wait for waitfor asynciowaitfor
 """
@@ -253,26 +253,17 @@ class _Stemmers:
             raise ConfigError(f"analyzer.language is {language!r}; expected 'none' or one of {', '.join(known)}")
         self._languages = languages.stemmers_by_script(language)
         self._local = threading.local()
-        self._common = self._common_stems()
         self.release = ".".join(Stemmer.version().split(".")[:2])
 
     def stem(self, word: str) -> str:
         stemmer = self._stemmers().get(languages.LATIN if word.isascii() else languages.script_of(word))
-        stem = word if stemmer is None else stemmer.stemWord(word) or word
-        return self._common.get(stem, stem)
+        return word if stemmer is None else stemmer.stemWord(word) or word
 
     def stem_latin(self, words: list[str]) -> list[str]:
         stemmer = self._stemmers().get(languages.LATIN)
         if stemmer is None:
             return words
-        common = self._common.get
-        return [common(stem, stem or word) for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
-
-    def _common_stems(self) -> dict[str, str]:
-        """The stem of each other form of a word -> that of its first form."""
-        stem = self._stemmers()[languages.LATIN].stemWord if languages.LATIN in self._languages else str
-        words = languages.word_forms().get(self._languages.get(languages.LATIN, ""), [])
-        return {stem(form): stem(first) for first, *others in words for form in others if stem(form) != stem(first)}
+        return [stem or word for stem, word in zip(stemmer.stemWords(words), words, strict=True)]
 
     def _stemmers(self) -> dict[str, Any]:
         try:

@@ -7,6 +7,7 @@ newly built from the live rows, to the bit, whatever was added, removed, merged 
 from __future__ import annotations
 
 import copy
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from umi_common.stores.lexical import file, update
 from umi_common.stores.lexical.analyzer import Analyzer, pieces
 from umi_common.stores.lexical.bm25 import QueryTerms, RowScorer, Term
 from umi_common.stores.lexical.corpus import NO_CODE, Corpus
-from umi_common.stores.lexical.languages import NOT_FOUND, differ
+from umi_common.stores.lexical.languages import ENGLISH, NOT_FOUND, differ, word_forms
 from umi_common.stores.lexical.segment import Codes, running
 from umi_common.stores.lexical.sources import SourceScorer
 from umi_common.stores.lexical.spellings import one_edit_away, with_umlauts
@@ -46,6 +47,8 @@ TYPO_LETTERS, TYPO_TERMS_MAX = range(5, 33), 5
 """Letters of a mistyped word, and most terms that it may stand for."""
 TYPO_WEIGHT = 0.5
 """Weight of such a term in the query: a word that no text holds may also be meant as it is."""
+FORM_WEIGHT = 0.5
+"""Weight of the other forms of a word: a text that has it as it is typed comes first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,14 +295,16 @@ class LexicalIndex:
         own = self.analyzer.of_language(language)
         first = own if own in analyzers and language != NOT_FOUND else analyzers[0]
         weights = first.weighted_terms(query, config.function_word_weight)
-        plain = len(analyzers) == 1 and query.isascii() and not self._vocabulary.spellings
+        forms = _other_forms(query, first) if first is self.analyzer.of_language(ENGLISH) else {}
+        plain = len(analyzers) == 1 and query.isascii() and not self._vocabulary.spellings and not forms
         if plain and all(self.frequencies(list(weights))):
             return weights
         idf = self._snapshot.scorer(config).scorer.weighting.idf
         combined: dict[str, float] = {}
         same = _in_other_languages(query, first, analyzers)
         count_of = self._counts(each for others in same.values() for each in others)
-        uncertain = self._add_spellings(query, same, count_of) if len(same) <= SPELLED_TERMS_MAX else set()
+        unknown = {term: others for term, others in same.items() if term not in forms}
+        uncertain = self._add_spellings(query, unknown, count_of) if len(same) <= SPELLED_TERMS_MAX else set()
         for term, others in same.items():
             df = {each: count for each in others if (count := count_of[each])}
             whole = idf(min(sum(df.values()), len(self))) if df else 0.0
@@ -309,6 +314,11 @@ class LexicalIndex:
                 combined[each] = max(combined.get(each, 0.0), weight * share)
             if uncertain.issuperset(df):  # the corpus lacks the word as it is typed, which coverage tells
                 combined[term] = weights.get(term, 0.0)
+        for term, others in forms.items():
+            typed = idf(count_of[term]) if count_of.get(term) else np.inf
+            for each, count in self._counts(others).items():
+                if count and each not in combined:
+                    combined[each] = FORM_WEIGHT * weights.get(term, 0.0) * min(1.0, typed / idf(count))
         return {term: each for term, each in combined.items() if each}
 
     def _add_spellings(self, query: str, same: Mapping[str, list[str]], count_of: dict[str, int]) -> set[str]:
@@ -449,6 +459,16 @@ def _in_other_languages(query: str, first: Analyzer, analyzers: Sequence[Analyze
         for term, *same in zip(terms, *aligned, strict=True):
             found.setdefault(term, {}).update(dict.fromkeys([term, *same]))
     return {term: list(same) for term, same in found.items()}
+
+
+def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
+    """Term of an English word of the query -> the terms of its other forms."""
+    forms, found = word_forms(), {}
+    for word in re.findall(r"\w+", query.lower()):
+        if word in forms:
+            term, *others = (analyzer.terms_of_piece(form)[-1:] for form in (word, *forms[word]))
+            found.update({each: [other for terms in others for other in terms if other != each] for each in term})
+    return found
 
 
 def _limits(

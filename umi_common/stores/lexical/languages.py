@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
@@ -235,21 +235,21 @@ def all_function_words() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _function_word_lists() -> dict[str, list[str]]:
     """Language -> its words, from function_words.txt, which names their source and licence."""
-    return {language: [word for line in lines for word in line] for language, lines in _lines("function_words").items()}
+    lists: dict[str, list[str]] = {}
+    for line in _lines_of("function_words.txt"):
+        if line.endswith(":"):
+            words = lists[line[:-1]] = []
+        elif line.startswith(" "):
+            words += line.split()
+    return lists
 
 
 @lru_cache(maxsize=1)
-def word_forms() -> dict[str, list[list[str]]]:
-    """Language -> words, each the list of its forms that no stemmer joins, the common one first."""
-    return _lines("word_forms")
+def word_forms() -> Mapping[str, Sequence[str]]:
+    """English word -> its other forms that the stemmer does not join, from word_forms.txt."""
+    words = [line.split() for line in _lines_of("word_forms.txt") if not line.startswith("#")]
+    return {form: [other for other in forms if other != form] for forms in words for form in forms}
 
 
-def _lines(name: str) -> dict[str, list[list[str]]]:
-    """Language -> the words of each line, from a file of this folder."""
-    lines: dict[str, list[list[str]]] = {}
-    for line in files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8").splitlines():
-        if line.endswith(":") and not line.startswith("#"):
-            words = lines[line[:-1]] = []
-        elif line.startswith(" "):
-            words.append(line.split())
-    return lines
+def _lines_of(name: str) -> list[str]:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()

@@ -15,7 +15,7 @@
     FY24   Q3/24   3Q24                       2024
     -10 °C   minus 10 °C                      -10
     50%   50 percent                          percent
-    €20   20€   20 EUR   20 euros             euro
+    €20   20€   20 euros                      euro
 
 A query finds "Müller" by "Muller" and "Mueller", too (`Spellings`), and by "Mulller" where no text has such a word
 (`one_edit_away`).
@@ -50,7 +50,7 @@ _ROUND = re.compile(rf"(?<![\w.,])(\d+(?:,\d{{3}})*)(?:[.,](\d{{1,3}}))?(?:([kKM
 _SIZE = re.compile(r"(?<![\w.,/-])\d+(?:[.,]\d+)?(?:(?: ?[xX×*] ?| by )\d+(?:[.,]\d+)?){1,2}(?!\w|[.,]\d)")
 """Two or three measures of a thing."""
 _ROMAN_DIGIT = re.compile(r" [IVXivx](?!\w|['.-]\w)")
-"""A Roman number of one digit; those of several are in word_forms.txt."""
+"""A Roman number of one digit; for those of several see word_forms.txt."""
 _CUT_WORD = re.compile(r"([^\W\d_]{2,40})-\n\s*([^\W\d_]{2,40})")
 """A word that the pages of a PDF cut at the end of a line; "long-" before "term" gets a wrong one, too."""
 _AMOUNT = re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d\d?)?")
