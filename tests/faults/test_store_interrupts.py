@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +67,40 @@ def test_ctrl_c_at_any_moment_of_a_write_leaves_it_whole_or_unmade(tmp_path):
             assert len(store) == 300
         assert store.verify(full=True)
     assert stopped > MOMENTS / 10
+
+
+def test_ctrl_c_inside_a_lock_of_a_store_that_only_reads_stops_no_later_read(tmp_path):
+    """Ctrl+C at each line, call and return of Python's module `threading` in turn; then another thread reads."""
+    left = 0
+
+    def interrupt(frame, event, argument):
+        nonlocal left
+        left -= frame.f_code.co_filename == threading.__file__
+        if left == 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupt
+
+    with opened(tmp_path / "s") as store:
+        store.add(chunks(3, 0))
+    with HybridStore.open(tmp_path / "s", embedder=HashEmbedder(64), read_only=True) as reader:
+        for instant in range(1, 300):
+            left = instant
+            try:
+                sys.settrace(interrupt)
+                reader.scan()
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(None)
+            found: list[Chunk] = []
+            thread = threading.Thread(target=lambda found=found: found.extend(reader.scan()), daemon=True)
+            thread.start()
+            thread.join(5)
+            assert len(found) == 3, instant
+            if left > 0:
+                return
+    raise AssertionError("more instants than were tried")
 
 
 def test_an_interrupted_close_releases_the_directory(tmp_path, monkeypatch):

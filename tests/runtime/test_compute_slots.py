@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -58,8 +59,7 @@ def test_after_the_wait_a_thread_goes_on_and_later_ones_do_not_wait():
         assert times[0] >= 0.3 > max(times[1:])
     compute()  # and when the holder gives it back after all, nothing is free twice
     assert times[-1] < 0.3
-    with pytest.raises(ValueError):
-        slots._free.release()
+    assert slots._free.qsize() == 1
 
 
 def test_a_thread_that_holds_a_slot_and_takes_another_is_not_stuck():
@@ -68,3 +68,34 @@ def test_a_thread_that_holds_a_slot_and_takes_another_is_not_stuck():
         pass
     with slots.held():
         pass
+
+
+def test_an_interrupt_while_a_slot_is_taken_or_given_back_stops_no_later_search():
+    """Ctrl-C at each line, call and return of the code in turn; then another thread takes a slot."""
+    left, slots = 0, ComputeSlots(1, wait_seconds=0.01)
+
+    def interrupt(frame, event, argument):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupt
+
+    def compute():
+        with slots.held():
+            pass
+
+    for instant in range(1, 200):
+        left = instant
+        try:
+            sys.settrace(interrupt)
+            compute()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        in_threads(compute, 1)
+        if left > 0:
+            return
+    raise AssertionError("more instants than were tried")

@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Literal, TypeVar
 
 from umi_common.runtime.forks import renew_in_child
-from umi_common.runtime.limits import LIMITED_CALLS_MAX
+from umi_common.runtime.limits import LIMITED_CALLS_MAX, free_slots
 
 T = TypeVar("T")
 BreakerState = Literal["closed", "open", "half-open"]
@@ -37,7 +38,7 @@ class ThreadLimiter(Executor):
         calls_max: Largest number of calls that have not returned, including those past their time limit.
     """
 
-    _free: threading.BoundedSemaphore
+    _free: SimpleQueue[None]
 
     def __init__(self, calls_max: int = LIMITED_CALLS_MAX) -> None:
         self._calls_max = calls_max
@@ -45,7 +46,7 @@ class ThreadLimiter(Executor):
         renew_in_child(self, ThreadLimiter._renew)
 
     def _renew(self) -> None:
-        self._free = threading.BoundedSemaphore(self._calls_max)
+        self._free = free_slots(self._calls_max)
 
     def call(self, function: Callable[[], T], seconds: float) -> T:
         """The result of `function()`; its own exceptions pass through.
@@ -81,8 +82,10 @@ class ThreadLimiter(Executor):
         Raises:
             TooManyCalls: If the limit is reached and no call returns within `wait_seconds`.
         """
-        if not self._free.acquire(timeout=wait_seconds):
-            raise TooManyCalls
+        try:
+            self._free.get(timeout=wait_seconds)
+        except Empty:
+            raise TooManyCalls from None
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # a running future cannot be cancelled
         context = contextvars.copy_context()  # tracing libraries keep the current span there
@@ -90,7 +93,7 @@ class ThreadLimiter(Executor):
             work = partial(context.run, self._work, function, future)
             threading.Thread(target=work, daemon=True, name="umi-timed").start()
         except RuntimeError:  # the process cannot start another thread
-            self._free.release()
+            self._free.put(None)
             raise TooManyCalls from None
         return future
 
@@ -98,10 +101,10 @@ class ThreadLimiter(Executor):
         try:
             outcome = function()
         except BaseException as error:  # noqa: BLE001 - the caller gets it as the outcome
-            self._free.release()  # first, so that a caller who gets the outcome can start another call
+            self._free.put(None)  # first, so that a caller who gets the outcome can start another call
             future.set_exception(as_exception(error))
         else:
-            self._free.release()
+            self._free.put(None)
             future.set_result(outcome)
 
 

@@ -15,9 +15,9 @@ takes `stores.dense.int8.SCAN_THREADS_MAX`.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 
 from umi_common.runtime.forks import renew_in_child
 
@@ -38,6 +38,14 @@ SLOT_WAIT_SECONDS = 0.25
 slots are replaced. Slots affect speed only."""
 
 
+def free_slots(count: int) -> SimpleQueue[None]:
+    """One item for each free slot. A semaphore is written in Python: an interrupt inside it keeps its lock for ever."""
+    free: SimpleQueue[None] = SimpleQueue()
+    for _ in range(count):
+        free.put(None)
+    return free
+
+
 class ComputeSlots:
     """Limits how many threads compute at a time.
 
@@ -51,7 +59,7 @@ class ComputeSlots:
         wait_seconds: Longest wait for a slot.
     """
 
-    _free: threading.BoundedSemaphore
+    _free: SimpleQueue[None]
 
     def __init__(self, count: int, wait_seconds: float = SLOT_WAIT_SECONDS) -> None:
         self._count = count
@@ -60,19 +68,22 @@ class ComputeSlots:
         renew_in_child(self, ComputeSlots._renew)
 
     def _renew(self) -> None:
-        self._free = threading.BoundedSemaphore(self._count)
+        self._free = free_slots(self._count)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Holds a slot inside the `with` block; waits at most `wait_seconds` for it, then replaces all slots."""
         free = self._free
-        if not free.acquire(timeout=self._wait_seconds):
-            free = self._free = threading.BoundedSemaphore(self._count)
-            free.acquire()
+        try:
+            free.get(timeout=self._wait_seconds)
+        except Empty:
+            self._renew()
+            free = self._free
+            free.get()
         try:
             yield
         finally:
-            free.release()
+            free.put(None)
 
 
 COMPUTE_SLOTS = ComputeSlots(SLOT_COUNT)

@@ -77,7 +77,9 @@ class FollowedFile:
         self._mark = path.with_name(MARK)
         self._location = Location(path)
         self._pid = os.getpid()
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        """Entered by itself: an interrupt inside a condition's own `__enter__`, in Python, would keep it for ever."""
+        self._changed = threading.Condition(self._lock)
         self._idle: list[sqlite3.Connection] = []
         self._in_use: dict[sqlite3.Connection, int] = {}
         self._watch: sqlite3.Connection | None = None
@@ -94,13 +96,13 @@ class FollowedFile:
         Raises:
             StoreMoved, StoreReadOnly, StoreClosed: As named.
         """
-        with self._changed:
+        with self._lock:
             self._check_open()
             self._location.check()
             if self._as_opened():
                 with suppress(sqlite3.OperationalError):  # the log is being set up: open anew, which waits for it
                     return self._openings, self._commits()
-        with _opening, self._changed:
+        with _opening, self._lock:
             self._check_open()
             self._open()
             return self._openings, self._commits()
@@ -149,11 +151,11 @@ class FollowedFile:
                 raise ChangedWhileRead(f"{self._path} was changed while it was read; repeat the call") from error
 
     def _acquire(self) -> sqlite3.Connection:
-        with self._changed:
+        with self._lock:
             self._check_open()
             if self._idle:
                 return self._handed_out(self._idle.pop())
-        with _opening, self._changed:
+        with _opening, self._lock:
             self._check_open()
             self._location.check()
             if self._files is None:
@@ -167,7 +169,7 @@ class FollowedFile:
 
     def _release(self, connection: sqlite3.Connection, error: BaseException | None) -> bool:
         """Whether the file stayed unchanged during the use of a connection that ended with this error, or None."""
-        with self._changed:
+        with self._lock:
             current = self._in_use.pop(connection) == self._openings and not self._closed
             if connection.in_transaction:
                 with suppress(sqlite3.Error):
@@ -227,7 +229,7 @@ class FollowedFile:
         busy = StoreLocked(f"{self._path} is being read in this process; open it for writing afterwards")
         if self._location.file != file:
             return
-        if not self._changed.acquire(timeout=seconds):
+        if not self._lock.acquire(timeout=seconds):
             if not inherited:
                 raise busy
             return
@@ -236,11 +238,11 @@ class FollowedFile:
             if not self._changed.wait_for(lambda: not self._in_use, seconds) and not inherited:
                 raise busy
         finally:
-            self._changed.release()
+            self._lock.release()
 
     def close(self) -> None:
         """Close the idle connections now, and each of the others when it is released."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._close_connections()
 
