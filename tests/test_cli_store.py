@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -325,6 +326,45 @@ def test_a_condition_that_is_none_says_what_one_is(store, condition):
         f"umi: --where '{condition}': expected KEY=VALUE, for example --where speaker=Mira, or a JSON object, for "
         """example --where '{"year": {"$gte": 2023}}'\n"""
     )
+
+
+@pytest.mark.parametrize("command", ["search", "ask", "explain"])
+def test_a_misspelt_key_of_a_filter_is_named(store, command):
+    done = umi(command, "roofers", "--where", "speeker=Mira", "--store", store)
+    assert done.returncode == 0
+    assert "umi: no chunk of the store has the key 'speeker' of --where; check its spelling\n" in done.stderr
+    either = '{"$or": [{"speeker": "Mira"}, {"speaker": "Mira"}]}'
+    found = umi(command, "roofers", "--where", either, "--store", store)
+    assert "speeker" not in found.stderr
+
+
+@pytest.mark.parametrize("arguments", [("search", "x"), ("status",), ("verify",)])
+def test_a_name_too_long_for_a_store_is_said(tmp_path, arguments):
+    done = umi(*arguments, "--store", "s" * 300, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "cannot be read (File name too long); check its name and permissions" in done.stderr
+
+
+def test_damage_that_repair_cannot_mend_is_not_sent_to_repair(tmp_path):
+    with HybridStore.open(tmp_path, embedder=HashEmbedder(8)) as store:
+        store.add([Chunk("x", "One."), Chunk("y", "Two.")])
+    with contextlib.closing(sqlite3.connect(tmp_path / "umi.db")) as ledger, ledger:
+        ledger.execute("UPDATE chunks SET text = 'Three.' WHERE seq = 2")
+    done = umi("verify", "--store", tmp_path)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "umi: umi.db: chunk 'y' is not what was stored; restore umi.db from a copy\n",
+    )
+    done = umi("repair", "--store", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("restore umi.db from a copy") == 1
+
+
+def test_ctrl_c_while_the_commands_are_imported_is_one_line(tmp_path):
+    """The import of the commands is interrupted where they import typer."""
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    done = umi("status", env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[1]}"})
+    assert (done.returncode, done.stderr) == (130, "umi: stopped before it began\n")
 
 
 def test_a_bad_file_is_told_the_rest_is_found_and_only_strict_ends_with_1(notes, tmp_path):

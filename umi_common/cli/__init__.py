@@ -13,6 +13,25 @@ usage.
     measuring     `umi demo`, `eval`, `tune`
 """
 
-from umi_common.cli.program import app, main
+from __future__ import annotations
 
-__all__ = ["app", "main"]
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Entry point of `umi`. Imports the commands, which takes most of a second, where Ctrl-C is one line, too."""
+    try:
+        from umi_common.cli import program
+    except KeyboardInterrupt:
+        sys.stderr.write("umi: stopped before it began\n")
+        raise SystemExit(130) from None
+    program.main()
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module 'umi_common.cli' has no attribute {name!r}")
+    from umi_common.cli.program import app
+
+    return app

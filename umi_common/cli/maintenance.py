@@ -87,8 +87,8 @@ def _print_verification(found: Verification, json: bool, *, fix: str) -> None:
 
 
 def _end(problems: Sequence[str], *, quiet: bool, fix: str) -> None:
-    """Exit with status 1 if there are problems; each is printed with its fix."""
+    """Exit with status 1 if there are problems; each is printed with its fix, `fix` unless it names one."""
     for problem in () if quiet else problems:
-        typer.echo(f"umi: {problem}; {fix}", err=True)
+        typer.echo(f"umi: {problem}" if "; restore " in problem else f"umi: {problem}; {fix}", err=True)
     if problems:
         raise typer.Exit(1)

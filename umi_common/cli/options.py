@@ -49,8 +49,9 @@ def opened(store: Path, *, writing: bool = False, embedder: Any = None) -> Hybri
     """
     from umi_common.stores.batch_checks import checked_directory
     from umi_common.stores.embedded.hybrid import HybridStore
+    from umi_common.stores.ledger.file import has_ledger
 
-    if not (checked_directory(store) / LEDGER).exists():
+    if not has_ledger(checked_directory(store)):
         raise NotAStore(f"{store} holds no store; make one: umi index FOLDER --store {quoted(store)}")
     return HybridStore.open(store, read_only=not writing, embedder=embedder)
 

@@ -23,6 +23,8 @@ from umi_common.cli.options import (
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssembledContext, TokenBudget
 from umi_common.explain import one_line, to_text, visible
+from umi_common.filters.tree import shown
+from umi_common.retriever import DualRetriever
 from umi_common.types import Hit, SearchResult
 
 BOLD = ("\x1b[1m", "\x1b[22m")
@@ -51,6 +53,7 @@ def search(
     """Find passages and show why each was found."""
     with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
+        _print_unknown_keys(umi, result, where)
     if json:
         print_json(as_data(result))
     elif result:
@@ -73,6 +76,7 @@ def explain(
     """Show how a result was computed: every rank, chunks left out, times, and the packed context."""
     with opened_retriever(store, config) as umi:
         result = umi.search(query, limit=limit, where=where_of(where))
+        _print_unknown_keys(umi, result, where)
         packed = assemble(result.hits, budget=TokenBudget(max_total=tokens))
     if html is not None:
         result.explain(html, context=packed)
@@ -97,6 +101,7 @@ def ask(
     """Print a prompt with the best passages that fit. umi asks no LLM: pipe the prompt into yours."""
     with opened_retriever(store, config) as umi:
         packed = umi.get_context(query, budget=TokenBudget(max_total=tokens), where=where_of(where))
+        _print_unknown_keys(umi, packed, where)
     if json:
         print_json({"query": query, **_packed(packed), "degraded": [asdict(loss) for loss in packed.degraded]})
         return
@@ -105,6 +110,14 @@ def ask(
     _print_losses(packed)
     if not packed:
         typer.echo(f"umi: {NOTHING_FOUND}", err=True)
+
+
+def _print_unknown_keys(umi: DualRetriever, found: SearchResult | AssembledContext, where: list[str] | None) -> None:
+    """If nothing was found, name the keys of the filter that no chunk has."""
+    for key in () if found else umi.store.unknown_keys(where_of(where)):  # type: ignore[attr-defined]
+        typer.echo(
+            f"umi: no chunk of the store has the key {one_line(shown(key))} of --where; check its spelling", err=True
+        )
 
 
 def _print_losses(found: SearchResult | AssembledContext) -> None:

@@ -44,6 +44,8 @@ DAMAGED_NAMED = 100
 """Largest number of damaged chunks, and of damaged vectors, that are named; the check of chunks stops then."""
 IDS_NAMED = 3
 """Largest number of ids in the message about a problem."""
+RESTORE = "restore umi.db from a copy"
+"""The advice for damage that repair() cannot mend."""
 PROBLEMS_MAX = 10
 """After this many problems SQLite's check stops."""
 DROP_CACHED_PAGES = "PRAGMA shrink_memory"
@@ -159,7 +161,7 @@ def _check_vectors(core: Core) -> list[str]:
         damaged = core.ledger.damaged_vectors(connection)
     rows = core.indexes.snapshot.rows
     wrong = np.flatnonzero(rows.alive & np.isin(rows.seq, damaged)).tolist()
-    problems = [f"umi.db: the vector of chunk {rows.ids[row]!r:.80} is not what was stored" for row in wrong]
+    problems = [f"umi.db: the vector of chunk {rows.ids[row]!r:.80} is not what was stored; {RESTORE}" for row in wrong]
     return _first_named(problems, "vectors")
 
 
@@ -167,7 +169,7 @@ def _first_named(problems: list[str], what: str) -> list[str]:
     """At most DAMAGED_NAMED of the problems, and one that says that there are more."""
     if len(problems) <= DAMAGED_NAMED:
         return problems
-    more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named"
+    more = f"umi.db: more than {DAMAGED_NAMED} {what} are damaged; the first {DAMAGED_NAMED} are named; {RESTORE}"
     return [*problems[:DAMAGED_NAMED], more]
 
 
@@ -201,9 +203,8 @@ def _lost(core: Core, seqs: Sequence[int]) -> list[str]:
         return []
     with core.writing:
         core.ready()
-        return [
-            f"umi.db: row {seq} is missing" for seq, alive in zip(seqs, core.indexes.alive(seqs), strict=True) if alive
-        ]
+        lost = [seq for seq, alive in zip(seqs, core.indexes.alive(seqs), strict=True) if alive]
+        return [f"umi.db: row {seq} is missing; {RESTORE}" for seq in lost]
 
 
 def _check_lexical(core: Core) -> list[str]:
@@ -266,7 +267,7 @@ def repair(core: Core) -> Verification:
         before = verify(core, full=True)
     left = _ledger_problems(before)
     if left:
-        raise LedgerDamaged(f"{left[0]} (problems: {len(left)}); restore umi.db from a copy")
+        raise LedgerDamaged(f"{left[0].partition('; restore ')[0]} (problems: {len(left)}); {RESTORE}")
     if before.problems:
         rebuild(core)
     return verify(core)

@@ -197,6 +197,11 @@ class HybridStore(BaseStore):
         """Ids of all chunks, rising."""
         return self._ready().ids()
 
+    def unknown_keys(self, where: Where) -> list[str]:
+        """Keys of a filter under which no chunk has a value, rising: such a key may be misspelt."""
+        asked = parse_filter(where)
+        return [] if asked is None else self._ready().indexes.snapshot.row_data.columns().unknown_keys(asked)
+
     def listing(self, *, where: Where = None, window: TimeRange | None = None) -> Listing:
         """Ids and versions of all chunks, and which of them pass; reads no texts."""
         return self._ready().listing(parse_filter(where), window)

@@ -139,6 +139,18 @@ def refuse_empty(path: Path) -> None:
         raise LedgerDamaged(f"{path} is empty; restore it from a copy: the other files cannot replace it")
 
 
+def has_ledger(directory: Path) -> bool:
+    """Whether the directory holds a ledger.
+
+    Raises:
+        StoreError: If that cannot be found out, for example because the name is too long.
+    """
+    try:
+        return (directory / FILE).exists()
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be read ({error.strerror}); check its name and permissions") from error
+
+
 def reading_connection(path: Path, location: Location) -> sqlite3.Connection:
     """Open a read-only connection in the process that writes.
 

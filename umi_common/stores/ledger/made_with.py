@@ -12,7 +12,7 @@ from umi_common.embedders import as_embedder
 from umi_common.embedders.adapters import PACKAGED
 from umi_common.errors import LedgerDamaged, ReindexRequired
 from umi_common.protocols import Embedder
-from umi_common.stores.ledger.file import FILE
+from umi_common.stores.ledger.file import FILE, has_ledger
 from umi_common.stores.ledger.ledger import Ledger
 
 EMBEDDER = "embedder"
@@ -54,7 +54,7 @@ def stored_embedder(directory: Path) -> tuple[str, int] | None:
     Raises:
         LedgerDamaged, NotAStore, StoreError: As `HybridStore.open`.
     """
-    if not (directory / FILE).exists():
+    if not has_ledger(directory):
         return None
     ledger = Ledger(directory / FILE, read_only=True)
     try:
