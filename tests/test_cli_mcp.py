@@ -127,7 +127,7 @@ async def test_a_writable_server_remembers_within_its_filter_alone(tmp_path):
         text, answer = await call(session, "add", text="Bob owes 10 Euro.", metadata={"user": "bob"})
         assert answer.is_error and "outside" in text
         text, answer = await call(session, "add", text="x", time="soon")
-        assert answer.is_error and "no ISO date" in text
+        assert answer.is_error and "time 'soon' is no ISO date" in text
     with HybridStore.open(where) as store:
         (chunk,) = store.get(store.ids())
         assert (chunk.id, chunk.source, chunk.text) == (id, "chat-1", said["text"])

@@ -59,6 +59,29 @@ def test_what_models_really_send_is_understood(reply: str):
     assert parse_reply(reply, query=QUERY) == ADR_VARIATIONS
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<query>Acme staff</query>\n<query>works at Acme</query>",
+        "<queries><query>Acme staff</query><query>works at Acme</query></queries>",
+        "Here they are:\n<variations>\n  <v id='1'>Acme staff</v>\n  <v id='2'>works at Acme</v>\n</variations>",
+        "<reason>shorter</reason>\n<query>Acme staff</query>\n<query>works at Acme</query>",
+        "<query>1. Acme staff</query>\n<query>2. works at Acme</query>",
+        '["1. Acme staff", "2. works at Acme"]',
+        "['1) Acme staff', '2) works at Acme']",
+    ],
+)
+def test_tags_and_numbers_are_no_part_of_a_variation(reply: str):
+    assert parse_reply(reply, query=QUERY) == ("Acme staff", "works at Acme")
+
+
+def test_one_tagged_or_numbered_variation_is_read_and_a_number_of_its_own_stays():
+    assert parse_reply("<query>R&amp;D at Acme</query>", query=QUERY) == ("R&D at Acme",)
+    assert parse_reply('["1. Acme staff"]', query=QUERY) == ("Acme staff",)
+    assert parse_reply('["5. Symphonie", "1. FC Acme"]', query=QUERY) == ("5. Symphonie", "1. FC Acme")
+    assert parse_reply("- who uses <b>bold</b> text\n- what is <i>", query=QUERY)[0] == "who uses <b>bold</b> text"
+
+
 def test_an_apostrophe_inside_single_quotes_does_not_end_the_string():
     assert parse_reply("['Ann's job', 'where Ann works']", query=QUERY) == ("Ann's job", "where Ann works")
 
@@ -146,7 +169,27 @@ def test_a_reply_that_is_no_text_is_a_typed_error():
 
 
 @pytest.mark.parametrize(
-    "piece", ["[", "]", "[]", '["', "['", "{", "1. a\n", "- \n", "<think>", "```\n", '"', "[{}", " ", "\\"]
+    "piece",
+    [
+        "[",
+        "]",
+        "[]",
+        '["',
+        "['",
+        "{",
+        "1. a\n",
+        "- \n",
+        "<think>",
+        "```\n",
+        '"',
+        "[{}",
+        " ",
+        "\\",
+        "<a>b</a>",
+        "<a ",
+        "<a>",
+        "<",
+    ],
 )
 def test_the_largest_reply_is_read_in_no_time(piece: str):
     reply = (piece * REPLY_CHARS_MAX)[:REPLY_CHARS_MAX]

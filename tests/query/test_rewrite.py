@@ -437,3 +437,11 @@ def test_an_llm_with_async_code_only_is_called_on_one_event_loop():
     for query in (QUERY, "Who else?"):
         assert rewriting.variations(query).variations == ("Acme",)
     assert len(loops) == 2 and len(set(loops)) == 1
+
+
+def test_an_async_llm_that_cancels_itself_is_no_fault_of_an_embedder(ask: Ask):
+    async def llm(prompt: str) -> str:
+        raise asyncio.CancelledError
+
+    degraded = ask(Rewriting(llm)).degraded
+    assert degraded is not None and degraded.reason == "RuntimeError"

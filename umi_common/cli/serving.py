@@ -16,7 +16,14 @@ from umi_common.context.budget import TokenBudget
 from umi_common.errors import InputError, UmiError, optional_module
 from umi_common.explain import to_text
 from umi_common.filters import And, Comparison, Filter, Scope, asked_filter, matches, parse_filter
-from umi_common.frameworks.records import NOTHING_FOUND, TOOL_DESCRIPTION, to_chunk, to_metadata, tool_window
+from umi_common.frameworks.records import (
+    NOTHING_FOUND,
+    TOOL_DESCRIPTION,
+    to_chunk,
+    to_metadata,
+    tool_time,
+    tool_window,
+)
 from umi_common.retriever import DualRetriever
 from umi_common.runtime.losses import with_losses
 from umi_common.types import SearchResult
@@ -129,7 +136,7 @@ def _adding(umi: DualRetriever, scope: Scope) -> Any:
         metadata: Annotated[dict[str, Any] | None, _GIVEN, Field(description="Further facts to filter by.")] = None,
     ) -> str:
         with _errors_for_the_model():
-            tool_window(time, None)  # raises if it is no time
+            tool_time("time", time)  # raises if it is none
             origin = {key: value for key, value in (("source", source), ("timestamp", time)) if value is not None}
             chunk = to_chunk(text, {**_values_of(scope.where), **(metadata or {}), **origin})
             if not matches(scope.where, chunk.metadata):

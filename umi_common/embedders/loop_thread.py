@@ -48,6 +48,7 @@ class LoopThread:
 
         Raises:
             Exception: As the awaitable.
+            RuntimeError: If the awaitable cancelled itself.
             EmbedderError: If the thread was closed during the call.
         """
 
@@ -61,10 +62,13 @@ class LoopThread:
                 thread.start()
                 self._stop = weakref.finalize(self, _stop, self._loop, thread)
                 self._stop.atexit = False  # the thread is a daemon
-            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+            loop = self._loop
+            future = asyncio.run_coroutine_threadsafe(run(), loop)
         try:
             return future.result()
         except CancelledError:
+            if self._loop is loop:
+                raise RuntimeError("the call cancelled itself") from None
             raise EmbedderError("the store was closed during the call") from None
 
     def close(self) -> None:

@@ -417,10 +417,13 @@ def tool_window(start: str | None, end: str | None) -> TimeRange | None:
     Raises:
         InputError: If one is no date or time. The model can read the message.
     """
-    moments = []
-    for name, text in (("start", start), ("end", end)):
-        moment = read_time(text)
-        if text not in (None, "") and moment is None:
-            raise InputError(f"{name} {text!r:.40} is no ISO date or time; expected for example 2024-05-01")
-        moments.append(moment)
-    return None if moments == [None, None] else TimeRange(*moments)
+    moments = tool_time("start", start), tool_time("end", end)
+    return None if moments == (None, None) else TimeRange(*moments)
+
+
+def tool_time(name: str, text: str | None) -> datetime | None:
+    """The time that a model gave as an argument of this name; None: it gave none. Raises as `tool_window`."""
+    moment = read_time(text)
+    if text not in (None, "") and moment is None:
+        raise InputError(f"{name} {text!r:.40} is no ISO date or time; expected for example 2024-05-01")
+    return moment

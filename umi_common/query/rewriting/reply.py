@@ -6,9 +6,11 @@ linear in its length (JSON is tried at most `STARTS_MAX` times); its strings are
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -46,6 +48,9 @@ _MARK = re.compile(
     r"|\*{0,2}(?:query|question|variation|alternative|version) ?\d{1,2}[.):]\*{0,2})\s{1,20}(?=\S)",
     re.I,
 )
+_NUMBER = re.compile(r"\s{0,20}\(?(\d{1,3})[.):\]]\s{1,20}(?=\S)")
+_ELEMENT = re.compile(r"<(\w{1,20})(?:\s[^<>]{0,200})?>([^<>]{1,2000})</\1>")
+_TAG = re.compile(r"</?\w{1,20}(?:\s[^<>]{0,200})?>")
 _FENCE = re.compile(r"^\s{0,20}```[\w-]{0,20}\s{0,20}$", re.M)
 _SMART_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"'})
 _QUOTES = "\"'`"
@@ -96,6 +101,7 @@ def read_reply(text: str, *, query: str, config: RewriteConfig | None = None) ->
     strings = _strings_of(answer)
     if strings is None:
         return Reply((), "no list of strings in the reply")
+    strings = _unnumbered(strings)
     if len(strings) > STRINGS_MAX:
         return Reply((), f"list of more than {STRINGS_MAX} strings")
     variations = _chosen(strings, query, config)
@@ -167,7 +173,7 @@ def _strings_of(reply: str) -> list[str] | None:
 
     Tried in turn: the whole reply as a JSON array of strings; the answer without thinking and code fences, its first
     JSON value that holds one list of strings; quoted items after a bracket (single or smart quotes, a trailing comma,
-    a list cut short); lines with bullets or numbers; two to ten short plain lines.
+    a list cut short); the texts of XML elements; lines with bullets or numbers; two to ten short plain lines.
     """
     strict = _json_strings(_json(reply.strip()))
     if strict is not None:
@@ -179,7 +185,28 @@ def _strings_of(reply: str) -> list[str] | None:
             found = _quoted_items(text) or None
         if found is not None:
             return found
-    return _lines(answer)
+    return _elements(answer) or _lines(answer)
+
+
+def _elements(answer: str) -> list[str]:
+    """The texts of `<query>...</query>` and the like, of the name that is there most often; [] if other text is there.
+
+    Lines that end with a colon are no other text.
+    """
+    others = _TAG.sub("", _ELEMENT.sub("", answer)).splitlines()
+    if any(line.strip() and not line.rstrip().endswith(":") for line in others):
+        return []
+    found = _ELEMENT.findall(answer)
+    often = Counter(name for name, _ in reversed(found)).most_common(1)
+    return [html.unescape(text) for name, text in found if name == often[0][0]]
+
+
+def _unnumbered(strings: list[str]) -> list[str]:
+    """The strings without their numbers, if they are numbered 1, 2, 3 and so on."""
+    numbers = [_NUMBER.match(string) for string in strings]
+    if not all(at and int(at[1]) == expected for expected, at in enumerate(numbers, 1)):
+        return strings
+    return [_NUMBER.sub("", string, count=1) for string in strings]
 
 
 def _quoted_items(text: str) -> list[str]:
