@@ -95,6 +95,14 @@ class TestSpecs:
     def test_a_transformers_call_gives_input_ids(self):
         assert counter_for(lambda text: {"input_ids": [1, 2, 3], "attention_mask": [1, 1, 1]}).count("x") == 3
 
+    def test_a_counter_that_raises_is_named_and_its_error_is_the_cause(self):
+        def words(text):
+            raise KeyError(text)
+
+        with pytest.raises(ConfigError, match="words failed with KeyError on 6 characters") as caught:
+            counter_for(words).count("secret")
+        assert isinstance(caught.value.__cause__, KeyError) and "secret" not in str(caught.value)
+
     @pytest.mark.parametrize("spec", [3, [], object()])
     def test_anything_else_is_refused(self, spec):
         with pytest.raises(ConfigError, match="a token counter of type"):

@@ -12,6 +12,7 @@ from langchain_core.retrievers import BaseRetriever as LangChainRetriever
 from llama_index.core.retrievers import BaseRetriever as LlamaIndexRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from umi_common.config import UmiConfig
 from umi_common.errors import ConfigError, DatasetError, SystemFailed
 from umi_common.evaluation import Answer, compare
 
@@ -258,6 +259,10 @@ def test_a_system_that_raises_is_named_with_dataset_and_query(run):
         ({"mine": lambda dataset: 3}, {}, "'mine' built a int"),
         ({"mine": by_words}, {"ks": ()}, "at least one cut-off"),
         ({"mine": by_words}, {"ks": (0,)}, "at least one cut-off"),
+        ({"mine": by_words}, {"ks": 5}, "ks 5; expected a list of at least one cut-off"),
+        ({"mine": by_words}, {"ks": "10"}, "ks '10'; expected a list of at least one cut-off"),
+        ({"mine": by_words}, {"depth": "10"}, "depth 10; expected"),
+        ([UmiConfig()], {}, "systems is list; expected systems by name"),
         ({"mine": by_words}, {"ks": (101,)}, r"1\.\.100"),
         ({"mine": by_words}, {"ks": (10,), "depth": 5}, "expected 10 .* to 100"),
         ({"mine": by_words}, {"datasets": []}, "no query of the datasets"),
@@ -310,3 +315,6 @@ def test_a_misspelt_system_or_set_is_an_error_and_not_a_system_without_failures(
     ):
         with pytest.raises(ConfigError, match=r"systems: \('mine',\), sets: \('toy',\)"):
             ask()
+    for k in ("3", 0, 2.5):
+        with pytest.raises(ConfigError, match=f"k is {k!r}; expected a whole number above 0"):
+            comparison.failures("mine", k=k)

@@ -121,6 +121,9 @@ def test_a_plot_of_nothing_says_so():
         plot_score_flow(SearchResult((), "q"))
     with pytest.raises(InputError, match="half-life"):
         plot_decay([])
+    for half_lives in (24, "24", ["day"]):
+        with pytest.raises(InputError, match=r"expected hours, for example \[24 \* 7, 24 \* 30\]"):
+            plot_decay(half_lives)
 
 
 def test_a_figure_shows_itself_in_a_notebook_and_leaves_pyplot_alone(comparison):

@@ -68,6 +68,9 @@ def test_random_draws_are_seeded_and_stay_inside():
     ("space", "method", "complaint"),
     [
         ({}, "grid", "the space is empty"),
+        (["lexical.k1"], "grid", "space is list; expected choices by setting"),
+        ({"lexical.k1": 1.0}, "grid", "lexical.k1 is 1.0; expected a list of choices, or Between"),
+        ({"fusion.method": "rrf"}, "random", "fusion.method is 'rrf'; expected a list of choices"),
         ({"lexical.k1": []}, "grid", "nothing to choose from: lexical.k1"),
         ({"lexical.k1": Between(0, 1)}, "grid", "grid search needs lists"),
         ({"lexical.k1": [1.0]}, "bayes", "expected 'grid' or 'random'"),

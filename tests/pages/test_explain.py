@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.context.budget import TokenBudget
 from umi_common.embedders import WordLlamaEmbedder
+from umi_common.errors import InputError
 from umi_common.explain import reasons, snippet, to_html, to_page, to_text
 from umi_common.explain.flow import flow_picture
 from umi_common.explain.marking import QueryWords, excerpt, marked
@@ -104,7 +105,7 @@ def test_what_is_marked_is_what_the_stores_own_analyzer_equates():
             store.add([chunk])
             result = DualRetriever(store).search("haus runs")
         marks[language] = re.findall("<mark>(.*?)</mark>", to_html(copy.deepcopy(result)))
-    assert marks == {"german": ["Häuser", "Haus"], "english": ["Haus", "running"], "none": ["Haus"]}
+    assert marks == {"german": ["Häuser", "Haus"], "english": ["Haus", "running", "ran"], "none": ["Haus"]}
 
 
 def test_a_result_of_a_store_that_tells_no_terms_marks_the_words_as_typed():
@@ -192,6 +193,12 @@ def test_the_id_through_which_a_hit_was_found_and_the_reason_of_a_loss_cannot_st
     assert "found through a⟨U+001B⟩" in shown
     assert "it said ⟨U+001B⟩" in shown
     assert not set(shown) & set(ACTING)
+
+
+def test_a_page_is_refused_a_context_that_is_none(tmp_path):
+    with pytest.raises(InputError, match="context is str; expected an AssembledContext"):
+        hostile_result().explain(tmp_path / "why.html", context="text")
+    assert not (tmp_path / "why.html").exists()
 
 
 def test_the_page_says_who_found_what_and_how_long_it_took(tmp_path):

@@ -81,15 +81,17 @@ def compare(
 
 
 def _checked(systems: Mapping[str, System], datasets: Sequence[Dataset], ks: Sequence[int], depth: int | None) -> int:
+    if not isinstance(systems, Mapping):
+        raise ConfigError(f"systems is {type(systems).__name__}; expected systems by name, e.g. {{'umi': UmiConfig()}}")
     if not systems:
         raise ConfigError("no system to compare; pass at least one, e.g. {'umi': UmiConfig()}")
     names = [(dataset.name, dataset.group) for dataset in datasets]
     if len(set(names)) != len(names):
         raise ConfigError("two datasets have the same name and group; pass name= to tell them apart")
-    if not ks or min(ks) < 1 or max(ks) > LIMIT_MAX:
-        raise ConfigError(f"ks {tuple(ks)}; expected at least one cut-off, 1..{LIMIT_MAX}")
+    if not isinstance(ks, Sequence) or not ks or not all(isinstance(k, int) and 1 <= k <= LIMIT_MAX for k in ks):
+        raise ConfigError(f"ks {ks!r:.40}; expected a list of at least one cut-off, 1..{LIMIT_MAX}")
     depth = max(ks) if depth is None else depth
-    if not max(ks) <= depth <= LIMIT_MAX:
+    if not isinstance(depth, int) or not max(ks) <= depth <= LIMIT_MAX:
         raise ConfigError(f"depth {depth}; expected {max(ks)} (the largest k) to {LIMIT_MAX}")
     return depth
 

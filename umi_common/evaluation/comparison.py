@@ -142,6 +142,8 @@ class SystemComparison:
     def failures(self, system: str, k: int | None = None, set: str | None = None) -> list[Failure]:
         """The relevant documents that are not among a system's first k (None: the smallest of `ks`), in query order."""
         cut = min(self.ks) if k is None else k
+        if isinstance(cut, bool) or not isinstance(cut, int) or cut < 1:
+            raise ConfigError(f"k is {k!r:.40}; expected a whole number above 0, or None")
         missed: list[Failure] = []
         for run in self._runs(system, set):
             dataset = self.datasets[run.set, run.group]

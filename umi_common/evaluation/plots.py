@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +249,8 @@ def plot_score_flow(result: SearchResult, path: PathOption = None) -> Any:
 
 def plot_decay(half_lives_hours: Sequence[float], *, floor: float = 0.5, path: PathOption = None) -> Any:
     """The decay factor by age in days, one line per half-life, down to the floor."""
+    if isinstance(half_lives_hours, (str, int, float)) or not all(isinstance(each, Real) for each in half_lives_hours):
+        raise InputError(f"half_lives_hours is {half_lives_hours!r:.40}; expected hours, for example [24 * 7, 24 * 30]")
     if not half_lives_hours:
         raise InputError("no half-life to plot; give hours, for example [24 * 7, 24 * 30]")
     chart = new_chart(6.0, 3.4)

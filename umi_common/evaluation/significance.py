@@ -49,15 +49,17 @@ def bootstrap_mean(
     Args:
         values: One per query; NaN is left out.
         groups: The group of each, aligned.
-        confidence: Share of resampled means inside the interval, 0..1.
+        confidence: Share of resampled means inside the interval, between 0 and 1.
         resamples: Bootstrap draws.
         seed: Same seed and values, same interval.
 
     Raises:
-        ConfigError: If the lengths differ or no value is left.
+        ConfigError: If the lengths differ, no value is left or `confidence` is out of range.
 
     Source: Efron, 1979; Field and Welsh, 2007, for clusters.
     """
+    if not 0 < confidence < 1:
+        raise ConfigError(f"confidence is {confidence}; expected a share between 0 and 1, for example 0.95")
     if len(values) != len(groups):
         raise ConfigError(f"{len(values)} values and {len(groups)} groups; expected one group for each value")
     kept = [(float(value), group) for value, group in zip(values, groups, strict=True) if not np.isnan(value)]

@@ -192,6 +192,11 @@ def _mean(means: Mapping[str, float]) -> float:
 
 def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Iterator[dict[str, Any]]:
     """The settings of each trial, in order. Raises as `tune`."""
+    if not isinstance(space, Mapping):
+        raise ConfigError(f"space is {type(space).__name__}; expected choices by setting: {{'lexical.k1': [0.9, 1.2]}}")
+    for name, choices in space.items():
+        if isinstance(choices, str) or not isinstance(choices, (Iterable, Between)):
+            raise ConfigError(f"{name} is {choices!r:.40}; expected a list of choices, or Between(low, high)")
     lists = {name: list(choices) for name, choices in space.items() if not isinstance(choices, Between)}
     empty = [name for name, choices in lists.items() if not choices]
     if not space or empty:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from umi_common.context.budget import AssembledContext, ContextPart
+from umi_common.errors import InputError
 from umi_common.explain import bars
 from umi_common.explain.flow import HITS_SHOWN, flow_picture, flow_table
 from umi_common.explain.marking import QueryWords, excerpt, marked
@@ -35,7 +36,12 @@ def to_page(
     Args:
         path: Where the page is also written, as UTF-8; None: nowhere.
         context: The context assembled from the result, shown with a bar of tokens for each part; None: not shown.
+
+    Raises:
+        InputError: If `context` is of another type.
     """
+    if not isinstance(context, AssembledContext | None):
+        raise InputError(f"context is {type(context).__name__}; expected an AssembledContext, as get_context returns")
     style, script = _asset("page.css"), _asset("page.js")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; base-uri 'none'"

@@ -20,7 +20,7 @@ from umi_common.context.tokens.encodings import (
     encoding_name,
 )
 from umi_common.embedders.default import embedded_tokenizer
-from umi_common.errors import ConfigError
+from umi_common.errors import ConfigError, UmiError
 from umi_common.runtime.forks import give_lock
 from umi_common.types import utf8_text
 
@@ -61,7 +61,7 @@ class Counter:
         """The tokens of `text`, from the cache where it was counted before; 0 for the empty text.
 
         Raises:
-            ConfigError: If the counting function returns anything but a whole number >= 0.
+            ConfigError: If the counting function raises, or returns anything but a whole number >= 0.
         """
         if not text:
             return 0
@@ -78,7 +78,15 @@ class Counter:
 
     def measure(self, text: str) -> int:
         """`count` without the cache: for texts that are not counted again."""
-        tokens = self._tokens(text) if text else 0
+        try:
+            tokens = self._tokens(text) if text else 0
+        except UmiError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"the token counter {self.name} failed with {type(error).__name__} on {len(text)} characters; "
+                "expected a function from a text to its tokens or their number"
+            ) from error
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
             raise ConfigError(f"the token counter {self.name} gave {tokens!r:.80}; expected a whole number, 0 or more")
         return tokens
