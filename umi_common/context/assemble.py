@@ -8,7 +8,6 @@ its beginning is chosen first and all is packed again, unless the policy packs b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from umi_common.context.budget import (
@@ -18,14 +17,12 @@ from umi_common.context.budget import (
     ContextPart,
     ContextStats,
     Dropped,
-    SourceKey,
     TokenBudget,
     asked_assembly,
 )
-from umi_common.context.format import Format, cited_parts, format_of
-from umi_common.context.pack import SAME_TEXT, Packing
+from umi_common.context.format import cited_parts
+from umi_common.context.pack import SAME_TEXT, Packing, Rendered
 from umi_common.context.pieces import Piece, pieces_of, with_neighbours
-from umi_common.context.stitch import lay_out
 from umi_common.context.tokens.counter import Counter, counter_for
 from umi_common.context.trim import cut_to_fit
 from umi_common.errors import BudgetError
@@ -67,113 +64,60 @@ def assemble(
     budget, policy = asked_assembly(ASSEMBLY, budget, policy)
     offered = pieces_of(hits, policy)
     pieces = [piece for piece in offered if policy.kinds is None or piece.kind in policy.kinds]
-    renderer = _Renderer(budget, policy, counter_for(counter), format_of(policy))
-    packing = renderer.packing()
-    candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), policy, renderer.counter)
-    rendered = _packed(packing, renderer, candidates)
+    packing = Packing(budget, policy, counter_for(counter))
+    candidates = _in_packing_order(with_neighbours(pieces, around or {}, policy), packing)
+    rendered = _packed(packing, candidates)
     if policy.pack == "score" and rendered.pieces and not _shows(rendered, pieces[0]):
-        packing, rendered = _with_best(renderer, candidates, pieces[0]) or (packing, rendered)
+        packing, rendered = _with_best(packing, candidates, pieces[0]) or (packing, rendered)
     if not rendered.pieces and pieces:
-        rendered = _forced(packing, renderer, candidates)
-    stats = _stats_of(offered, rendered, packing.refused, renderer)
+        rendered = _forced(packing, candidates)
+    stats = _stats_of(offered, rendered, packing)
     return AssembledContext(rendered.text, rendered.parts, stats)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rendered:
-    """A finished text and its tokens."""
-
-    pieces: tuple[Piece, ...] = ()
-    parts: tuple[ContextPart, ...] = ()
-    text: str = ""
-    tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Renderer:
-    """Renders pieces and checks the result against every cap."""
-
-    budget: TokenBudget
-    policy: AssemblyPolicy
-    counter: Counter
-    format: Format
-
-    def packing(self) -> Packing:
-        """A packing with nothing chosen."""
-        return Packing(self.budget, self.policy, self.counter, self.format)
-
-    def render(self, pieces: Sequence[Piece]) -> _Rendered | None:
-        """The finished text of these pieces; None if it is over a cap."""
-        parts = lay_out(pieces, self.policy, self.counter)
-        by_source: dict[SourceKey, int] = {}
-        for part in parts:
-            by_source[part.source_key] = by_source.get(part.source_key, 0) + part.tokens
-        if max(by_source.values(), default=0) > self.budget.per_source_max:
-            return None
-        if any(self.counter.count(it.text) > self.budget.per_chunk_max for it in pieces if it.copy_of is None):
-            return None
-        text = self.format.render(parts)
-        tokens = self.counter.measure(text)
-        return _Rendered(tuple(pieces), parts, text, tokens) if tokens <= self.budget.available else None
-
-    def longest_prefix(self, pieces: Sequence[Piece]) -> _Rendered:
-        """The finished text of the longest prefix of `pieces` that is within every cap, by bisection."""
-        best = self.render(pieces)
-        if best is not None:
-            return best
-        best, fits, over = _Rendered(), 0, len(pieces)
-        while over - fits > 1:
-            middle = (fits + over) // 2
-            found = self.render(pieces[:middle])
-            if found is None:
-                over = middle
-            else:
-                best, fits = found, middle
-        return best
-
-
-def _in_packing_order(pieces: Sequence[Piece], policy: AssemblyPolicy, counter: Counter) -> list[Piece]:
-    if policy.pack == "score":
+def _in_packing_order(pieces: Sequence[Piece], packing: Packing) -> list[Piece]:
+    if packing.policy.pack == "score":
         return list(pieces)
-    return sorted(pieces, key=lambda piece: (-piece.value / max(1, counter.count(piece.chunk.text)), piece.preference))
+    tokens = {piece.chunk.id: max(1, packing.counter.count(piece.chunk.text)) for piece in pieces}
+    return sorted(pieces, key=lambda piece: (-piece.value / tokens[piece.chunk.id], piece.preference))
 
 
-def _packed(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece], best: Piece | None = None) -> _Rendered:
+def _packed(packing: Packing, candidates: Sequence[Piece], best: Piece | None = None) -> Rendered:
     """Pack kinds with reserved tokens first, then all, then one cut piece; repeat while the real count leaves room.
 
     Args:
         best: Chosen before all others but those of reserved kinds, cut if need be; None: no piece is preferred.
     """
-    for kind, share in renderer.budget.kinds.items():
+    for kind, share in packing.budget.kinds.items():
         packing.fill((piece for piece in candidates if piece.kind == kind), share=share)
     if best is not None and not packing.fill([best]):
         for room in _shrinking(packing.room(best)):  # `room` is an estimate, so shorter cuts are tried until one fits
-            if packing.fill([_beginning(best, room, renderer.counter)]):
+            if packing.fill([_beginning(best, room, packing.counter)]):
                 break
     packing.fill(candidates)
-    rendered = _with_one_cut(packing, renderer, candidates) or renderer.longest_prefix(packing.chosen)
+    rendered = _with_one_cut(packing, candidates) or packing.longest_prefix(packing.chosen)
     cut = len(rendered.pieces) > len(packing.chosen)
     for _ in range(ROUNDS):
-        if not _adopt(packing, rendered) or not packing.fill(candidates):
+        if not packing.adopt(rendered) or not packing.fill(candidates):
             break
-        rendered = renderer.longest_prefix(packing.chosen)
-    return rendered if cut else _with_one_cut(packing, renderer, candidates) or rendered
+        rendered = packing.longest_prefix(packing.chosen)
+    return rendered if cut else _with_one_cut(packing, candidates) or rendered
 
 
-def _with_best(renderer: _Renderer, candidates: Sequence[Piece], best: Piece) -> tuple[Packing, _Rendered] | None:
+def _with_best(before: Packing, candidates: Sequence[Piece], best: Piece) -> tuple[Packing, Rendered] | None:
     """The candidates packed after the beginning of the best; else the best alone; None if it cannot be shown."""
-    packing = renderer.packing()
-    rendered = _packed(packing, renderer, candidates, best=best)
+    packing = before.begun_anew()
+    rendered = _packed(packing, candidates, best=best)
     if _shows(rendered, best):
         return packing, rendered
-    packing = renderer.packing()
+    packing = before.begun_anew()
     try:
-        return packing, _forced(packing, renderer, [best])
+        return packing, _forced(packing, [best])
     except BudgetError:
         return None
 
 
-def _shows(rendered: _Rendered, piece: Piece) -> bool:
+def _shows(rendered: Rendered, piece: Piece) -> bool:
     return any(shown.chunk.id == piece.chunk.id for shown in rendered.pieces)
 
 
@@ -183,18 +127,7 @@ def _beginning(piece: Piece, room: int, counter: Counter) -> Piece:
     return piece.cut(cut_to_fit(piece.chunk.text, tokens, counter.measure))
 
 
-def _adopt(packing: Packing, rendered: _Rendered) -> bool:
-    """Make the packing hold the pieces and the true tokens of a text; returns whether that takes no piece back."""
-    shown = {piece.chunk.id for piece in rendered.pieces}
-    returned = [piece for piece in packing.chosen if piece.chunk.id not in shown]
-    for piece in returned:
-        reason = SAME_TEXT if piece.copy_of else "total"
-        packing.refused[piece.chunk.id] = Dropped(piece.chunk.id, reason, piece.copy_of)
-    packing.replace_estimates(rendered.pieces, rendered.parts, rendered.tokens)
-    return not returned
-
-
-def _with_one_cut(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered | None:
+def _with_one_cut(packing: Packing, candidates: Sequence[Piece]) -> Rendered | None:
     """The chosen pieces and the best hit without room, cut to the room left; None if that is too short or too long."""
     for piece in candidates:
         refused = packing.refused.get(piece.chunk.id)
@@ -202,27 +135,27 @@ def _with_one_cut(packing: Packing, renderer: _Renderer, candidates: Sequence[Pi
             continue
         room = packing.room(piece)
         if room >= TRIM_MIN and packing.shown_by(piece) is None:
-            cut = piece.cut(cut_to_fit(piece.chunk.text, room, renderer.counter.measure))
-            return renderer.render([*packing.chosen, cut]) if cut.text.strip() else None
+            cut = piece.cut(cut_to_fit(piece.chunk.text, room, packing.counter.measure))
+            return packing.render([*packing.chosen, cut]) if cut.text.strip() else None
     return None
 
 
-def _forced(packing: Packing, renderer: _Renderer, candidates: Sequence[Piece]) -> _Rendered:
+def _forced(packing: Packing, candidates: Sequence[Piece]) -> Rendered:
     """The best hit of which at least one character fits, alone, cut to what fits."""
-    budget = renderer.budget
+    budget = packing.budget
     for piece in candidates:
         for room in _shrinking(packing.room(piece)):
-            cut = piece.cut(cut_to_fit(piece.chunk.text, room, renderer.counter.measure))
-            found = renderer.render([cut]) if cut.text.strip() else None
+            cut = piece.cut(cut_to_fit(piece.chunk.text, room, packing.counter.measure))
+            found = packing.render([cut]) if cut.text.strip() else None
             if found is not None:
                 return found
         text = piece.chunk.text
-        found = renderer.render([piece.cut(len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
+        found = packing.render([piece.cut(len(text) - len(text.lstrip()) + 1)])  # up to its first visible character
         if found is not None:
             return found
     raise BudgetError(
         f"{budget.available} tokens (per source {budget.per_source_max}, per chunk {budget.per_chunk_max}) cannot hold "
-        f"a part's frame and one character of any hit, counted by {renderer.counter.name}; raise the budget, or set "
+        f"a part's frame and one character of any hit, counted by {packing.counter.name}; raise the budget, or set "
         "citation='' and a shorter format"
     )
 
@@ -233,28 +166,26 @@ def _shrinking(room: int) -> Iterator[int]:
         room = room * 3 // 4
 
 
-def _stats_of(
-    offered: Sequence[Piece], rendered: _Rendered, refused: Mapping[str, Dropped], renderer: _Renderer
-) -> ContextStats:
+def _stats_of(offered: Sequence[Piece], rendered: Rendered, packing: Packing) -> ContextStats:
     """The statistics of an assembly; `offered` are the hits of every kind, best first."""
     shown = [piece for piece in rendered.pieces if piece.copy_of is None]
     ids = {piece.chunk.id for piece in shown}
     copies = [piece for piece in rendered.pieces if piece.copy_of is not None]
-    reasons = {**refused, **{it.chunk.id: Dropped(it.chunk.id, SAME_TEXT, it.copy_of) for it in copies}}
-    dropped = tuple(_dropped(piece, reasons, renderer.policy, ids) for piece in offered if piece.chunk.id not in ids)
+    reasons = {**packing.refused, **{it.chunk.id: Dropped(it.chunk.id, SAME_TEXT, it.copy_of) for it in copies}}
+    dropped = tuple(_dropped(piece, reasons, packing.policy, ids) for piece in offered if piece.chunk.id not in ids)
     repeated = {drop.id for drop in dropped if drop.reason == SAME_TEXT}
     overlaps = sum(len(piece.text) for piece in shown) - sum(map(_covered, rendered.parts))
     left_out = sum(len(piece.chunk.text) for piece in offered if piece.chunk.id in repeated)
     characters = sum(len(piece.chunk.text) for piece in offered)
     return ContextStats(
         tokens=rendered.tokens,
-        budget=renderer.budget.available,
+        budget=packing.budget.available,
         sources=len({cited.number for part in rendered.parts for cited in cited_parts(part)}),
         duplication_ratio=min(1.0, (overlaps + left_out) / characters) if characters else 0.0,
         coverage=_coverage(offered, ids),
         dropped=dropped,
-        counter=renderer.counter.name,
-        approximate=renderer.counter.approximate,
+        counter=packing.counter.name,
+        approximate=packing.counter.approximate,
     )
 
 

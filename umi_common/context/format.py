@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
 
 from umi_common.config import PLACEHOLDER
@@ -17,20 +16,30 @@ NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
 
 
-class Format(Protocol):
-    """A way to write parts."""
+class Format:
+    """A way to write parts: a line that opens the text, the parts, a line that closes it."""
+
+    opening, between, closing = "", "", ""
+
+    def written(self, part: ContextPart) -> str:
+        """One part."""
+        raise NotImplementedError
 
     def render(self, parts: Sequence[ContextPart]) -> str:
         """The whole text; "" for no parts."""
+        return f"{self.opening}\n{self.between.join(map(self.written, parts))}\n{self.closing}" if parts else ""
 
     def as_shown(self, text: str) -> str:
         """A text as it appears in the rendered text: escaped if the format escapes."""
+        return text
 
     def text_around_parts(self) -> str:
         """Roughly the text around the parts, to estimate its tokens."""
+        return f"{self.opening}\n{self.closing}"
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
         """Roughly the text that one part adds, to estimate its tokens. `first`: it is the first part of its source."""
+        return self.written(part) + self.between
 
 
 def format_of(policy: AssemblyPolicy) -> Format:
@@ -60,26 +69,26 @@ def _other_sources(part: ContextPart) -> list[str]:
     return list(dict.fromkeys(map(source_label, cited_parts(part))))[1:]
 
 
-class Plain:
+class Plain(Format):
     """Header, parts and sources, each from a template. Nothing is escaped, so a hostile text can imitate a citation."""
 
     def __init__(self, policy: AssemblyPolicy, template: str) -> None:
         self._policy = policy
         self._template = template
 
+    def written(self, part: ContextPart) -> str:
+        return _fill_template(self._template, part, cited_parts(part))
+
     def render(self, parts: Sequence[ContextPart]) -> str:
         if not parts:
             return ""
-        blocks = [_fill_template(self._template, part, cited_parts(part)) for part in parts]
+        blocks = list(map(self.written, parts))
         if self._policy.header:
             blocks.insert(0, self._policy.header)
         if self._policy.citation:
             heading = [self._policy.sources_heading] if self._policy.sources_heading else []
             blocks.append("\n".join([*heading, *self._citations(parts)]))
         return self._policy.separator.join(blocks)
-
-    def as_shown(self, text: str) -> str:
-        return text
 
     def text_around_parts(self) -> str:
         policy = self._policy
@@ -88,7 +97,7 @@ class Plain:
 
     def text_of_part(self, part: ContextPart, *, first: bool) -> str:
         citation = "\n" + _fill_template(self._policy.citation, part, [part]) if first and self._policy.citation else ""
-        return citation + self._policy.separator + _fill_template(self._template, part, [part])
+        return citation + self._policy.separator + self.written(part)
 
     def _citations(self, parts: Sequence[ContextPart]) -> list[str]:
         by_number: dict[int, list[ContextPart]] = {}
@@ -97,60 +106,39 @@ class Plain:
         return [_fill_template(self._policy.citation, group[0], group).rstrip() for group in by_number.values()]
 
 
-class Xml:
+class Xml(Format):
     """One element per part. All values from chunks are escaped, so no text can close its element."""
 
-    def render(self, parts: Sequence[ContextPart]) -> str:
-        return (
-            "\n".join(["<context>", *(self._element(part, part.text) for part in parts), "</context>"]) if parts else ""
-        )
+    opening, between, closing = "<context>", "\n", "</context>"
 
     def as_shown(self, text: str) -> str:
         return escape(NOT_XML.sub("\ufffd", text), {"\r": "&#13;"})
 
-    def text_around_parts(self) -> str:
-        return "<context>\n</context>"
-
-    def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        return self._element(part, part.text) + "\n"
-
-    def _element(self, part: ContextPart, text: str) -> str:
-        attributes = [("number", str(part.number)), ("source", source_label(part)), ("date", part.date)]
-        attributes.append(("kind", "" if part.kind == "text" else part.kind))
-        attributes.append(("trimmed", "true" if part.trimmed else ""))
-        attributes.append(("also", "; ".join(_other_sources(part))))
-        written = "".join(
-            f" {name}={quoteattr(NOT_XML.sub(chr(0xFFFD), value))}" for name, value in attributes if value
-        )
-        return f"<part{written}>{self.as_shown(text)}</part>"
+    def written(self, part: ContextPart) -> str:
+        fields = {**_fields(part), **({"trimmed": "true"} if part.trimmed else {})}
+        texts = {name: "; ".join(value) if isinstance(value, list) else str(value) for name, value in fields.items()}
+        attributes = (f" {name}={quoteattr(NOT_XML.sub(chr(0xFFFD), text))}" for name, text in texts.items() if text)
+        return f"<part{''.join(attributes)}>{self.as_shown(part.text)}</part>"
 
 
-class Json:
+class Json(Format):
     """An array with one object per part, one per line."""
 
-    def render(self, parts: Sequence[ContextPart]) -> str:
-        return "[\n" + ",\n".join(self._object(part, part.text) for part in parts) + "\n]" if parts else ""
+    opening, between, closing = "[", ",\n", "]"
 
     def as_shown(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=False)[1:-1]
 
-    def text_around_parts(self) -> str:
-        return "[\n]"
+    def written(self, part: ContextPart) -> str:
+        return json.dumps({**_fields(part), "text": part.text}, ensure_ascii=False)
 
-    def text_of_part(self, part: ContextPart, *, first: bool) -> str:
-        return self._object(part, part.text) + ",\n"
 
-    def _object(self, part: ContextPart, text: str) -> str:
-        fields: dict[str, object] = {"number": part.number, "source": source_label(part)}
-        if part.date:
-            fields["date"] = part.date
-        if part.kind != "text":
-            fields["kind"] = part.kind
-        if part.trimmed:
-            fields["trimmed"] = True
-        if also := _other_sources(part):
-            fields["also"] = also
-        return json.dumps({**fields, "text": text}, ensure_ascii=False)
+def _fields(part: ContextPart) -> dict[str, object]:
+    """Number and source of a part, and what else is known of it."""
+    kind = "" if part.kind == "text" else part.kind
+    others = {"date": part.date, "kind": kind, "trimmed": part.trimmed, "also": _other_sources(part)}
+    known = {name: value for name, value in others.items() if value}
+    return {"number": part.number, "source": source_label(part), **known}
 
 
 def day_range(dates: Iterable[str]) -> str:

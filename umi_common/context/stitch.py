@@ -28,17 +28,6 @@ UNDATED_KEY = datetime.max.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Pieces of one source, joined into one text."""
-
-    pieces: tuple[Piece, ...]
-    """In the order of the source."""
-    text: str
-    spans: tuple[Span, ...]
-    """One for each piece: the characters of `text` that are the piece's."""
-
-
-@dataclass(frozen=True, slots=True)
 class Seam:
     """How a piece is joined to an earlier one."""
 
@@ -89,11 +78,11 @@ def stitched(pieces: Iterable[Piece], joiner: str) -> list[Stretch]:
         by_source.setdefault(piece.source, []).append(piece)
     stretches: list[Stretch] = []
     for group in by_source.values():
-        runs: list[_Run] = []
-        for piece in in_source_order(group):
-            if not (runs and runs[-1].add(piece, joiner)):
-                runs.append(_Run(piece))
-        stretches += [run.stretch() for run in runs]
+        first, *others = in_source_order(group)
+        stretches.append(Stretch(first))
+        for piece in others:
+            if not stretches[-1].add(piece, joiner):
+                stretches.append(Stretch(piece))
     return stretches
 
 
@@ -107,10 +96,14 @@ def in_source_order(pieces: Sequence[Piece]) -> list[Piece]:
     return sorted(pieces, key=lambda p: (p.chunk.position is None, p.chunk.position or 0, p.chunk.id))
 
 
-class _Run:
-    """Builds a stretch from pieces in the order of the source.
+class Stretch:
+    """Pieces of one source, joined into one text.
 
-    `tail` is the piece that ends where the text ends, and `tail_at` the index in the text at which it begins.
+    Args:
+        first: Its first piece; `add` adds others in the order of the source.
+
+    `spans` has one for each of `pieces`: the characters of `text` that are the piece's. `tail` is the piece that ends
+    where the text ends, and `tail_at` the index in the text at which it begins.
     """
 
     def __init__(self, first: Piece) -> None:
@@ -128,8 +121,10 @@ class _Run:
         self._put(piece, self.tail_at + found.later_start)
         return True
 
-    def stretch(self) -> Stretch:
-        return Stretch(tuple(self.pieces), self.text, tuple(self.spans))
+    @property
+    def best(self) -> Piece:
+        """Its hit of the best rank; its best neighbour of a hit if it has no hit."""
+        return min(self.pieces, key=lambda piece: (piece.neighbour_of is not None, piece.preference))
 
     def _put(self, piece: Piece, at: int) -> None:
         shown = piece.text
@@ -195,12 +190,12 @@ def part_from(
         numbers: Number of each source in citations.
         copies: Pieces that are not shown, because the stretch has the same text.
     """
-    best = _best(stretch)
+    best = stretch.best
     arms = _arms(best.hit)
     return ContextPart(
         ids=tuple(piece.chunk.id for piece in stretch.pieces),
         source=best.chunk.source,
-        spans=stretch.spans,
+        spans=tuple(stretch.spans),
         kind=best.kind,
         text=stretch.text,
         reason=_reason(best, arms),
@@ -230,15 +225,6 @@ def _reason(piece: Piece, arms: dict[str, int]) -> str:
     return ", ".join([f"rank {piece.hit.rank}", *(f"{arm} rank {rank}" for arm, rank in arms.items())])
 
 
-def _best(stretch: Stretch) -> Piece:
-    """The stretch's hit of the best rank; its best neighbour of a hit if it has no hit."""
-    return min(stretch.pieces, key=lambda piece: (piece.neighbour_of is not None, piece.preference))
-
-
-def _preference(stretch: Stretch) -> int:
-    return _best(stretch).preference
-
-
 def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """Stretches in the order that `AssemblyPolicy.order` names.
 
@@ -248,13 +234,13 @@ def _ordered(stretches: Sequence[Stretch], order: str) -> list[Stretch]:
     """
     if order == "chronological":
         return sorted(stretches, key=_time_and_source)
-    by_score = sorted(stretches, key=_preference)
+    by_score = sorted(stretches, key=lambda stretch: stretch.best.preference)
     if order == "score":
         return by_score
     if order == "source":
         best: dict[SourceKey, int] = {}
         for stretch in by_score:
-            best.setdefault(stretch.pieces[0].source, _preference(stretch))
+            best.setdefault(stretch.pieces[0].source, stretch.best.preference)
         return sorted(stretches, key=lambda stretch: best[stretch.pieces[0].source])
     return [*by_score[0::2], *reversed(by_score[1::2])]  # ranks 1 3 5 ... 6 4 2: the best at both ends
 
