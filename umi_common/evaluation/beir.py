@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -71,11 +71,13 @@ def load_beir(
     home = Path(folder)
     if qrels is None:
         qrels = QRELS if (home / QRELS).exists() or not (home / QRELS_OF_BEIR).exists() else QRELS_OF_BEIR
-    documents = _read_chunks(home / CORPUS, keys, default_source)
-    chunks = tuple(document for document in documents if isinstance(document, Chunk))
-    blank = tuple(row for row, document in enumerate(documents) if not isinstance(document, Chunk))
-    asked = tuple(query_of(file_line, record, keys) for file_line, record in read_records(home / queries))
-    judgements = _read_judgements(home / qrels, asked, documents)
+    documents = list(read_records(home / CORPUS))
+    if not documents:
+        raise DatasetError(f"{home / CORPUS} holds no document")
+    chunks = chunks_from([document for document in documents if not document.is_blank], keys, default_source)
+    blank = tuple(row for row, document in enumerate(documents) if document.is_blank)
+    asked = tuple(record.query(keys) for record in read_records(home / queries))
+    judgements = _read_judgements(home / qrels, {query.id for query in asked}, {each.text("_id") for each in documents})
     group = home.resolve().name
     return Dataset(group if name is None else name, group, chunks, asked, judgements, blank)
 
@@ -98,47 +100,92 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
     return [load_beir(part, name=set_name, keys=keys, default_source=part.name) for part in parts]
 
 
-def chunk_from(file_line: FileLine, record: Mapping[str, Any], keys: Keys, source: str | None, order: int) -> Chunk:
-    """A corpus record as a chunk; `order` is its position where the keys name none.
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A JSON object in a line of a file. Its methods raise DatasetError if a field is missing or malformed."""
 
-    Raises:
-        DatasetError: If a field is missing or a value cannot be stored.
-    """
-    title, text = text_field(file_line, record, "title", default=""), text_field(file_line, record, "text")
-    metadata = metadata_field(file_line, record)
-    try:
-        return Chunk(
-            text_field(file_line, record, "_id"),
-            f"{title}. {text}" if title else text,
-            metadata=metadata,
-            source=source,
-            position=None if source is None else order if keys.position is None else metadata.get(keys.position),
-            event_time=None
-            if keys.event_time is None
-            else moment(file_line, metadata.get(keys.event_time), "event time"),
+    path: Path
+    line: int
+    fields: Mapping[str, Any]
+
+    def error(self, complaint: str) -> DatasetError:
+        """A DatasetError that names file and line."""
+        return DatasetError(f"{self.path}, line {self.line}: {complaint}")
+
+    def text(self, name: str, *, default: str | None = None) -> str:
+        """A string field; `default` where it is absent or null."""
+        value = self.fields.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            found = "absent" if name not in self.fields else f"{value!r:.60}"
+            raise self.error(f"field {name!r} is {found}; expected a string")
+        return value
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata object; empty where there is none."""
+        value = self.fields.get("metadata")
+        if not isinstance(value, dict | None):
+            raise self.error(f"metadata is {type(value).__name__}; expected an object")
+        return value or {}
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has neither text nor title."""
+        return not (self.text("text") + self.text("title", default="")).strip()
+
+    def chunk(self, keys: Keys, source: str | None, order: int) -> Chunk:
+        """A corpus record as a chunk; `order` is its position where the keys name none."""
+        title, text, metadata = self.text("title", default=""), self.text("text"), self.metadata
+        try:
+            return Chunk(
+                self.text("_id"),
+                f"{title}. {text}" if title else text,
+                metadata=metadata,
+                source=source,
+                position=None if source is None else order if keys.position is None else metadata.get(keys.position),
+                event_time=None if keys.event_time is None else self._time(metadata.get(keys.event_time), "event time"),
+            )
+        except DatasetError:
+            raise
+        except InputError as error:
+            raise self.error(str(error)) from error
+
+    def query(self, keys: Keys) -> Query:
+        """A queries record as a query."""
+        text, metadata = self.text("text"), self.metadata
+        if not text.strip():
+            raise self.error("the question is blank; drop it, and its lines of the judgements")
+        stated = next((metadata[key] for key in keys.now if metadata.get(key) is not None), None)
+        turns = [] if keys.history is None else metadata.get(keys.history, [])
+        if not isinstance(turns, list):
+            raise self.error(f"metadata[{keys.history!r}] is {type(turns).__name__}; expected a list of turns")
+        return Query(
+            self.text("_id"),
+            text,
+            self._time(stated, "the time of the question"),
+            tuple(_turn(turn) for turn in turns),
+            ReadOnlyDict({key: value for key, value in metadata.items() if key != keys.history}),
         )
-    except DatasetError:
-        raise
-    except InputError as error:
-        raise file_line.error(str(error)) from error
+
+    def _time(self, value: Any, name: str) -> datetime | None:
+        """A text as an aware UTC datetime; one without a zone is taken as UTC; None stays None."""
+        found = read_time(value) if isinstance(value, str) else None
+        if found is None and value is not None:
+            raise self.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time")
+        return found
 
 
-def query_of(file_line: FileLine, record: Mapping[str, Any], keys: Keys) -> Query:
-    """A queries record as a query."""
-    text, metadata = text_field(file_line, record, "text"), metadata_field(file_line, record)
-    if not text.strip():
-        raise file_line.error("the question is blank; drop it, and its lines of the judgements")
-    stated = next((metadata[key] for key in keys.now if metadata.get(key) is not None), None)
-    turns = [] if keys.history is None else metadata.get(keys.history, [])
-    if not isinstance(turns, list):
-        raise file_line.error(f"metadata[{keys.history!r}] is {type(turns).__name__}; expected a list of turns")
-    return Query(
-        text_field(file_line, record, "_id"),
-        text,
-        moment(file_line, stated, "the time of the question"),
-        tuple(_turn(turn) for turn in turns),
-        ReadOnlyDict({key: value for key, value in metadata.items() if key != keys.history}),
-    )
+def chunks_from(records: Iterable[Record], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
+    """One chunk per corpus record; `default_source` is the source of those that name none."""
+    chunks, orders = [], Counter[str | None]()
+    for record in records:
+        stated = None if keys.source is None else record.metadata.get(keys.source)
+        source = default_source if stated is None else str(stated)
+        chunks.append(record.chunk(keys, source, orders[source]))
+        orders[source] += 1
+    return tuple(chunks)
 
 
 def _turn(turn: Any) -> str:
@@ -147,51 +194,36 @@ def _turn(turn: Any) -> str:
     return str(turn)
 
 
-def _read_chunks(path: Path, keys: Keys, default_source: str | None) -> list[Chunk | str]:
-    """One chunk per line; only its id where there is no text."""
-    documents: list[Chunk | str] = []
-    orders: Counter[str] = Counter()
-    for file_line, record in read_records(path):
-        if not (text_field(file_line, record, "text") + text_field(file_line, record, "title", default="")).strip():
-            documents.append(text_field(file_line, record, "_id"))
-            continue
-        stated = None if keys.source is None else metadata_field(file_line, record).get(keys.source)
-        source = default_source if stated is None else str(stated)
-        documents.append(chunk_from(file_line, record, keys, source, orders[source or ""]))
-        orders[source or ""] += 1
-    if not documents:
-        raise DatasetError(f"{path} holds no document")
-    return documents
-
-
-def _read_judgements(path: Path, asked: Sequence[Query], documents: Sequence[Chunk | str]) -> dict[str, dict[str, int]]:
+def _read_judgements(path: Path, queries: Container[str], documents: Container[str]) -> dict[str, dict[str, int]]:
+    """Grade by query and document of a tab-separated file with BEIR's header; blank lines are skipped."""
     judgements: dict[str, dict[str, int]] = {}
-    queries = {query.id for query in asked}
-    ids = {document.id if isinstance(document, Chunk) else document for document in documents}
-    for file_line, query, document, grade in read_qrels(path):
+    lines = _read_text(path).splitlines()
+    if not lines or tuple(lines[0].split("\t")) != QRELS_COLUMNS:
+        found = repr(lines[0][:80]) if lines else "an empty file"
+        raise Record(path, FIRST_LINE, {}).error(f"{found}; expected the header query-id<TAB>corpus-id<TAB>score")
+    for number, line in enumerate(lines[1:], FIRST_LINE + 1):
+        if not line.strip():
+            continue
+        fields = line.split("\t")
+        record = Record(path, number, dict(zip(QRELS_COLUMNS, fields, strict=False)))
+        if len(fields) != len(QRELS_COLUMNS):
+            raise record.error(f"{len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
+        query, document, score = fields
+        try:
+            grade = int(score)
+        except ValueError as error:
+            raise record.error(f"score {score!r}; expected a whole number") from error
         if query not in queries:
-            raise file_line.error(f"query {query!r} is not among the queries; drop the line or add the query")
-        if document not in ids:
-            raise file_line.error(f"document {document!r} is not in the corpus; drop the line or add the document")
+            raise record.error(f"query {query!r} is not among the queries; drop the line or add the query")
+        if document not in documents:
+            raise record.error(f"document {document!r} is not in the corpus; drop the line or add the document")
         before = judgements.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
-            raise file_line.error(f"{query!r} and {document!r} are judged with {before} before; drop one of the lines")
+            raise record.error(f"{query!r} and {document!r} are judged with {before} before; drop one of the lines")
     return judgements
 
 
-@dataclass(frozen=True, slots=True)
-class FileLine:
-    """A line of a file, for error messages."""
-
-    path: Path
-    line: int
-
-    def error(self, complaint: str) -> DatasetError:
-        """A DatasetError that names file and line."""
-        return DatasetError(f"{self.path}, line {self.line}: {complaint}")
-
-
-def read_text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """The file as UTF-8 text, a byte-order mark dropped.
 
     Raises:
@@ -205,76 +237,24 @@ def read_text(path: Path) -> str:
         raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
 
 
-def read_records(path: Path) -> Iterator[tuple[FileLine, dict[str, Any]]]:
+def read_records(path: Path) -> Iterator[Record]:
     """The JSON objects of a JSON-lines file, blank lines skipped.
 
     Raises:
         DatasetError: At the first line that is not a JSON object, or repeats an earlier one's `_id`.
     """
     lines: dict[Any, int] = {}
-    for number, line in enumerate(read_text(path).split("\n"), FIRST_LINE):  # U+2028 inside a text ends no line
+    for number, line in enumerate(_read_text(path).split("\n"), FIRST_LINE):  # U+2028 inside a text ends no line
         if not line.strip():
             continue
-        file_line = FileLine(path, number)
+        record = Record(path, number, {})
         try:
-            record = json.loads(line)
+            fields = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise file_line.error(f"not JSON ({error}); expected one object per line") from error
-        if not isinstance(record, dict):
-            raise file_line.error(f"{type(record).__name__}; expected a JSON object")
-        id = record.get("_id")
+            raise record.error(f"not JSON ({error}); expected one object per line") from error
+        if not isinstance(fields, dict):
+            raise record.error(f"{type(fields).__name__}; expected a JSON object")
+        id = fields.get("_id")
         if isinstance(id, str) and lines.setdefault(id, number) != number:
-            raise file_line.error(f"{id!r} stands in line {lines[id]} already; ids must be unique in a file")
-        yield file_line, record
-
-
-def read_qrels(path: Path) -> Iterator[tuple[FileLine, str, str, int]]:
-    """(file_line, query id, document id, grade) of a tab-separated file with BEIR's header.
-
-    Raises:
-        DatasetError: At a wrong header, a line without three fields, or a grade that is no whole number.
-    """
-    lines = read_text(path).splitlines()
-    if not lines or tuple(lines[0].split("\t")) != QRELS_COLUMNS:
-        found = repr(lines[0][:80]) if lines else "an empty file"
-        raise FileLine(path, FIRST_LINE).error(f"{found}; expected the header query-id<TAB>corpus-id<TAB>score")
-    for number, line in enumerate(lines[1:], FIRST_LINE + 1):
-        if not line.strip():
-            continue
-        file_line, fields = FileLine(path, number), line.split("\t")
-        if len(fields) != len(QRELS_COLUMNS):
-            raise file_line.error(f"{len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
-        try:
-            grade = int(fields[2])
-        except ValueError as error:
-            raise file_line.error(f"score {fields[2]!r}; expected a whole number") from error
-        yield file_line, fields[0], fields[1], grade
-
-
-def text_field(file_line: FileLine, record: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
-    """A string field of a record; `default` where it is absent or null."""
-    value = record.get(name)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str):
-        found = "absent" if name not in record else f"{value!r:.60}"
-        raise file_line.error(f"field {name!r} is {found}; expected a string")
-    return value
-
-
-def metadata_field(file_line: FileLine, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record's metadata object; empty where there is none."""
-    value = record.get("metadata")
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise file_line.error(f"metadata is {type(value).__name__}; expected an object")
-    return value
-
-
-def moment(file_line: FileLine, value: Any, name: str) -> datetime | None:
-    """A text as an aware UTC datetime; one without a zone is taken as UTC; None stays None."""
-    found = read_time(value) if isinstance(value, str) else None
-    if found is None and value is not None:
-        raise file_line.error(f"{name} {value!r:.60}; expected an ISO-8601 date and time")
-    return found
+            raise record.error(f"{id!r} stands in line {lines[id]} already; ids must be unique in a file")
+        yield replace(record, fields=fields)

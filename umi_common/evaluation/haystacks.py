@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -19,21 +18,17 @@ from umi_common.evaluation.beir import (
     CORPUS,
     FIRST_LINE,
     QUERIES,
-    FileLine,
     Keys,
-    chunk_from,
+    Record,
+    chunks_from,
     load_beir,
     load_conversations,
-    metadata_field,
-    query_of,
     read_records,
 )
-from umi_common.evaluation.datasets import Dataset
-from umi_common.types import Chunk
+from umi_common.evaluation.datasets import Dataset, Query
 
 HAYSTACKS = "haystacks"
 Granularity = Literal["turn", "round", "session"]
-Record = dict[str, Any]
 
 
 def load_haystacks(
@@ -61,33 +56,26 @@ def load_haystacks(
     """
     home, datasets = Path(folder), list[Dataset]()
     set_name = home.resolve().name if name is None else name
-    for file_line, record in read_records(home / QUERIES):
+    for record in read_records(home / QUERIES):
         if limit is not None and len(datasets) >= limit:
             break
-        if metadata_field(file_line, record).get("abstention") and not abstention:
+        if record.metadata.get("abstention") and not abstention:
             continue
-        dataset = _question(home, set_name, file_line, record, granularity)
+        dataset = _question(home, set_name, record.query(Keys()), granularity)
         if dataset.judged:
             datasets.append(dataset)
     return datasets
 
 
-def _question(home: Path, set_name: str, file_line: FileLine, record: Record, granularity: Granularity) -> Dataset:
-    query = query_of(file_line, record, Keys())
+def _question(home: Path, set_name: str, query: Query, granularity: Granularity) -> Dataset:
     path = home / HAYSTACKS / f"{query.id}.json.gz"
-    evidence = set(query.metadata.get("answer_session_ids", ()))
-    documents = _documents(path, granularity, evidence)
-    orders: Counter[str] = Counter()
-    chunks: list[Chunk] = []
-    for document in documents:
-        session = document["metadata"]["session"]
-        chunks.append(chunk_from(FileLine(path, FIRST_LINE), document, Keys(), session, orders[session]))
-        orders[session] += 1
+    documents = _documents(path, granularity, set(query.metadata.get("answer_session_ids", ())))
+    chunks = chunks_from([Record(path, FIRST_LINE, document) for document in documents], Keys())
     grades = {document["_id"]: 1 for document in documents if document["answers"]}
-    return Dataset(set_name, query.id, tuple(chunks), (query,), {query.id: grades})
+    return Dataset(set_name, query.id, chunks, (query,), {query.id: grades})
 
 
-def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list[Record]:
+def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list[dict[str, Any]]:
     """The documents of a haystack, in order; "answers" says whether a document holds evidence.
 
     Args:
@@ -95,7 +83,7 @@ def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list
         granularity: See `load_haystacks`.
         evidence: Ids of the sessions that hold evidence; used if a document is a session.
     """
-    found: list[Record] = []
+    found: list[dict[str, Any]] = []
     for session, date, turns in _sessions(path):
         if granularity == "session":
             lines = "\n".join(_line(turn) for turn in turns)
@@ -115,7 +103,7 @@ def _documents(path: Path, granularity: Granularity, evidence: set[str]) -> list
     return found
 
 
-def _document(id: str, text: str, session: str, date: str, answers: bool) -> Record:
+def _document(id: str, text: str, session: str, date: str, answers: bool) -> dict[str, Any]:
     return {"_id": id, "text": text, "metadata": {"timestamp": date, "session": session}, "answers": answers}
 
 
