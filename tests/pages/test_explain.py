@@ -105,7 +105,7 @@ def test_what_is_marked_is_what_the_stores_own_analyzer_equates():
             store.add([chunk])
             result = DualRetriever(store).search("haus runs")
         marks[language] = re.findall("<mark>(.*?)</mark>", to_html(copy.deepcopy(result)))
-    assert marks == {"german": ["Häuser", "Haus"], "english": ["Haus", "running", "ran"], "none": ["Haus"]}
+    assert marks == {"german": ["Häuser", "Haus"], "english": ["Haus", "running"], "none": ["Haus"]}
 
 
 def test_a_result_of_a_store_that_tells_no_terms_marks_the_words_as_typed():

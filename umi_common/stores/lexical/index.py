@@ -462,12 +462,13 @@ def _in_other_languages(query: str, first: Analyzer, analyzers: Sequence[Analyze
 
 
 def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-    """Term of an English word of the query -> the terms of its other forms."""
+    """Term of an English word of the query -> the terms of its other forms; also of "runs", whose stem has some."""
     forms, found = word_forms(), {}
     for word in re.findall(r"\w+", query.lower()):
-        if word in forms:
-            term, *others = (analyzer.terms_of_piece(form)[-1:] for form in (word, *forms[word]))
-            found.update({each: [other for terms in others for other in terms if other != each] for each in term})
+        for term in analyzer.terms_of_piece(word)[-1:]:
+            others = [analyzer.terms_of_piece(form)[-1] for form in forms.get(word) or forms.get(term, ())]
+            if others:
+                found[term] = [other for other in others if other != term]
     return found
 
 
