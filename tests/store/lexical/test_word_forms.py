@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from umi_common import Chunk, HybridStore
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
 from umi_common.sim import HashEmbedder
 
 
@@ -58,3 +58,11 @@ def test_the_word_as_it_is_typed_comes_first(question, text, other):
 )
 def test_a_word_that_only_shares_a_stem_with_a_form_is_not_sought(question, text):
     assert first(question, text) is None
+
+
+def test_forms_are_sought_with_an_idf_that_may_be_nought_or_below():
+    config = UmiConfig().replaced(lexical={"variant": "okapi"})
+    with HybridStore.open(embedder=HashEmbedder()) as store:
+        store.add([Chunk(str(at), "two rooms" if at % 2 else "2 flats") for at in range(10)])
+        result = DualRetriever(store, config=config).search("two flats")
+    assert len(result.hits) == 10 and not result.degraded

@@ -318,7 +318,8 @@ class LexicalIndex:
             typed = idf(count_of[term]) if count_of.get(term) else np.inf
             for each, count in self._counts(others).items():
                 if count and each not in combined:
-                    combined[each] = FORM_WEIGHT * weights.get(term, 0.0) * min(1.0, typed / idf(count))
+                    share = min(1.0, typed / alone) if (alone := idf(count)) > 0 else 1.0
+                    combined[each] = FORM_WEIGHT * weights.get(term, 0.0) * share
         return {term: each for term, each in combined.items() if each}
 
     def _add_spellings(self, query: str, same: Mapping[str, list[str]], count_of: dict[str, int]) -> set[str]:
@@ -462,13 +463,17 @@ def _in_other_languages(query: str, first: Analyzer, analyzers: Sequence[Analyze
 
 
 def _other_forms(query: str, analyzer: Analyzer) -> dict[str, list[str]]:
-    """Term of an English word of the query -> the terms of its other forms; also of "runs", whose stem has some."""
-    forms, found = word_forms(), {}
-    for word in re.findall(r"\w+", query.lower()):
-        for term in analyzer.terms_of_piece(word)[-1:]:
-            others = [analyzer.terms_of_piece(form)[-1] for form in forms.get(word) or forms.get(term, ())]
-            if others:
-                found[term] = [other for other in others if other != term]
+    """Term of an English word of the query -> the terms of its other forms; also of "runs", whose stem has some. None
+    for a long query."""
+    forms, words = word_forms(), re.findall(r"\w+", query.lower())
+    found: dict[str, list[str]] = {}
+    if len(words) > SPELLED_TERMS_MAX:
+        return found
+    for word, terms in zip(words, analyzer.terms_of_pieces(words), strict=True):
+        for term in terms[-1:]:  # of 7th the last, which is the whole
+            if others := forms.get(word) or forms.get(term):
+                each = [other[-1] for other in analyzer.terms_of_pieces(others) if other]
+                found[term] = [other for other in each if other != term]
     return found
 
 

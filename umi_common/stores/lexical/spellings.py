@@ -76,14 +76,17 @@ _NUMBERED = frozenset(
 """Words before a Roman I, V or X; elsewhere these are mostly a person or a name."""
 _ROMAN = {"I": "1", "V": "5", "X": "10"}
 _WORD = max(map(len, _NUMBERED)) + 1
+"""Characters of the longest of them and the space before it."""
 _ZERO_PARTS = re.compile(r"[vV]?(\d+(?:\.\d+)+?)(?:\.0)+")
 """A version that ends with .0."""
 _SHORT_YEAR = re.compile(r"(?i:FY'?|Q[1-4]/|[1-4]Q)(\d\d)")
 """A fiscal year or a quarter with two digits of its year."""
 _NEGATIVE = re.compile(r"\(?[-\u2212](\d+(?:[.,]\d+)?)(?![\d-])")
+"""A number with its minus sign."""
 _MINUS = re.compile(r"[mM]inus (?=\d)")
 _SIGNS = {"%": "percent", "€": "euro", "$": "dollar", "£": "pound"}
 _SIGN = re.compile(r"(?<=\d)[%€$£]|[€$£](?=\d)|\A[%€£]\Z")
+"""A sign of `_SIGNS` beside a number."""
 _ZEROS = re.compile(r"0+(?=[1-9]\d)")
 """Zeros before a number of two digits or more."""
 _DATE = re.compile(
@@ -104,8 +107,8 @@ _TWO_LETTERS_OF_UMLAUT = re.compile("|".join(_UMLAUTS))
 
 
 def with_common_forms(text: str) -> str:
-    """The text with the common form behind what several words write: numbers, sizes, times, a word cut at a line's
-    end."""
+    """The text with the common form behind each number, size and time of several words, and behind a word that is cut
+    at a line's end."""
     if "-\n" in text:
         text = _CUT_WORD.sub(r"\g<0> \1\2", text)
     text = _ROMAN_DIGIT.sub(_and_decimal, text)
