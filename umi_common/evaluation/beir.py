@@ -101,7 +101,7 @@ def load_conversations(folder: str | Path, *, name: str | None = None, keys: Key
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FileRecord:
     """A JSON object in a line of a file. Its methods raise DatasetError if a field is missing or malformed."""
 
     path: Path
@@ -177,7 +177,7 @@ class Record:
         return found
 
 
-def chunks_from(records: Iterable[Record], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
+def chunks_from(records: Iterable[FileRecord], keys: Keys, default_source: str | None = None) -> tuple[Chunk, ...]:
     """One chunk per corpus record; `default_source` is the source of those that name none."""
     chunks, orders = [], Counter[str | None]()
     for record in records:
@@ -200,12 +200,12 @@ def _read_judgements(path: Path, queries: Container[str], documents: Container[s
     lines = _read_text(path).splitlines()
     if not lines or tuple(lines[0].split("\t")) != QRELS_COLUMNS:
         found = repr(lines[0][:80]) if lines else "an empty file"
-        raise Record(path, FIRST_LINE, {}).error(f"{found}; expected the header query-id<TAB>corpus-id<TAB>score")
+        raise FileRecord(path, FIRST_LINE, {}).error(f"{found}; expected the header query-id<TAB>corpus-id<TAB>score")
     for number, line in enumerate(lines[1:], FIRST_LINE + 1):
         if not line.strip():
             continue
         fields = line.split("\t")
-        record = Record(path, number, dict(zip(QRELS_COLUMNS, fields, strict=False)))
+        record = FileRecord(path, number, dict(zip(QRELS_COLUMNS, fields, strict=False)))
         if len(fields) != len(QRELS_COLUMNS):
             raise record.error(f"{len(fields)} fields; expected query-id<TAB>corpus-id<TAB>score")
         query, document, score = fields
@@ -237,7 +237,7 @@ def _read_text(path: Path) -> str:
         raise DatasetError(f"{path} is not UTF-8 at byte {error.start}; convert it") from error
 
 
-def read_records(path: Path) -> Iterator[Record]:
+def read_records(path: Path) -> Iterator[FileRecord]:
     """The JSON objects of a JSON-lines file, blank lines skipped.
 
     Raises:
@@ -247,7 +247,7 @@ def read_records(path: Path) -> Iterator[Record]:
     for number, line in enumerate(_read_text(path).split("\n"), FIRST_LINE):  # U+2028 inside a text ends no line
         if not line.strip():
             continue
-        record = Record(path, number, {})
+        record = FileRecord(path, number, {})
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -18,8 +18,8 @@ from umi_common.evaluation.beir import (
     CORPUS,
     FIRST_LINE,
     QUERIES,
+    FileRecord,
     Keys,
-    Record,
     chunks_from,
     load_beir,
     load_conversations,
@@ -70,7 +70,7 @@ def load_haystacks(
 def _question(home: Path, set_name: str, query: Query, granularity: Granularity) -> Dataset:
     path = home / HAYSTACKS / f"{query.id}.json.gz"
     documents = _documents(path, granularity, set(query.metadata.get("answer_session_ids", ())))
-    chunks = chunks_from([Record(path, FIRST_LINE, document) for document in documents], Keys())
+    chunks = chunks_from([FileRecord(path, FIRST_LINE, document) for document in documents], Keys())
     grades = {document["_id"]: 1 for document in documents if document["answers"]}
     return Dataset(set_name, query.id, chunks, (query,), {query.id: grades})
 
