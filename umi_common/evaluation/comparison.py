@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic_core import to_json
 
 from umi_common.errors import ConfigError, optional_module
 from umi_common.evaluation.datasets import Dataset, Query
@@ -210,8 +211,8 @@ class SystemComparison:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All rows as JSON, NaN as null; also written to `path` where one is given."""
-        body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": [asdict(row) for row in self.rows]}
-        text = json.dumps(_without_nan(body), indent=1)
+        body = {"ks": self.ks, "depth": self.depth, "seed": self.seed, "rows": self.rows}
+        text = to_json(body, indent=1, inf_nan_mode="null").decode()
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
@@ -262,16 +263,6 @@ class SystemComparison:
 def _rank(run: Run, query: str, document: str) -> int | None:
     ids = list(run.ids.get(query, ()))
     return ids.index(document) + 1 if document in ids else None
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(item) for item in value]
-    return value
 
 
 Table = tuple[str, list[str], list[list[str]]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from pathlib import Path
@@ -137,39 +137,27 @@ def tune(
     split = split_by_group(datasets, test_share=test_share, seed=seed)
     with Stores(embedder) as stores:
 
-        def measure(config: UmiConfig, parts: Sequence[Dataset]) -> dict[str, float]:
-            return _measure(UmiSystem(config, rewriter=rewriter), parts, stores, metric)
+        def tried(settings: Mapping[str, Any], config: UmiConfig, parts: Sequence[Dataset]) -> Trial:
+            return _trial(settings, UmiSystem(config, rewriter=rewriter), parts, stores, metric)
 
-        start = _trial({}, measure(base, split.train))
-        history, stopped = _search(
-            start, candidates, lambda config: measure(config, split.train), patience, show_progress
-        )
-        best = max(range(len(history)), key=lambda index: (history[index].score, -index))
-        chosen = base if best == 0 else candidates[best - 1][1]
-        test, before = (_mean(measure(config, split.test)) for config in (chosen, base))
-    return Tuning(chosen, history[best].settings, metric, tuple(history), test, before, stopped, space)
-
-
-def _search(
-    start: Trial,
-    candidates: Sequence[tuple[dict[str, Any], UmiConfig]],
-    measure: Callable[[UmiConfig], dict[str, float]],
-    patience: int | None,
-    show_progress: bool,
-) -> tuple[list[Trial], bool]:
-    history, best, since = [start], start.score, 0
-    with progress_bar(iterable=candidates, desc="tuning", unit="trial", disable=not show_progress) as bar:
-        for settings, config in bar:
-            history.append(_trial(settings, measure(config)))
-            since = 0 if history[-1].score > best else since + 1
-            best = max(best, history[-1].score)
-            bar.set_postfix(best=f"{best:.4f}", refresh=False)
-            if patience is not None and since >= patience:
-                return history, len(history) <= len(candidates)
-    return history, False
+        best = tried({}, base, split.train)
+        history, chosen = [best], base
+        with progress_bar(iterable=candidates, desc="tuning", unit="trial", disable=not show_progress) as bar:
+            for settings, config in bar:
+                history.append(tried(settings, config, split.train))
+                if history[-1].score > best.score:
+                    best, chosen = history[-1], config
+                bar.set_postfix(best=f"{best.score:.4f}", refresh=False)
+                if patience is not None and len(history) - history.index(best) > patience:
+                    break
+        test, before = (tried({}, config, split.test).score for config in (chosen, base))
+    stopped = len(history) <= len(candidates)
+    return Tuning(chosen, best.settings, metric, tuple(history), test, before, stopped, space)
 
 
-def _measure(system: UmiSystem, parts: Sequence[Dataset], stores: Stores, metric: str) -> dict[str, float]:
+def _trial(
+    settings: Mapping[str, Any], system: UmiSystem, parts: Sequence[Dataset], stores: Stores, metric: str
+) -> Trial:
     _, cut = check_metric(metric)
     means: dict[str, float] = {}
     for name, datasets in by_set(parts).items():
@@ -179,15 +167,7 @@ def _measure(system: UmiSystem, parts: Sequence[Dataset], stores: Stores, metric
             ids = {query.id: search(query, LIMIT_MAX if cut is None else cut).ids for query in dataset.judged}
             values += score_rankings({id: dataset.qrels[id] for id in ids}, ids, [metric])[metric].values()
         means[name] = sum(values) / len(values)
-    return means
-
-
-def _trial(settings: Mapping[str, Any], means: Mapping[str, float]) -> Trial:
-    return Trial(dict(settings), _mean(means), dict(means))
-
-
-def _mean(means: Mapping[str, float]) -> float:
-    return sum(means.values()) / len(means)
+    return Trial(dict(settings), sum(means.values()) / len(means), means)
 
 
 def _candidates(space: Space, method: str, trials: int | None, seed: int) -> Iterator[dict[str, Any]]:
