@@ -116,6 +116,7 @@ class Lookup(NamedTuple):
 
 
 NOTHING = Lookup([], [], [], quoted=False)
+"""Of a query that looks nothing up."""
 
 
 def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs | None:
@@ -153,10 +154,11 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
         period: Start and end of the words that name a period; they are no codes.
     """
     phrases = QUOTED.findall(query)
-    quoted, typed = bool(phrases), list(dict.fromkeys(words_in(query[:WORD_LENGTH])))
+    quoted, short = bool(phrases), len(query.split()) <= PHRASE_WORDS_MAX
+    typed = list(dict.fromkeys(words_in(query))) if short else []
     plain = DIGITS.search(query) is None and all_function_words().isdisjoint(typed)
     keywords = typed if plain and 1 < len(typed) <= KEYWORDS_MAX else []
-    if not phrases and len(query.split()) <= PHRASE_WORDS_MAX:
+    if not quoted and short:
         phrases = [query]
     several = [_words(phrase) for phrase in phrases if sum(any(map(str.isalnum, w)) for w in phrase.split()) > 1]
     others_than_period = f"{query[: period[0]]} {query[period[1] :]}".split()
@@ -208,9 +210,7 @@ def reorder_by_lookup(
     rows = np.sort(ranked.order[: lookup.candidates])
     with trace.stage(LOOKUP) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
-        words = (
-            [_words_if_any(text, lookup) for text in texts] if lookup.phrases or lookup.keywords else [""] * len(texts)
-        )
+        words = [_words_if_any(text, lookup) for text in texts]
         phrases = [[_phrase_in(own, phrase) for phrase in lookup.phrases] for own in words]
         codes = [[_code_in(text, code) for code in lookup.codes] for text in texts]
         g = np.hstack([phrases, codes])
@@ -303,13 +303,12 @@ def with_number_pairs(
 
 def _words_if_any(text: str, lookup: Lookup) -> str:
     """`_words` of the text's beginning; "" if it certainly holds no phrase, and lacks a keyword."""
-    text = text[:PHRASE_CHARACTERS_MAX]
+    text, wanted = text[:PHRASE_CHARACTERS_MAX], [phrase.split() for phrase in lookup.phrases] or [lookup.keywords]
     if text.isascii():  # mostly so, and faster than the words
         lower = text.lower()
-        wanted = [phrase.split() for phrase in lookup.phrases] or [lookup.keywords]
-        if not any(all(word in lower for word in each) for each in wanted):
+        if not any(each and all(word in lower for word in each) for each in wanted):
             return ""
-    return _words(text)
+    return _words(text) if any(wanted) else ""
 
 
 def _phrase_in(words: str, phrase: str) -> float:
