@@ -31,7 +31,7 @@ from unicodedata import normalize
 import numpy as np
 
 from umi_common.config import FusionConfig
-from umi_common.pool import Floats, Pool
+from umi_common.pool import Floats, Ints, Pool
 from umi_common.query.time.find import When
 from umi_common.search.rank import RankedPool, reorder
 from umi_common.search.recall import Components
@@ -45,6 +45,9 @@ NUMBER_PAIRS, LOOKUP = "number_pairs", "lookup"
 """Names of the two stages."""
 CANDIDATES = 50
 """Best candidates whose texts are read."""
+HOLDING_SHARE = 0.5
+"""Smallest share of the best candidate's BM25 of a text that may hold all words of the query: 99 in 100 that do have
+it."""
 QUOTED_CANDIDATES = 200
 """The same for a phrase in quotation marks, whose words may all be frequent."""
 NUMBERS_MAX = 16
@@ -109,10 +112,19 @@ class Lookup(NamedTuple):
     quoted: bool
     """Whether the phrases stand in quotation marks."""
 
-    @property
-    def candidates(self) -> int:
-        """Best candidates whose texts are read."""
-        return 0 if not any(self[:3]) else QUOTED_CANDIDATES if self.quoted else CANDIDATES
+    def candidates(self, pool: Pool, order: Ints) -> int:
+        """Best candidates whose texts are read: up to the last that may hold all words of the query.
+
+        Args:
+            order: The rows of the pool, best first.
+        """
+        if not any(self[:3]):
+            return 0
+        if self.quoted or self.codes:
+            return QUOTED_CANDIDATES if self.quoted else CANDIDATES
+        lexical = pool.lexical[0]
+        may_hold = lexical[order[:CANDIDATES]] >= HOLDING_SHARE * lexical.max(initial=0.0)
+        return int(may_hold.nonzero()[0].max(initial=-1)) + 1
 
 
 NOTHING = Lookup([], [], [], quoted=False)
@@ -207,7 +219,7 @@ def reorder_by_lookup(
 ) -> RankedPool:
     """As `reorder_by_number_pairs`, by what `lookup_in_query` returned, and `FusionConfig.lookup_weight`; unchanged
     if no candidate holds any of it."""
-    rows = np.sort(ranked.order[: lookup.candidates])
+    rows = np.sort(ranked.order[: QUOTED_CANDIDATES if lookup.quoted else CANDIDATES])
     with trace.stage(LOOKUP) as facts:
         texts = [chunks[id].indexed_text for id in pool.ids_at(rows)]
         words = [_words_if_any(text, lookup) for text in texts]

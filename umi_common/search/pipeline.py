@@ -95,14 +95,15 @@ def _rank_and_fetch(
     if lifted is None or not lifted.nothing_else:  # else the query has no words but those of the period
         pairs, share = pairs_in_query(components, request), _late_interaction_share(config, request, pool)
     compares = config.fusion.alike and request.strategy == "hybrid"
-    read = max(CANDIDATES if pairs else 0, lookup.candidates, alike.COMPARED if compares else 0)
+    looked_up = lookup.candidates(pool, ranked.order)
+    read = max(CANDIDATES if pairs else 0, looked_up, alike.COMPARED if compares else 0)
     wanted = _candidates_wanted(components, request, read=read, late_interaction=share > 0)
     chunks, ranked = yield from fetch(components, request, recalled, ranked, trace, wanted=wanted)
     if pairs is not None and chunks:
         ranked = reorder_by_number_pairs(pool, ranked, chunks, pairs, config.fusion.number_pair_weight, trace)
     if share > 0 and chunks:
         ranked = reorder_by_late_interaction(request, pool, ranked, chunks, config.late_interaction, share, trace)
-    if lookup.candidates and chunks:
+    if looked_up and chunks:
         ranked = reorder_by_lookup(pool, ranked, chunks, lookup, config.fusion.lookup_weight, trace)
     if compares and chunks:
         of_period = None if boost is None else boost.lifted(pool)
