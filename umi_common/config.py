@@ -188,7 +188,8 @@ class FusionConfig(Frozen):
     query does; 0: off."""
     lookup_weight: float = Field(default=1.0, ge=0.0)
     """Largest gain, as a share of its score, of a chunk that holds the number or code of a query of few words, such as
-    "error 502", a phrase in quotation marks, or a query of at most eight words as a whole; 0: off. Not used in rrf."""
+    "error 502", a phrase in quotation marks, a query of at most eight words as a whole, or all words of a query of
+    keywords; 0: off. Not used in rrf."""
     alike: bool = True
     """Of alike chunks, such as rows of a table, put the one first that holds more of the query, or in its order."""
 

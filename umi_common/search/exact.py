@@ -72,7 +72,7 @@ PHRASE_WORDS_MAX = 8
 """Largest number of words of a query that is looked up as a whole."""
 KEYWORDS_MAX = 6
 """Largest number of words of a query of keywords, which has no function words."""
-KEYWORDS_SHARE = 0.9
+KEYWORDS_SHARE = 0.95
 """Smallest share of the best candidate's BM25 of a text that holds all keywords: long lists hold any words."""
 ENDING = 3
 """Letters that a word may have more than its keyword: tasks, not sign and signal."""

@@ -33,10 +33,9 @@ def first(question, *texts):
     ],
 )
 def test_a_text_is_found_by_another_form_of_its_word(question, text):
-    others = [
-        text.replace(word, "thing") for word in ("mice", "went", "buys", "ran", "Labor", "eight", "7th", "Tue", "VIII")
-    ]
-    assert first(question, text, *(other for other in others if other != text)) == text
+    forms = ("mice", "went", "buys", "ran", "Labor", "eight", "7th", "Tue", "VIII", "Beta")
+    others = {text.replace(form, "-") for form in forms} - {text}  # shorter, and so first without the form
+    assert others and first(question, text, *others) == text
 
 
 @pytest.mark.parametrize(

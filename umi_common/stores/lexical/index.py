@@ -288,7 +288,7 @@ class LexicalIndex:
 
         The query's own language comes first, or the most frequent one if the query's is not found or no row has it. The
         terms of one word in all languages, with and without accents, count as one term: the weight of each replaces its
-        idf by that of the sum of their df.
+        idf by that of the sum of their df. Other forms of an English word get `FORM_WEIGHT` of its weight.
         """
         analyzers = self._analyzers()
         language = self.analyzer.language_of(query)
@@ -315,12 +315,22 @@ class LexicalIndex:
             if uncertain.issuperset(df):  # the corpus lacks the word as it is typed, which coverage tells
                 combined[term] = weights.get(term, 0.0)
         for term, others in forms.items():
-            typed = idf(count_of[term]) if count_of.get(term) else np.inf
-            for each, count in self._counts(others).items():
-                if count and each not in combined:
-                    share = min(1.0, typed / alone) if (alone := idf(count)) > 0 else 1.0
-                    combined[each] = FORM_WEIGHT * weights.get(term, 0.0) * share
+            found = self._weights_of_forms(weights.get(term, 0.0), count_of.get(term, 0), others, idf)
+            combined.update((each, weight) for each, weight in found.items() if each not in combined)
         return {term: each for term, each in combined.items() if each}
+
+    def _weights_of_forms(
+        self, weight: float, count: int, others: Sequence[str], idf: Callable[[int], float]
+    ) -> dict[str, float]:
+        """The weights of the held ones among a word's other forms, none of which tells more than the word as typed.
+
+        Args:
+            weight: Of the word.
+            count: Number of living rows that hold it.
+        """
+        typed = idf(count) if count else np.inf
+        alone = {each: idf(held) for each, held in self._counts(others).items() if held}
+        return {each: FORM_WEIGHT * weight * (min(1.0, typed / own) if own > 0 else 1.0) for each, own in alone.items()}
 
     def _add_spellings(self, query: str, same: Mapping[str, list[str]], count_of: dict[str, int]) -> set[str]:
         """Add to each word's terms those that differ in accents, or for which it may be mistyped.
