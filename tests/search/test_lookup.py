@@ -266,7 +266,7 @@ NAMES = (
 TOWNS = "Leeds Bristol Norwich Exeter Dundee Swansea Hull Derby"
 
 
-def test_a_long_list_that_holds_all_keywords_seldom_passes_the_answer_that_lacks_one():
+def test_a_long_list_that_holds_all_keywords_does_not_pass_the_answer_that_lacks_one():
     names, towns = NAMES.split(), TOWNS.split()
     people = [
         Chunk(f"{name} {town}", f"{name}, {town} office. {name} can be called in {town} on {at}7 22.")
@@ -280,4 +280,4 @@ def test_a_long_list_that_holds_all_keywords_seldom_passes_the_answer_that_lacks
         store.add([*people, Chunk("list", f"Seating: {'; '.join(seats)}")])
         umi = DualRetriever(store)
         first = [umi.search(f"{chunk.id} phone").ids[0] for chunk in people]
-    assert first.count("list") < len(people) / 4
+    assert "list" not in first
