@@ -534,3 +534,33 @@ def test_a_model_whose_call_hangs_is_named_in_the_log_while_it_hangs(caplog):
     assert "model that hangs" in record.getMessage()
     assert "a call for 1 texts has taken 5 s and still runs" in record.getMessage()
     assert "no time limit" in record.getMessage() and "secret" not in record.getMessage()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_text_that_the_model_refuses_costs_no_other_query_its_vector(way):
+    class Refusing(HashEmbedder):
+        def embed_queries(self, texts):
+            if QUESTIONS[3] in texts:
+                raise ValueError("this text is not allowed")
+            return super().embed_queries(texts)
+
+    with store_of(Refusing()) as store, DualRetriever(store) as umi:
+        results = WAYS[way](umi)
+    assert [result.mode for result in results] == ["hybrid"] * 3 + ["text"] + ["hybrid"] * 36
+
+
+def test_a_service_that_refuses_the_key_is_not_asked_for_each_text_alone():
+    class Unauthorised(Exception):
+        status_code = 401
+
+    class Refusing(HashEmbedder):
+        calls = 0
+
+        def embed_queries(self, texts):
+            self.calls += 1
+            raise Unauthorised
+
+    model = Refusing()
+    with store_of(model) as store, DualRetriever(store) as umi:
+        assert {result.mode for result in umi.search_many(QUESTIONS, now=NOW)} == {"text"}
+    assert model.calls == 1

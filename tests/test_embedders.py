@@ -109,3 +109,10 @@ def test_unit_rows_turn_nan_and_zero_rows_into_zeros():
     assert rows[0] == pytest.approx([0.6, 0.8])
     assert not rows[1].any()
     assert np.isfinite(rows).all()
+
+
+def test_a_question_typed_in_capitals_is_embedded_as_in_small_letters():
+    model = default_embedder()
+    small, capitals, code = model.embed_queries(["where is the ferry", "WHERE IS THE FERRY", "HSCT-T"])
+    assert capitals.tolist() == small.tolist()
+    assert code.tolist() == model.embed_documents(["HSCT-T"])[0].tolist()

@@ -95,6 +95,9 @@ class Probe:
     """(dim,); None: the store's embedder makes it; an exception: the store's `aembed` failed with it."""
     ids: tuple[str, ...] = ()
     """Ids of chunks that the pool must hold even if no arm finds them. A store may ignore them."""
+    typed: str | None = None
+    """What an embedder other than umi's own gets in place of `text`, as it may keep vectors by what is typed; None:
+    `text`."""
 
 
 def chunk_passes(chunk: Chunk, where: Filter | None, window: TimeRange | None) -> bool:

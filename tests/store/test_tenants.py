@@ -211,7 +211,7 @@ def test_an_embedder_that_fails_for_two_searches_at_once_shows_neither_the_other
         store.add(chunks("ann", 20))
         asked = [RecallRequest([Probe(text)], 5, NOW) for text in ("boiler", "topsecret")]
         of_ann, _ = store.recall_many(asked)
-        assert [loss.reason for loss in of_ann.degraded] == ["EmbedderError"]
+        assert [loss.reason for loss in of_ann.degraded] == ["cannot embed ['boiler']"]
         (alone,) = store.recall_many(asked[:1])
         assert [loss.reason for loss in alone.degraded] == ["cannot embed ['boiler']"]
 

@@ -32,6 +32,8 @@ TOO_MANY = 429
 """HTTP status of a rate limit."""
 TEMPORARY = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses after which the same call may succeed."""
+ABOUT_THE_SERVICE = frozenset({401, 402, 403, 404})
+"""HTTP statuses of a call that fails for any text."""
 PERMANENT = (UmiError, TypeError, AttributeError, LookupError, NotImplementedError, ImportError, MemoryError)
 """Errors that the same call raises again."""
 RATE_LIMIT_WORDS = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl|\b429\b", re.IGNORECASE)
@@ -120,6 +122,14 @@ def is_rate_limit(error: BaseException) -> bool:
         or (_status(each) is None and RATE_LIMIT_WORDS.search(f"{type(each).__name__} {each}") is not None)
         for each in _causes(error)
     )
+
+
+def may_be_of_a_text(error: Exception) -> bool:
+    """Whether the failure of a call for several texts may be due to one of them: it is neither temporary nor about the
+    caller's key or the model's name."""
+    about_the_service = any(_status(each) in ABOUT_THE_SERVICE for each in _causes(error))
+    late = isinstance(error, (DeadlineExceeded, TooManyCalls))
+    return not (about_the_service or late or is_rate_limit(error) or _is_temporary(error))
 
 
 def retry_after(error: BaseException) -> float | None:

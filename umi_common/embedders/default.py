@@ -88,6 +88,11 @@ class WordLlamaEmbedder(PackagedModel):
     dim = DEFAULT_DIM
     in_place = True
 
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """As `embed_documents`, but several words in capitals are embedded in lower case: the model knows few of them
+        in capitals."""
+        return self.embed_documents([text.lower() if text.isupper() and " " in text else text for text in texts])
+
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, 256) float32, unit rows or zero rows."""
         weights, tokenizer = self._loaded()

@@ -138,7 +138,7 @@ def pairs_in_query(components: Components, request: SearchRequest) -> QueryPairs
     terms_of: TermsOf | None = getattr(components.store, "terms_of", None)
     if not components.config.fusion.number_pair_weight or request.strategy != "hybrid" or terms_of is None:
         return None
-    return query_pairs(request.query, terms_of)
+    return query_pairs(request.searched, terms_of)
 
 
 def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | None) -> Lookup:
@@ -151,8 +151,8 @@ def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | N
     if not config.lookup_weight or config.method == "rrf" or request.strategy != "hybrid":
         return NOTHING
     if when is None:
-        return looked_up(request.query)
-    return NOTHING if when.nothing_else else looked_up(request.query, when.span)
+        return looked_up(request.searched)
+    return NOTHING if when.nothing_else else looked_up(request.searched, when.span)
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:

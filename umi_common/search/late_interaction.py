@@ -77,7 +77,7 @@ def reorder_by_late_interaction(
     with trace.stage(STAGE) as facts:
         facts.update(candidates=len(rows), share=round(share, 3))
         try:
-            texts = [request.query, *(chunks[id].indexed_text for id in pool.ids_at(rows))]
+            texts = [request.searched, *(chunks[id].indexed_text for id in pool.ids_at(rows))]
             vectors, tokens, counts = token_vectors(texts)
         except EmbedderError as error:
             trace.degrade(STAGE, str(error), "kept the order without late interaction")

@@ -107,7 +107,7 @@ def _rank_and_fetch(
         ranked = reorder_by_lookup(pool, ranked, chunks, lookup, config.fusion.lookup_weight, trace)
     if compares and chunks:
         of_period = None if boost is None else boost.lifted(pool)
-        ranked = alike.reorder_alike(request.query, pool, ranked, chunks, of_period, trace)
+        ranked = alike.reorder_alike(request.searched, pool, ranked, chunks, of_period, trace)
     return chunks, ranked
 
 
@@ -147,7 +147,7 @@ def _named_period(config: UmiConfig, request: SearchRequest, trace: TraceBuilder
     if not config.when.enabled or request.time_range is not None:
         return None
     with trace.stage("when") as facts:
-        when = find_time(request.query, request.now)
+        when = find_time(request.searched, request.now)
         if when is not None:
             facts.update(kind=when.kind, start=_iso(when.range.start), end=_iso(when.range.end))
     return when
@@ -228,7 +228,7 @@ def _result(
     return SearchResult(
         hits=hits,
         query=request.query,
-        query_variations=recalled.variations,
+        query_variations=(*request.questions, *recalled.variations),
         deep_search_used=bool(recalled.variations),
         mode=pool.mode,
         degraded=degraded,

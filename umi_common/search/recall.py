@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from umi_common.config import UmiConfig
-from umi_common.pool import Floats, Pool
+from umi_common.pool import Floats, Pool, Vectors
 from umi_common.protocols import Probe, RecallRequest, Store, Strategy, chunk_age_hours
 from umi_common.query.rewriting.rewrite import Rewrites, Rewriting
 from umi_common.query.routing import Decision, route, weigh_evidence
@@ -69,13 +70,15 @@ def recall(
         SearchUnavailable: If no arm of the store answers.
     """
     decision = _decide_beforehand(components, request)
-    fast = _ask_store(components, request, [Probe(request.query, request.query_vector)], request.strategy)
+    fast = _ask_store(components, request, _probes(request), request.strategy)
     arms = components.arms if request.strategy == "hybrid" else None
     arm_calls = () if arms is None else arms.calls(request, components.config.extra_arms)
     with trace.stage("recall") as facts:
         first, *others = yield (fast, *arm_calls, *([_ask_llm(components, request)] if decision.deep else []))
         pool = _pool_of(first, request)
         facts.update(candidates=len(pool), mode=pool.mode, **pool.facts)
+        if request.searched != request.query:
+            facts["words_left_out"] = len(request.query.split()) - len(request.searched.split())
         arm_hits = {} if arms is None else arms.hits(others[: len(arm_calls)], trace)
         if arm_hits:
             facts["arms"] = {name: len(hits.scores) for name, hits in arm_hits.items()}
@@ -129,7 +132,7 @@ def _with_period(
         found = [(yield from _recall_period(components, limited, probes, strategy, trace))]
         if words:
             start, end = when.span
-            probe = Probe(f"{request.query[:start]} {request.query[end:]} {words}")
+            probe = Probe(f"{request.searched[:start]} {request.searched[end:]} {words}")
             found.append((yield from _recall_period(components, request, [probe], "text", trace)))
         inside = [each for each in found if each is not None]
         best = {id for each in inside for id in each.ids_at(np.flatnonzero(each.ranked_within(request.limit)))}
@@ -177,8 +180,7 @@ def _with_variations(
     if not rewrites.variations:
         return recalled
     pool = recalled.pool
-    vector = pool.query_vectors[0] if pool.query_vectors.size else request.query_vector
-    probes = [Probe(request.query, vector, recalled.of_period), *(Probe(text) for text in rewrites.variations)]
+    probes = _probes(request, rewrites.variations, pool.query_vectors, recalled.of_period)
     with trace.stage("recall variations") as facts:
         (outcome,) = yield (_ask_store(components, request, probes, _strategy_after(pool, request)),)
         if isinstance(outcome, CallFailure):
@@ -239,10 +241,26 @@ def _with_arm_hits(
 
 def _probes_again(request: SearchRequest, recalled: Recalled, ids: tuple[str, ...]) -> list[Probe]:
     """The probes of an earlier recall, with the vectors in its pool; its ids and these are in the first probe."""
-    pool = recalled.pool
-    vectors = list(pool.query_vectors) if pool.query_vectors.size else [None] * pool.variations
-    first, *others = zip((request.query, *recalled.variations), vectors, strict=True)
-    return [Probe(*first, (*recalled.of_period, *ids)), *(Probe(*other) for other in others)]
+    return _probes(request, recalled.variations, recalled.pool.query_vectors, (*recalled.of_period, *ids))
+
+
+def _probes(
+    request: SearchRequest,
+    variations: Sequence[str] = (),
+    vectors: Vectors | None = None,
+    ids: tuple[str, ...] = (),
+) -> list[Probe]:
+    """A probe for the query, for each of its questions and for each of the LLM's variations.
+
+    Args:
+        variations: The LLM's.
+        vectors: (V, dim) of the first V of them; None or V = 0: not known.
+        ids: As in `Probe`, of the first.
+    """
+    texts = (request.searched, *request.questions, *variations)
+    known = [request.query_vector] if vectors is None or not vectors.size else list(vectors)
+    (text, vector), *others = zip_longest(texts, known)
+    return [Probe(text, vector, ids, request.query), *(Probe(*other) for other in others)]
 
 
 def _decide_beforehand(components: Components, request: SearchRequest) -> Decision:

@@ -23,6 +23,8 @@ from umi_common.errors import (
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import OnStage, Strategy, chunk_passes
+from umi_common.query.frames import without_frame
+from umi_common.query.questions import questions_of
 from umi_common.runtime.losses import warn_once
 from umi_common.types import Chunk, TimeRange, as_utc, utf8_text
 
@@ -87,6 +89,10 @@ class SearchRequest:
     """A valid search."""
 
     query: str
+    searched: str
+    """The query without words that only ask for a text; one arm alone searches the query as it is."""
+    questions: tuple[str, ...]
+    """The questions of a longer query, which are searched as its variations; see `questions_of`."""
     limit: int
     deep_search: bool
     time_range: TimeRange | None
@@ -132,8 +138,12 @@ class SearchRequest:
         as_utc(now, "now")
         vector = _checked_vector(query_vector)
         by_vector_alone = query == "" and strategy == "vector" and vector is not None
+        text = "" if by_vector_alone else checked_query(query)
+        searched = without_frame(text) if strategy == "hybrid" else text
         return cls(
-            query="" if by_vector_alone else checked_query(query),
+            query=text,
+            searched=searched,
+            questions=questions_of(searched) if strategy == "hybrid" else (),
             limit=checked_limit(limit),
             deep_search=bool(deep_search) and not by_vector_alone,
             time_range=_checked_range(time_range),

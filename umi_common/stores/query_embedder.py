@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from umi_common.config import EmbedderConfig
-from umi_common.embedders.attempts import Attempts, attempts
+from umi_common.embedders.attempts import Attempts, attempts, may_be_of_a_text
 from umi_common.embedders.cache import vectors_in_memory
+from umi_common.embedders.default import PackagedModel
 from umi_common.embedders.documents import batches_of
 from umi_common.errors import EmbedderError, InvalidVector
 from umi_common.pool import Vectors, unit_vectors
@@ -36,7 +37,7 @@ PAUSE_SECONDS = 10.0
 """Seconds that the circuit breaker stays open; then one search tries the embedder again."""
 
 WITHOUT_ALL = "searched with the lexical arm alone"
-WITHOUT_SOME = "searched with the lexical arm alone for some variations"
+WITHOUT_SOME = "searched for some variations with the query's vector"
 """Consequences in a result's `degraded`: if no probe has a vector, and if some have none."""
 
 QueryVector = Vectors | Exception
@@ -79,6 +80,7 @@ class QueryEmbedder:
     ) -> None:
         config = EmbedderConfig() if config is None else config
         self.in_place: bool = getattr(embedder, "in_place", False)
+        self.packaged = isinstance(embedder, PackagedModel)
         self._embedder = embedder
         self._aembed = getattr(embedder, "aembed_queries", None)
         self._one_by_one: bool = getattr(embedder, "one_by_one", False)
@@ -118,8 +120,11 @@ class QueryEmbedder:
         known, jobs = self._jobs(texts, dim)
         entered = bool(jobs) and self._breaker.enter()
         if entered:
+            until = self._clock() + seconds
             try:
                 self._run(jobs, seconds)
+                jobs += (apart := _apart(jobs))
+                self._run(apart, max(0.0, until - self._clock()))
             finally:
                 self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
@@ -150,6 +155,8 @@ class QueryEmbedder:
             deadline = self._clock() + seconds * self._rounds(jobs)
             try:
                 await asyncio.gather(*(self._arun(job, seconds, deadline) for job in jobs))
+                jobs += (apart := _apart(jobs))
+                await asyncio.gather(*(self._arun(job, seconds, deadline) for job in apart))
             finally:
                 self._record_replies(jobs)
         return self._vectors(texts, known, jobs, seconds, dim, entered=entered)
@@ -267,13 +274,19 @@ class QueryEmbedder:
         return outcome
 
 
+def _apart(jobs: Sequence[_Job]) -> list[_Job]:
+    """A job for each text of the jobs that failed, if the model may have refused one of their texts alone."""
+    failed = [job for job in jobs if isinstance(job.outcome, Exception) and len(job.texts) > 1]
+    return [_Job([text]) for job in failed if may_be_of_a_text(job.outcome) for text in job.texts]
+
+
 def query_vectors(
     requests: Sequence[RecallRequest], embedder: QueryEmbedder, dim: int, traces: Sequence[RecallTrace]
 ) -> list[Vectors | None]:
     """For each request (V, dim) unit rows; None: no probe has a vector, or the strategy is "text".
 
-    Probes without a vector are embedded together. One that cannot be embedded gets zeros, and the trace of its request
-    says why.
+    Probes without a vector are embedded together. One that cannot be embedded gets the vector of its request's first
+    probe, or zeros if that has none, and the trace of its request says why.
 
     Raises:
         InvalidVector: If a probe's own vector has another dimension than `dim`, or is not finite.
@@ -282,7 +295,7 @@ def query_vectors(
     vectors = [[_checked(probe.vector, dim) for probe in request.probes] for request in requests]
     missing = _missing(requests)
     if missing:
-        texts, seconds = _texts_and_seconds(requests, missing)
+        texts, seconds = _texts_and_seconds(requests, missing, embedder)
         for (search, index), vector in zip(missing, _embedded(embedder, texts, seconds, dim), strict=True):
             vectors[search][index] = vector
     milliseconds, load_ms = (time.perf_counter() - begun) * 1e3, embedder.load_ms - loaded_before
@@ -301,7 +314,8 @@ def query_vectors(
         if not given:
             found.append(None)
             continue
-        rows = [vector if isinstance(vector, np.ndarray) else np.zeros_like(given[0]) for vector in own]
+        instead = own[0] if isinstance(own[0], np.ndarray) else np.zeros_like(given[0])
+        rows = [vector if isinstance(vector, np.ndarray) else instead for vector in own]
         found.append(unit_vectors(np.stack(rows)))
     return found
 
@@ -311,7 +325,7 @@ async def with_vectors(requests: Sequence[RecallRequest], embedder: QueryEmbedde
     missing = _missing(requests)
     if not missing:
         return list(requests)
-    texts, seconds = _texts_and_seconds(requests, missing)
+    texts, seconds = _texts_and_seconds(requests, missing, embedder)
     return _filled(requests, dict(zip(missing, await embedder.aembed_each(texts, seconds, dim), strict=True)))
 
 
@@ -346,10 +360,11 @@ def _missing(requests: Sequence[RecallRequest]) -> list[tuple[int, int]]:
 
 
 def _texts_and_seconds(
-    requests: Sequence[RecallRequest], missing: Sequence[tuple[int, int]]
+    requests: Sequence[RecallRequest], missing: Sequence[tuple[int, int]], embedder: QueryEmbedder
 ) -> tuple[list[str], float]:
-    """The texts of the missing probes, and the longest time limit of the requests."""
-    texts = [requests[search].probes[index].text for search, index in missing]
+    """The texts to embed for the missing probes, and the longest time limit of the requests."""
+    probes = [requests[search].probes[index] for search, index in missing]
+    texts = [probe.text if embedder.packaged or probe.typed is None else probe.typed for probe in probes]
     return texts, max(request.embedder_timeout_seconds for request in requests)
 
 

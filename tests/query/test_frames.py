@@ -1,0 +1,76 @@
+"""The words of a query that only ask for a text are left out, and no others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umi_common.query.frames import FRAME, without_frame
+
+ASKED = [
+    ("please find the document about gut microbes", "gut microbes"),
+    ("Can you tell me a little bit about startup companies?", "startup companies?"),
+    ("can you please give me some basic information about Philippine gaming?", "Philippine gaming?"),
+    ("Could you tell me when the song was released?", "when the song was released?"),
+    ("Do you know the way to San Jose", "the way to San Jose"),
+    ("do you remember my sister's name?", "my sister's name?"),
+    ("I would like to know more about the Rongbuk Monastery.", "the Rongbuk Monastery."),
+    ("I want to know if the pool is heated", "the pool is heated"),
+    ("I'm looking for the invoice of Meyer", "the invoice of Meyer"),
+    ("I have a question about my contract", "my contract"),
+    ("is there any information on how noise is damped", "how noise is damped"),
+    ("Where can I find information on the park?", "the park?"),
+    ("what does it say about the deposit", "the deposit"),
+    ("tell me what you know about llamas", "llamas"),
+    ("which page mentions the gas meter?", "the gas meter?"),
+    ("find pages that talk about llamas", "llamas"),
+    ("remind me of the dentist", "the dentist"),
+    ("show me the paper on gut microbes, thanks!", "gut microbes"),
+    ("can you help me find the invoice of March", "the invoice of March"),
+    ("Good day, could you look up the VAT number?", "the VAT number?"),
+    ("Hi, my dishwasher leaks", "my dishwasher leaks"),
+    ("Hello, I hope you are well. What is the fare to Rome? Thank you very much!", "What is the fare to Rome?"),
+    ("I need help with my password reset please", "I need help with my password reset"),
+]
+KEPT = [
+    "what did you give me for my birthday",
+    "What did you tell me about the trip to Rome?",
+    "What did you read on the plane?",
+    "did you give me the key?",
+    "what is the document number of the passport",
+    "Find invoice 2231",
+    "I need a new passport",
+    "can you bring a dog on the bus?",
+    "Can I get a refund for shoes?",
+    "We need to send a parcel to Japan",
+    "check if two arrays are equal python",
+    "read a file into a set python",
+    "hello world python",
+    "Which US states did Tim visit?",
+    "Who knows about the surprise party?",
+    "well water quality",
+    "thanks",
+    "tell me",
+    "please",
+    "",
+    "?",
+]
+
+
+@pytest.mark.parametrize(("query", "subject"), ASKED)
+def test_the_words_that_only_ask_are_left_out(query, subject):
+    assert without_frame(query) == subject
+
+
+@pytest.mark.parametrize("query", KEPT)
+def test_words_that_say_what_is_sought_stay(query):
+    assert without_frame(query) == query
+
+
+@given(st.lists(st.sampled_from([*sorted(FRAME), "boat", "Rome", "7", "me,", "hi.", "?", '"boat"']), max_size=12))
+def test_what_is_left_is_a_part_of_the_query_with_all_its_other_words(words):
+    query = " ".join(words)
+    left = without_frame(query)
+    assert left.rstrip("?") in query
+    assert {"boat", "Rome", "7"}.intersection(words) <= {word.strip('"?') for word in left.split()}

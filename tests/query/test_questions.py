@@ -1,0 +1,54 @@
+"""The questions of a query that holds more than one question alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from umi_common.query.questions import questions_of
+
+MAIL = """Hi Anna,
+
+I came back from Rome. Dr. Lee's boiler broke again on 3. May.
+
+Can you tell me when the plumber comes? I pay for it.
+
+Best regards,
+Bob"""
+SEVERAL = [
+    ("Is there a lift? How much is a day ticket?", ("Is there a lift?", "How much is a day ticket?")),
+    ("Who wrote the anthem and when was it first sung?", ("Who wrote the anthem", "when was it first sung?")),
+    ("1) Where is the key? 2) Who has the car now?", ("Where is the key?", "Who has the car now?")),
+    (MAIL, ("when the plumber comes?",)),
+    ("def f(x):\n    return x + y\n\nWhy does this raise a NameError?", ("Why does this raise a NameError?",)),
+    ("The pump hums. It is new. How do I bleed the radiator", ("How do I bleed the radiator",)),
+    ("How long is a lease? It says nothing. Could someone have a look today?", ("How long is a lease?",)),
+    (
+        "Use these documents. If you do not know, say so.\nQuestion: who painted the ceiling?\nAnswer:",
+        ("who painted the ceiling?",),
+    ),
+    (
+        "Where was he born? Where did he grow up? Whom did he marry? When did he die?",
+        ("Where did he grow up?", "Whom did he marry?", "When did he die?"),
+    ),
+]
+ONE = [
+    "Who wrote the anthem?",
+    "What is the fare, and the reservation fee, from Rome to Naples on a Sunday?",
+    "Which team won when Ann and Bob played?",
+    "boat number 7",
+    "I moved house. The new flat is in Rome.",
+    "The storage was said to be unlimited, but I read of a limit of 200 TB. Can you clarify?",
+    "Is it so? Why?",
+    "",
+    "?",
+]
+
+
+@pytest.mark.parametrize(("query", "questions"), SEVERAL)
+def test_each_question_is_found(query, questions):
+    assert questions_of(query) == questions
+
+
+@pytest.mark.parametrize("query", ONE)
+def test_a_query_of_one_question_and_one_of_none_have_no_others(query):
+    assert questions_of(query) == ()

@@ -1,0 +1,93 @@
+"""What people write around a question does not decide what is found: requests, thanks, a mail, pasted code."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore
+from umi_common.sim import HashEmbedder
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+TOWNS = ["Arden", "Brook", "Calder", "Dorn", "Esk", "Frome", "Girvan", "Hale", "Irwell", "Jed", "Kale", "Leven"]
+LETTERS = [f"Dear {town}, thank you very much for your letter. Please tell us about your plans." for town in TOWNS]
+MAIL = """Hello Ann,
+
+thanks for the call on Tuesday. The coffee machine in the new office in Esk works again, and the parcels for Brook and
+Calder left yesterday. The heating engineer measured the boiler of the old office and replaced a valve.
+
+{question}
+
+Best regards,
+Bob Miller"""
+CODE = """```
+def total(prices):
+    return sum(price.amount for price in prices)
+```
+{question}"""
+
+
+@pytest.fixture(scope="module")
+def umi():
+    offices = [
+        f"The ferry at {town} carries {10 + n} cars and sails at {n + 6} o'clock." for n, town in enumerate(TOWNS)
+    ]
+    parcels = [f"The heating of the office in {town} has a boiler with {n} valves." for n, town in enumerate(TOWNS)]
+    code = [f"def total_{n}(prices): return sum(price.amount for price in prices[{n}:])" for n in range(12)]
+    texts = [*offices, *parcels, *code, *LETTERS, "The gas meter is behind the blue door."]
+    with HybridStore.open() as store:
+        store.add([Chunk(text, text) for text in texts])
+        with DualRetriever(store) as umi:
+            yield umi
+
+
+def first(umi, query):
+    return umi.search(query, now=NOW).hits[0].chunk.text
+
+
+@pytest.mark.parametrize("around", [MAIL, CODE, "{question} Thank you very much for your letter!"])
+def test_the_answer_to_a_question_in_a_longer_text_comes_first(umi, around):
+    assert first(umi, around.format(question="How many cars does the ferry at Leven carry?")).startswith(
+        "The ferry at Leven"
+    )
+
+
+def test_of_two_questions_both_answers_are_among_the_first_four(umi):
+    ids = umi.search("How many cars does the ferry at Girvan carry? Where is the gas meter?", now=NOW, limit=4).ids
+    assert "The gas meter is behind the blue door." in ids
+    assert any(text.startswith("The ferry at Girvan") for text in ids)
+
+
+def test_a_request_finds_what_its_subject_alone_finds(umi):
+    asked = umi.search("Hello, could you please tell me about the gas meter? Thank you very much!", now=NOW)
+    assert asked.ids == umi.search("the gas meter?", now=NOW).ids
+    assert asked.query == "Hello, could you please tell me about the gas meter? Thank you very much!"
+    assert next(stage.facts for stage in asked.trace.stages if stage.name == "recall")["words_left_out"] == 11
+
+
+def test_the_questions_that_were_searched_are_in_the_result(umi):
+    result = umi.search(MAIL.format(question="Where is the gas meter?"), now=NOW)
+    assert result.query_variations == ("Where is the gas meter?",)
+    assert not result.deep_search_used
+
+
+def test_one_arm_alone_searches_the_query_as_it_is(umi):
+    query = "Dear Arden, tell us about the gas meter. Where is the gas meter behind the door?"
+    assert umi.search(query, now=NOW, strategy="text").query_variations == ()
+    (plain,) = umi.search("thank you very much for your letter, please", now=NOW, strategy="vector", limit=1).ids
+    assert plain in LETTERS
+
+
+def test_the_embedder_of_a_user_gets_the_query_as_it_was_typed():
+    asked = []
+
+    class Recording(HashEmbedder):
+        def embed_queries(self, texts):
+            asked.extend(texts)
+            return super().embed_queries(texts)
+
+    with HybridStore.open(embedder=Recording()) as store:
+        store.add([Chunk("a", "The gas meter is behind the blue door.")])
+        DualRetriever(store).search("please tell me about the gas meter", now=NOW)
+    assert asked == ["please tell me about the gas meter"]
