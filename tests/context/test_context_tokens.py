@@ -117,11 +117,12 @@ class TestCounts:
         assert asked == ["abc"]
 
     def test_the_memory_of_counts_is_bounded(self):
-        counter = Counter(len, "mine")
-        for i in range(CACHE_SIZE + 100):
+        asked = []
+        counter = Counter(lambda text: asked.append(text) or len(text), "mine")
+        for i in range(CACHE_SIZE + 1):
             counter.count(str(i))
-        assert len(counter._counts) == CACHE_SIZE
-        assert counter.count("0") == 1
+        assert (counter.count(str(CACHE_SIZE)), counter.count("0")) == (5, 1)
+        assert asked[CACHE_SIZE:] == [str(CACHE_SIZE), "0"]
 
     def test_threads_may_share_a_counter(self):
         counter = Counter(len, "mine")
@@ -165,4 +166,5 @@ class TestEmbeddedTokenizer:
 def test_counts_are_kept_by_a_hash_and_not_by_the_text():
     counter = Counter(len, "mine")
     counter.count("abc")
-    assert list(counter._counts) == [hashlib.blake2b(b"abc", digest_size=16).digest()]
+    key = hashlib.blake2b(b"abc", digest_size=16).digest()
+    assert counter._counts.get([key, "abc"]) == {key: 3}

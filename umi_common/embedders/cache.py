@@ -51,23 +51,20 @@ class LruCache(Generic[Key, Value]):
         self._values: OrderedDict[Key, Value] = OrderedDict()
         give_lock(self)
 
-    def get(self, keys: Iterable[Key]) -> tuple[dict[Key, Value], list[Key]]:
-        """(the cached values by key, the keys that are not cached, each once)"""
+    def get(self, keys: Iterable[Key]) -> dict[Key, Value]:
+        """The values by key; keys that are not cached are left out."""
         found: dict[Key, Value] = {}
-        missing: dict[Key, None] = {}
         values = self._values
         with self._lock:
             for key in keys:
                 value = values.get(key)
-                if value is None:
-                    missing[key] = None
-                else:
+                if value is not None:
                     values.move_to_end(key)
                     found[key] = value
-        return found, list(missing)
+        return found
 
     def put(self, new: Mapping[Key, Value]) -> None:
-        """Add values other than None."""
+        """Add values other than None. A view of an array must be copied before, or all of the array stays in memory."""
         values = self._values
         with self._lock:
             for key, value in new.items():
@@ -80,31 +77,6 @@ class LruCache(Generic[Key, Value]):
         """Remove all values."""
         with self._lock:
             self._values.clear()
-
-
-class MemoryCache(Generic[Value]):
-    """An LRU cache of values by text, in memory. Thread-safe.
-
-    Args:
-        size: Largest number of values; 0: nothing is cached.
-        copied: From a value to the one that is cached.
-    """
-
-    def __init__(self, size: int, copied: Callable[[Value], Value]) -> None:
-        self._copied = copied
-        self._values: LruCache[str, Value] = LruCache(size)
-
-    def get(self, texts: Sequence[str]) -> dict[str, Value]:
-        """The values by text; texts that are not cached are left out."""
-        return self._values.get(texts)[0]
-
-    def put(self, texts: Sequence[str], values: Iterable[Value]) -> None:
-        """Add values, aligned with the texts."""
-        self._values.put(dict(zip(texts, map(self._copied, values), strict=True)))
-
-    def clear(self) -> None:
-        """Remove all values."""
-        self._values.clear()
 
 
 class FileCache(Generic[Value]):
@@ -145,7 +117,7 @@ class FileCache(Generic[Value]):
         self._writable = writable
 
     def get(self, texts: Sequence[str]) -> dict[str, Value]:
-        """As `MemoryCache.get`."""
+        """As `LruCache.get`."""
         keys = {self._key(text): text for text in texts}
         found: dict[str, Value] = {}
         if not self._size or not self._path.exists():
@@ -164,12 +136,12 @@ class FileCache(Generic[Value]):
         self._transact(read)
         return found
 
-    def put(self, texts: Sequence[str], values: Iterable[Value]) -> None:
-        """As `MemoryCache.put`."""
-        if not self._size or not texts or not self._writable:
+    def put(self, new: Mapping[str, Value]) -> None:
+        """As `LruCache.put`."""
+        if not self._size or not new or not self._writable:
             return
         rows = []
-        for text, value in zip(texts, values, strict=True):
+        for text, value in new.items():
             key, stored = self._key(text), self._pack(value)
             rows.append((key, stored, zlib.crc32(stored, zlib.crc32(key))))
 
@@ -182,7 +154,7 @@ class FileCache(Generic[Value]):
         self._transact(write)
 
     def clear(self) -> None:
-        """As `MemoryCache.clear`."""
+        """As `LruCache.clear`."""
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
@@ -223,7 +195,7 @@ class FileCache(Generic[Value]):
                 log.warning("%s is damaged (%s); it is not used", self._path.name, error)
 
 
-VectorCache = MemoryCache[Vectors] | FileCache[Vectors]
+VectorCache = LruCache[str, Vectors] | FileCache[Vectors]
 """(dim,) float32 vectors of one model, by text."""
 
 
@@ -236,7 +208,7 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
         size: Largest number of vectors; in memory at most MEMORY_MAX.
     """
     if directory is None or model is None:
-        return vectors_in_memory(min(size, MEMORY_MAX))
+        return LruCache(min(size, MEMORY_MAX))
     return FileCache(
         directory / FILE,
         model,
@@ -244,8 +216,3 @@ def document_cache(directory: Path | None, model: str | None, size: int) -> Vect
         pack=lambda vector: np.asarray(vector, dtype="<f4").tobytes(),
         unpack=lambda stored: np.frombuffer(stored, dtype="<f4"),
     )
-
-
-def vectors_in_memory(size: int) -> MemoryCache[Vectors]:
-    """An LRU cache of at most `size` vectors."""
-    return MemoryCache(size, lambda vector: np.array(vector, dtype=np.float32))  # a view would keep its whole batch

@@ -164,10 +164,10 @@ class SparseIndex:
         advance(len(texts) - len(missing))
 
         def on_batch(batch: Sequence[int], vectors: list[SparseVector]) -> None:
-            own = [texts[index] for index in batch]
-            known.update(zip(own, vectors, strict=True))
+            new = {texts[index]: vector for index, vector in zip(batch, vectors, strict=True)}
+            known.update(new)
             if cache is not None:
-                cache.put(own, vectors)
+                cache.put(new)
             advance(len(batch))
 
         try:

@@ -241,7 +241,7 @@ def embedded(
             dim, own = rows.shape[1], [texts[index] for index in batch]
             known.update(zip(own, rows, strict=True))
             if cache is not None:
-                cache.put(own, rows)
+                cache.put({text: known[text].copy() for text in own})
             advance(len(batch))
 
         try:

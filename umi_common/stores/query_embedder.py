@@ -18,7 +18,7 @@ import numpy as np
 
 from umi_common.config import EmbedderConfig
 from umi_common.embedders.attempts import Attempts, attempts, may_be_of_a_text
-from umi_common.embedders.cache import vectors_in_memory
+from umi_common.embedders.cache import LruCache
 from umi_common.embedders.default import PackagedModel
 from umi_common.embedders.documents import batches_of
 from umi_common.errors import EmbedderError, InvalidVector
@@ -91,7 +91,7 @@ class QueryEmbedder:
         self._queue = CallQueue(self._calls_max, clock)
         self._threads = ThreadLimiter(self._calls_max)
         self._breaker = Breaker(FAILURES, PAUSE_SECONDS, clock)
-        self._cache = vectors_in_memory(config.cached_queries)
+        self._cache: LruCache[str, Vectors] = LruCache(config.cached_queries)
         self._workers = Workers()
         self._groups: dict[tuple[asyncio.AbstractEventLoop, float, int], _Group] = {}
 
@@ -254,8 +254,9 @@ class QueryEmbedder:
                     error = EmbedderError(type(error).__name__)
                 made.update(dict.fromkeys(job.texts, error))
             else:
-                self._cache.put(job.texts, rows)
-                made.update(zip(job.texts, rows, strict=True))
+                own = {text: row.copy() for text, row in zip(job.texts, rows, strict=True)}
+                self._cache.put(own)
+                made.update(own)
         return [made[text] for text in texts]
 
     @staticmethod

@@ -6,7 +6,6 @@ Counting never uses the network, unless asked to, and changes no environment var
 from __future__ import annotations
 
 import hashlib
-import threading
 import warnings
 from collections.abc import Callable, Sized
 from functools import lru_cache
@@ -19,15 +18,15 @@ from umi_common.context.tokens.encodings import (
     downloaded_encoding,
     encoding_name,
 )
+from umi_common.embedders.cache import LruCache
 from umi_common.embedders.default import embedded_tokenizer
 from umi_common.errors import ConfigError, UmiError
-from umi_common.runtime.forks import give_lock
 from umi_common.types import utf8_text
 
 DEFAULT_ENCODING = "cl100k_base"
 """Counts at least as many tokens as newer encodings on nearly every text, so a budget holds under them, too."""
 CACHE_SIZE = 16_384
-"""Counts that one counter caches; the oldest is evicted first."""
+"""Counts that one counter caches; the one that was not used for the longest time is dropped first."""
 
 
 class Counter:
@@ -39,8 +38,6 @@ class Counter:
         approximate: Whether the count is an estimate.
         exceeds: A fast test that is True only if a text has more than a given number of tokens; None: there is none.
     """
-
-    _lock: threading.Lock
 
     def __init__(
         self,
@@ -54,8 +51,8 @@ class Counter:
         self.approximate = approximate
         self._tokens = tokens
         self._exceeds = exceeds
-        give_lock(self)
-        self._counts: dict[bytes, int] = {}
+        self._counts: LruCache[bytes, int] = LruCache(CACHE_SIZE)
+        """By hash: texts are not kept in memory."""
 
     def count(self, text: str) -> int:
         """The tokens of `text`, from the cache where it was counted before; 0 for the empty text.
@@ -66,15 +63,11 @@ class Counter:
         if not text:
             return 0
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        known = self._counts.get(key)
-        if known is not None:
-            return known
-        tokens = self.measure(text)
-        with self._lock:
-            while len(self._counts) >= CACHE_SIZE:
-                del self._counts[next(iter(self._counts))]
-            self._counts[key] = tokens
-        return tokens
+        counts = self._counts.get([key])
+        if not counts:
+            counts = {key: self.measure(text)}
+            self._counts.put(counts)
+        return counts[key]
 
     def measure(self, text: str) -> int:
         """`count` without the cache: for texts that are not counted again."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from umi_common.config import RewriteConfig
-from umi_common.embedders.cache import REPLIES, FileCache, MemoryCache
+from umi_common.embedders.cache import REPLIES, FileCache, LruCache
 from umi_common.errors import InputError
 from umi_common.protocols import Rewriter
 from umi_common.query.rewriting.models import as_rewriter
@@ -242,7 +242,7 @@ class RewriteCache:
     """
 
     def __init__(self, size: int, directory: str | Path | None = None, *, writable: bool = True) -> None:
-        self._memory: MemoryCache[Variations] = MemoryCache(size, tuple)
+        self._memory: LruCache[str, Variations] = LruCache(size)
         self._file: FileCache[Variations] | None = None
         if directory is not None:
             path = Path(directory).absolute() / REPLIES
@@ -254,14 +254,14 @@ class RewriteCache:
         found = self._memory.get([key])
         if not found and self._file is not None:
             found = self._file.get([key])
-            self._memory.put(list(found), found.values())
+            self._memory.put(found)
         return found.get(key)
 
     def put(self, model: str, prompt: str, variations: Variations) -> None:
         """Cache variations, in memory and, where there is a directory, in the file."""
         for cache in (self._memory, self._file):
             if cache is not None:
-                cache.put([f"{model}\0{prompt}"], [variations])
+                cache.put({f"{model}\0{prompt}": variations})
 
 
 def _packed(variations: Variations) -> bytes:

@@ -441,7 +441,8 @@ class Core:
                 process may have removed it just now.
         """
         cache = self.indexes.snapshot.row_data.chunks
-        found, missing = cache.get(seqs)
+        found = cache.get(seqs)
+        missing = [seq for seq in seqs if seq not in found]
         if missing:
             with COMPUTE_SLOTS.held():
                 read = {seq: decode(entry) for seq, entry in self.ledger.entries(missing).items()}

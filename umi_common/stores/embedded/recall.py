@@ -161,9 +161,11 @@ def _dense_arm(snapshot: StoreSnapshot, queries: Vectors, scan: Scan | None, sea
 def _terms(core: Core, snapshot: StoreSnapshot, rows: Sequence[int]) -> list[Sequence[str]]:
     """The terms of each row's indexed text; none where the chunk was removed after the snapshot."""
     seqs = snapshot.rows.seq[rows].tolist()
-    found, missing = snapshot.row_data.terms.get(seqs)
+    found = snapshot.row_data.terms.get(seqs)
+    missing = [seq for seq in seqs if seq not in found]
     if missing:  # not by `Core.chunks`, which takes a compute slot: the caller holds one
-        chunks, unread = snapshot.row_data.chunks.get(missing)
+        chunks = snapshot.row_data.chunks.get(missing)
+        unread = [seq for seq in missing if seq not in chunks]
         fresh = {seq: decode(entry) for seq, entry in core.ledger.entries(unread).items()} if unread else {}
         snapshot.row_data.chunks.put(fresh)  # the best candidates are fetched as hits next
         chunks |= fresh
