@@ -134,21 +134,3 @@ def test_the_command_shows_its_help_and_the_demo_names_its_pip_line(tmp_path):
     )
     assert "ended with 0" in done.stdout and "explain" in done.stdout
     assert "pip install 'umi-retrieval[demo]'" in " ".join(done.stderr.split())
-
-
-def test_without_simsimd_numpy_finds_the_same_chunks():
-    done = run_with_the_core_alone(
-        "import numpy as np\n"
-        "from umi_common.stores.dense.cosines import cosines, kernel\n"
-        "from umi_common import Chunk, HybridStore, DualRetriever\n"
-        "def found():\n"
-        "    kernel.cache_clear()\n"
-        "    with HybridStore.open() as store:\n"
-        "        store.add([Chunk(f'c{n:02}', f'word{n} word{n // 2} boat') for n in range(40)])\n"
-        "        return DualRetriever(store).search('word7 boats', limit=10).ids\n"
-        "with_simsimd = found()\n"
-        "assert kernel() is not None\n"
-        "sys.modules['simsimd'] = None\n"
-        "assert found() == with_simsimd and kernel() is None\n"
-    )
-    assert done.returncode == 0, done.stderr

@@ -13,9 +13,7 @@ from umi_common.pool import Vectors
 from umi_common.stores.dense import index as dense
 from umi_common.stores.dense import int8 as quantised
 from umi_common.stores.dense.index import search
-from umi_common.stores.dense.int8 import Quantised, QuantisedRows, kernel
-
-needs_kernel = pytest.mark.skipif(kernel() is None, reason="SimSIMD is not installed: only the floats are scanned here")
+from umi_common.stores.dense.int8 import Quantised, QuantisedRows
 
 
 def _unit(vectors: Any) -> Vectors:
@@ -42,7 +40,6 @@ def _rows(seed: int, count: int, dim: int, *, kind: str) -> Vectors:
 KINDS = st.sampled_from(["usual", "few values", "one coordinate rules", "crowded", "tiny"])
 
 
-@needs_kernel
 @given(st.integers(0, 10_000), st.integers(1, 300), st.integers(1, 70), KINDS)
 @settings(max_examples=200, deadline=None)
 def test_no_score_is_farther_off_than_the_bound_says(seed: int, count: int, dim: int, kind: str):
@@ -53,7 +50,6 @@ def test_no_score_is_farther_off_than_the_bound_says(seed: int, count: int, dim:
         assert (far <= bound.at(np.arange(count))).all() and (far <= bound.largest).all()
 
 
-@needs_kernel
 @given(st.integers(0, 10_000), st.integers(1, 200), st.integers(1, 3))
 @settings(max_examples=30, deadline=None)
 def test_cores_that_divide_a_scan_find_what_one_finds(seed: int, count: int, asked: int):
@@ -65,7 +61,6 @@ def test_cores_that_divide_a_scan_find_what_one_finds(seed: int, count: int, ask
     assert divided.tobytes() == alone.tobytes()
 
 
-@needs_kernel
 @given(
     seed=st.integers(0, 10_000),
     count=st.integers(1, 400),
@@ -104,12 +99,3 @@ def test_codes_are_carried_on_as_rows_come_and_an_older_moment_sees_its_own():
         now, fresh = grown.of(rows[:count]), Quantised.of(rows[:count])
         assert len(now.codes) == count
         assert (now.codes == fresh.codes).all() and (now.steps == fresh.steps).all()
-
-
-def test_without_the_kernel_the_floats_answer(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(dense, "kernel", lambda: None)
-    monkeypatch.setattr(dense, "QUANTISED_FROM", 0)
-    rows = _rows(5, 100, 8, kind="usual")
-    asked: dict[str, Any] = {"k": 5, "allowed": None, "weights": None, "ids": [str(row) for row in range(100)]}
-    with_codes = search(rows, rows[:1], **asked, quantised=QuantisedRows(8))[0]
-    assert with_codes.rows.tolist() == search(rows, rows[:1], **asked)[0].rows.tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import approx
@@ -14,7 +13,6 @@ from small_store import NOW
 from umi_common.config import DecayConfig
 from umi_common.pool import unit_vectors
 from umi_common.stores.arrays import Growing
-from umi_common.stores.dense import cosines as module
 from umi_common.stores.dense.cosines import cosines, cosines_at
 from umi_common.stores.dense.index import search
 from umi_common.stores.ledger.codec import Head
@@ -113,20 +111,17 @@ def test_the_scan_is_the_definition(seed, n, k, masked, weighted):
     assert found.scores.tolist() == scores[expected[:k]].tolist()
 
 
-@pytest.mark.parametrize("kernel", [module.kernel, lambda: None], ids=["kernel", "numpy"])
 @given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 400), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
-def test_a_cosine_depends_on_the_pair_alone_to_the_bit(kernel, seed, n, dim, several):
+def test_a_cosine_depends_on_the_pair_alone_to_the_bit(seed, n, dim, several):
     dice = np.random.default_rng(seed)
     vectors = dice.normal(size=(n, dim)).astype(np.float32)
     queries = dice.normal(size=(several, dim)).astype(np.float32)
     order, start = dice.permutation(n)[: n // 2 + 1], int(dice.integers(n))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "kernel", kernel)
-        every = cosines(vectors, queries)
-        np.testing.assert_array_equal(cosines(vectors[order].copy(), queries), every[:, order])
-        np.testing.assert_array_equal(cosines_at(vectors, order, queries), every[:, order])
-        np.testing.assert_array_equal(cosines(vectors[start:], queries[-1:]), every[-1:, start:])
+    every = cosines(vectors, queries)
+    np.testing.assert_array_equal(cosines(vectors[order].copy(), queries), every[:, order])
+    np.testing.assert_array_equal(cosines_at(vectors, order, queries), every[:, order])
+    np.testing.assert_array_equal(cosines(vectors[start:], queries[-1:]), every[-1:, start:])
     np.testing.assert_allclose(every, queries @ vectors.T, rtol=1e-4, atol=1e-3)
 
 

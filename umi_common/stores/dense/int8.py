@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import simsimd
 
 from umi_common.pool import Ints, Vectors
 from umi_common.stores.arrays import Growing
-from umi_common.stores.dense.cosines import kernel
 
 Int8Codes = npt.NDArray[np.int8]
 FLOAT32_ROUNDING = 1e-5
@@ -61,7 +61,7 @@ class Quantised:
         return cls(codes.astype(np.int8), steps, errors, float(errors.max(initial=0.0)))
 
     def scan(self, queries: Vectors) -> Scan:
-        """Approximate cosines of V unit queries (V, dim) with all rows; needs the `kernel`."""
+        """Approximate cosines of V unit queries (V, dim) with all rows."""
         query = Quantised.of(queries)
         scores = self._products(query.codes)
         scores *= self.steps
@@ -75,8 +75,6 @@ class Quantised:
 
         Memory bandwidth limits a long scan and grows with the cores that read, so a long scan is divided among them.
         """
-        simsimd = kernel()
-        assert simsimd is not None, "codes are computed only if the kernel is installed"
 
         def product(codes: Int8Codes) -> Vectors:
             return np.asarray(simsimd.cdist(codes, queries, metric="dot", out_dtype="float32"))

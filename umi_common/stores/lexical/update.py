@@ -9,7 +9,6 @@ from itertools import groupby, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from umi_common.errors import InputError
 from umi_common.pool import NO_SOURCE, Ints
 from umi_common.stores.arrays import Growing, distinct
 from umi_common.stores.lexical.corpus import Corpus, LiveSegment, RowArrays, appended, joined_segments
@@ -19,26 +18,21 @@ from umi_common.stores.rows.rows import Mask
 
 DEAD_DOCUMENTS_SHARE_MAX = 0.5
 """Largest share of deleted documents in a segment; with more, it is rewritten without them."""
-ROWS_MAX = 2**31 - 1
-"""Largest row number + 1; rows are stored as int32."""
 
 
 def added(corpus: Corpus, rows: Sequence[int], documents: Coded, sources: Sequence[int]) -> Corpus:
     """The corpus with the i-th document as rows[i], in source sources[i] (NO_SOURCE: none).
 
     Args:
+        rows: Rising, above all rows so far and below 2**31, because they are stored as int32.
         documents: In the codes of `corpus.codes`.
-
-    Raises:
-        InputError: If the rows do not rise, or are not above all rows so far.
     """
     lengths, tokens, _ = documents
-    if not len(rows) == len(lengths) == len(sources):
-        raise InputError(f"{len(rows)} rows, {len(lengths)} texts and {len(sources)} sources; expected one of each")
+    assert len(rows) == len(lengths) == len(sources)
     if not len(rows):
         return corpus
     at, owner = np.asarray(rows, np.int64), np.asarray(sources, np.int64)
-    _check_new(corpus, at)
+    assert (np.diff(at, prepend=corpus.rows - 1) > 0).all() and at[-1] < 2**31
     by_row = _grown(corpus, at, documents, owner)
     alive = by_row.alive.view
     parts, begins = corpus.parts, running(lengths)
@@ -92,16 +86,6 @@ def merged_parts(corpus: Corpus) -> list[LiveSegment]:
 def _after_loss(part: LiveSegment, alive: Mask) -> LiveSegment:
     """The segment, rewritten without dead rows if they are more than DEAD_DOCUMENTS_SHARE_MAX of it."""
     return joined_segments([part], alive) if part.dead > DEAD_DOCUMENTS_SHARE_MAX * part.segment.documents else part
-
-
-def _check_new(corpus: Corpus, rows: Ints) -> None:
-    if rows[-1] >= ROWS_MAX:
-        raise InputError(f"row {rows[-1]}; an index numbers its rows below {ROWS_MAX}")
-    before = np.concatenate([[corpus.rows - 1], rows[:-1]])
-    wrong = np.flatnonzero(rows <= before)
-    if len(wrong):
-        row, last = rows[wrong[0]], before[wrong[0]]
-        raise InputError(f"row {row} after row {last}; rows must rise and never be used again")
 
 
 def _grown(corpus: Corpus, rows: Ints, documents: Coded, sources: Ints) -> RowArrays:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from umi_common.embedders.cache import LruCache
 from umi_common.filters import And, Comparison, Filter, Or, holds, identity
 from umi_common.filters.tree import comparisons
 from umi_common.stores.rows.rows import Mask
@@ -35,9 +35,8 @@ class MetadataColumns:
     def __init__(self) -> None:
         self._columns: dict[str, _Column] = {}
         self._rows = 0
-        self._masks: OrderedDict[Filter, Mask] = OrderedDict()
+        self._masks: LruCache[Filter, Mask] = LruCache(CACHED_MAX)
         self._writing = threading.Lock()
-        self._caching = threading.Lock()
 
     def __len__(self) -> int:
         """One more than the highest row so far."""
@@ -49,35 +48,24 @@ class MetadataColumns:
         Args:
             rows: Strictly rising, each >= len(self).
             metadatas: metadatas[i] belongs to rows[i].
-
-        Raises:
-            ValueError: If rows do not rise or the lengths differ; nothing is added.
         """
         with self._writing:
-            checked = self._checked(rows, len(metadatas))
-            if not checked:
+            numbers = np.asarray(rows, dtype=np.int64)
+            assert len(rows) == len(metadatas) and (np.diff(numbers, prepend=self._rows - 1) > 0).all()
+            if not len(numbers):
                 return
-            coded = self._encode(checked, metadatas)
-            stop = checked[-1] + 1
+            coded = self._encode(numbers.tolist(), metadatas)
+            stop = int(numbers[-1]) + 1
             for column in self._columns.values():
                 column.reserve(stop)
             for key, (at, codes) in coded.items():
                 self._columns[key].put(at, codes)
             self._rows = stop  # last: readers see rows only when all their codes are there
 
-    def _checked(self, rows: Sequence[int], count: int) -> list[int]:
-        if len(rows) != count:
-            raise ValueError(f"{len(rows)} rows but {count} metadatas")
-        numbers = np.asarray(rows, dtype=np.int64)
-        if count and (numbers[0] < self._rows or (np.diff(numbers) <= 0).any()):
-            raise ValueError(f"rows must rise, from {self._rows} on")
-        checked: list[int] = numbers.tolist()
-        return checked
-
-    def _encode(self, checked: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
+    def _encode(self, rows: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
         """Rows and codes by key. Changes nothing that a reader or a failed call could see."""
         found: dict[str, tuple[list[int], list[MetadataValue]]] = {}
-        for row, metadata in zip(checked, metadatas, strict=True):
+        for row, metadata in zip(rows, metadatas, strict=True):
             for key, value in metadata.items():
                 if value is None:
                     continue
@@ -91,37 +79,20 @@ class MetadataColumns:
         return {key: (at, self._columns[key].encode(values)) for key, (at, values) in found.items()}
 
     def mask(self, where: Filter, n: int) -> Mask:
-        """Which of rows 0..n-1 pass: (n,) bool, read-only; the same as `matches` row for row.
-
-        Raises:
-            ValueError: If n is negative or above len(self).
-        """
-        if not 0 <= n <= self._rows:
-            raise ValueError(f"{n} rows asked, {self._rows} known")
-        with self._caching:
-            known = self._masks.get(where)
-            if known is not None:
-                self._masks.move_to_end(where)
+        """Which of rows 0..n-1 pass, n <= len(self): (n,) bool, read-only; the same as `matches` row for row."""
+        assert 0 <= n <= self._rows
+        known = self._masks.get([where]).get(where)
         if known is None or len(known) < n:
             start = 0 if known is None else len(known)
             added = self._evaluate(where, start, n)
             known = added if known is None else np.concatenate([known, added])
             known.flags.writeable = False
-            self._keep(where, known)
+            self._masks.put({where: known})
         return known[:n]
 
     def unknown_keys(self, where: Filter) -> list[str]:
         """Keys of the filter under which no row has a value, rising; without those inside a `Not`, which all pass."""
         return sorted({each.key for each in comparisons(where, negated=False)} - self._columns.keys())
-
-    def _keep(self, where: Filter, mask: Mask) -> None:
-        with self._caching:
-            other = self._masks.get(where)
-            if other is None or len(other) < len(mask):
-                self._masks[where] = mask
-            self._masks.move_to_end(where)
-            if len(self._masks) > CACHED_MAX:
-                self._masks.popitem(last=False)
 
     def _evaluate(self, where: Filter, start: int, stop: int) -> Mask:
         """The mask of rows start..stop-1, as an array of its own."""
