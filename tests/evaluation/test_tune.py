@@ -18,26 +18,26 @@ def groups(datasets):
 
 
 def test_no_group_is_on_both_sides_and_none_is_lost():
-    split = split_by_group(GROUPS, test_share=0.3)
-    assert (len(split.train), len(split.test)) == (7, 3)
-    assert sorted(groups(split.train) + groups(split.test)) == groups(GROUPS)
+    train, test = split_by_group(GROUPS, test_share=0.3)
+    assert (len(train), len(test)) == (7, 3)
+    assert sorted(groups(train) + groups(test)) == groups(GROUPS)
 
 
 def test_the_seed_decides_the_split():
-    assert groups(split_by_group(GROUPS, seed=1).test) == groups(split_by_group(GROUPS, seed=1).test)
-    assert len({tuple(groups(split_by_group(GROUPS, seed=seed).test)) for seed in range(5)}) > 1
+    assert groups(split_by_group(GROUPS, seed=1)[1]) == groups(split_by_group(GROUPS, seed=1)[1])
+    assert len({tuple(groups(split_by_group(GROUPS, seed=seed)[1])) for seed in range(5)}) > 1
 
 
 def test_a_set_of_one_group_has_its_queries_dealt():
-    split = split_by_group([toy()], test_share=0.5)
-    assert [len(part.queries) for part in (*split.train, *split.test)] == [1, 1]
-    assert split.train[0].chunks is split.test[0].chunks  # so one store serves both
+    train, test = split_by_group([toy()], test_share=0.5)
+    assert [len(part.queries) for part in (*train, *test)] == [1, 1]
+    assert train[0].chunks is test[0].chunks  # so one store serves both
 
 
 def test_each_set_is_split_by_itself():
-    alone = split_by_group(GROUPS, seed=4)
-    beside = split_by_group([toy("x", name="other"), *GROUPS], seed=4)
-    assert groups(alone.test) == [dataset.group for dataset in beside.test if dataset.name == "toy"]
+    _, alone = split_by_group(GROUPS, seed=4)
+    _, beside = split_by_group([toy("x", name="other"), *GROUPS], seed=4)
+    assert groups(alone) == [dataset.group for dataset in beside if dataset.name == "toy"]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
-from inspect import isawaitable, iscoroutinefunction
+from inspect import iscoroutinefunction
 from typing import Any
 
 import numpy as np
@@ -102,11 +102,11 @@ class CallableEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32 as the function returns them."""
-        return self._called(self._documents, self._adocuments, list(texts))
+        return _as_matrix(self._loop_thread.call(self._documents, self._adocuments, list(texts)), self.name)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32 as the function returns them."""
-        return self._called(self._queries, self._aqueries, list(texts))
+        return _as_matrix(self._loop_thread.call(self._queries, self._aqueries, list(texts)), self.name)
 
     async def _aembed_queries(self, texts: Sequence[str]) -> Vectors:
         """`embed_queries` for event loops; the constructor makes it public if there is an async function."""
@@ -116,18 +116,6 @@ class CallableEmbedder:
     def close(self) -> None:
         """End the thread in which sync code runs an async-only model; a later call starts a new one."""
         self._loop_thread.close()
-
-    def _called(self, function: Embed | None, async_function: AsyncEmbed | None, texts: list[str]) -> Vectors:
-        """The result of the function, or of the async one in a thread with an event loop."""
-        if function is not None:
-            try:
-                made = function(texts)
-                return _as_matrix(self._loop_thread.run(lambda: made) if isawaitable(made) else made, self.name)
-            except NotImplementedError:  # raised by async-only subclasses of a framework's base class
-                if async_function is None:
-                    raise
-        assert async_function is not None, "the constructor requires one of the two"
-        return _as_matrix(self._loop_thread.run(lambda: async_function(texts)), self.name)
 
 
 def _as_matrix(vectors: Any, name: str) -> Vectors:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
+from inspect import isawaitable
 from typing import Any, TypeVar
 
 from umi_common.errors import EmbedderError
@@ -42,6 +43,22 @@ class LoopThread:
 
     def __reduce__(self) -> tuple[type[LoopThread], tuple[str]]:
         return LoopThread, (self._name,)  # a pickled embedder starts a thread of its own
+
+    def call(self, function: Callable[[Any], Any] | None, coroutine: Callable[[Any], Any] | None, argument: Any) -> Any:
+        """`function(argument)`; its result is awaited on the loop if it can be.
+
+        `coroutine(argument)`, on the loop, where there is no function, or where it raises NotImplementedError, as
+        async-only subclasses of a framework's base class do. At least one of the two is given.
+        """
+        if function is not None:
+            try:
+                made = function(argument)
+                return self.run(lambda: made) if isawaitable(made) else made
+            except NotImplementedError:
+                if coroutine is None:
+                    raise
+        assert coroutine is not None
+        return self.run(lambda: coroutine(argument))
 
     def run(self, start: Callable[[], Awaitable[T]]) -> T:
         """Call `start()` on the loop, and return the result of its awaitable.

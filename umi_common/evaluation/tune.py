@@ -134,23 +134,23 @@ def tune(
         if number is not None and number < 1:
             raise ConfigError(f"{name} is {number}; expected a whole number above 0, or None")
     candidates = [(settings, changed(base, settings)) for settings in _candidates(space, method, trials, seed)]
-    split = split_by_group(datasets, test_share=test_share, seed=seed)
+    train, held_out = split_by_group(datasets, test_share=test_share, seed=seed)
     with Stores(embedder) as stores:
 
         def tried(settings: Mapping[str, Any], config: UmiConfig, parts: Sequence[Dataset]) -> Trial:
             return _trial(settings, UmiSystem(config, rewriter=rewriter), parts, stores, metric)
 
-        best = tried({}, base, split.train)
+        best = tried({}, base, train)
         history, chosen = [best], base
         with progress_bar(iterable=candidates, desc="tuning", unit="trial", disable=not show_progress) as bar:
             for settings, config in bar:
-                history.append(tried(settings, config, split.train))
+                history.append(tried(settings, config, train))
                 if history[-1].score > best.score:
                     best, chosen = history[-1], config
                 bar.set_postfix(best=f"{best.score:.4f}", refresh=False)
                 if patience is not None and len(history) - history.index(best) > patience:
                     break
-        test, before = (tried({}, config, split.test).score for config in (chosen, base))
+        test, before = (tried({}, config, held_out).score for config in (chosen, base))
     stopped = len(history) <= len(candidates)
     return Tuning(chosen, best.settings, metric, tuple(history), test, before, stopped, space)
 
@@ -243,16 +243,10 @@ def _toml(stage: str, field: str, value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool) else repr(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Datasets for tuning, and held-out ones for the final score."""
-
-    train: tuple[Dataset, ...]
-    test: tuple[Dataset, ...]
-
-
-def split_by_group(datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0) -> Split:
-    """Split the groups of each set into train and test; in a set of one group, its queries.
+def split_by_group(
+    datasets: Iterable[Dataset], *, test_share: float = 0.3, seed: int = 0
+) -> tuple[list[Dataset], list[Dataset]]:
+    """(datasets for tuning, held-out ones for the final score): the groups of each set, or the queries of one group.
 
     Args:
         datasets: Any number of sets.
@@ -279,7 +273,7 @@ def split_by_group(datasets: Iterable[Dataset], *, test_share: float = 0.3, seed
         held = _sampled(range(len(asked)), test_share, rng)
         train.append(whole.with_queries([query.id for index, query in enumerate(asked) if index not in held]))
         test.append(whole.with_queries([query.id for index, query in enumerate(asked) if index in held]))
-    return Split(tuple(train), tuple(test))
+    return train, test
 
 
 def _sampled(indices: Sequence[int], share: float, rng: random.Random) -> set[int]:

@@ -14,7 +14,9 @@ from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
-FILES = """
+SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
     version TEXT NOT NULL,
@@ -22,21 +24,10 @@ CREATE TABLE files (
     settled INTEGER NOT NULL DEFAULT 0,
     stamp TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
-"""
-SCHEMA = f"""
-PRAGMA application_id = {APPLICATION_ID};
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-{FILES}
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
 """Columns of `files`: see `KnownFile`; of `parts`: see `DonePart`. meta: settings by name."""
-MIGRATION = f"""
-ALTER TABLE files RENAME TO older; {FILES}
-INSERT INTO files (source, version, others, settled) SELECT source, version, others, settled FROM older;
-DROP TABLE older;
-"""
-"""From the columns of an older version, which recorded the path of each file too."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
@@ -97,8 +88,6 @@ class IngestCheckpoint:
             self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
         elif application != APPLICATION_ID:
             raise StoreError(f"{self._path} is no checkpoint of umi; choose another file")
-        elif "path" in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
-            self._db.executescript(f"BEGIN; {MIGRATION} COMMIT;")
 
     def get(self, key: str) -> str | None:
         """A setting; None: not set."""

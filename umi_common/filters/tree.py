@@ -62,27 +62,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class Junction:
+    """Base of And and Or."""
+
+    parts: tuple[Filter, ...]
+    height: int = field(init=False, compare=False, repr=False)
+    """Levels of And, Or and Not, this one included."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "height", _checked_height(f"${type(self).__name__.lower()}", self.parts))
+
+
+class And(Junction):
     """Every part holds. At least one part."""
 
-    parts: tuple[Filter, ...]
-    height: int = field(init=False, compare=False, repr=False)
-    """Levels of And, Or and Not, this one included."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "height", _checked_height("$and", self.parts))
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(Junction):
     """Some part holds. At least one part."""
 
-    parts: tuple[Filter, ...]
-    height: int = field(init=False, compare=False, repr=False)
-    """Levels of And, Or and Not, this one included."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "height", _checked_height("$or", self.parts))
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +13,7 @@ from umi_common.errors import ConfigError, CopyDiffers, LedgerDamaged, ReindexRe
 from umi_common.migrate.comparison import agreement, compare_stores
 from umi_common.progress import progress_bar
 from umi_common.protocols import Embedder, Store, pages
+from umi_common.types import Chunk
 
 PAGE = 500
 """Chunks copied in one call: a few megabytes."""
@@ -69,12 +72,11 @@ def migrate(
         LedgerDamaged: If a store returns fewer chunks than it holds; verify() and repair() it, then repeat the call.
     """
     _refuse_other_vectors(source, target)
-    mark = MigrationCheckpoint(checkpoint, f"{source!r} -> {target!r}")
-    after, before = mark.read(target)
-    if after is None:
+    mark = MigrationCheckpoint(checkpoint, f"{source!r} -> {target!r}", target)
+    if mark.after is None:
         _refuse_other_chunks(source, target, page)
     try:
-        copied = _copy(source, target, mark, after, before, page, show_progress)
+        copied = _copy(source, target, mark, page, show_progress=show_progress)
         sampled = compare_stores(source, target, page, samples, show_progress=show_progress)
         alike = agreement(source, target, sampled)
     except (CopyDiffers, LedgerDamaged):
@@ -85,32 +87,33 @@ def migrate(
 
 
 class MigrationCheckpoint:
-    """The last id that a migration copied, and how many chunks were copied by then.
+    """The progress of a migration, in a file.
+
+    `after` is the last id that was copied, and `chunks` the number of chunks that were copied by then; None and 0 if
+    there is no file, or the target lacks that chunk or holds fewer.
 
     Args:
         path: The file; None: nothing is saved.
         of: Text that names source and target; a file with another text is ignored.
     """
 
-    def __init__(self, path: str | Path | None, of: str) -> None:
+    def __init__(self, path: str | Path | None, of: str, target: Store) -> None:
         self._path = None if path is None else Path(path)
         self._of = of
-
-    def read(self, target: Store) -> tuple[str | None, int]:
-        """The last copied id and the number of chunks; (None, 0) if the target lacks that chunk or holds fewer."""
-        try:
+        self.after: str | None = None
+        self.chunks = 0
+        with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             saved: Any = {} if self._path is None else json.loads(self._path.read_text(encoding="utf-8"))
-            of, after, chunks = str(saved["of"]), str(saved["after"]), int(saved["chunks"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return None, 0
-        holds = of == self._of and len(target) >= chunks and target.get([after]) != [None]
-        return (after, chunks) if holds else (None, 0)
+            named, after, chunks = str(saved["of"]), str(saved["after"]), int(saved["chunks"])
+            if named == of and len(target) >= chunks and target.get([after]) != [None]:
+                self.after, self.chunks = after, chunks
 
-    def write(self, after: str, chunks: int) -> None:
+    def advance(self, page: Sequence[Chunk]) -> None:
         """Save the progress; call it after the target acknowledged a page."""
+        self.after, self.chunks = page[-1].id, self.chunks + len(page)
         if self._path is not None:
             unfinished = self._path.with_name(f"{self._path.name}.new")
-            text = json.dumps({"of": self._of, "after": after, "chunks": chunks})
+            text = json.dumps({"of": self._of, "after": self.after, "chunks": self.chunks})
             unfinished.write_text(text, encoding="utf-8")
             unfinished.replace(self._path)
 
@@ -144,23 +147,12 @@ def _refuse_other_chunks(source: Store, target: Store, page: int) -> None:
                 )
 
 
-def _copy(
-    source: Store,
-    target: Store,
-    mark: MigrationCheckpoint,
-    after: str | None,
-    before: int,
-    page: int,
-    show_progress: bool,
-) -> int:
-    """Copy the chunks after the id `after`, the last of `before` chunks that earlier runs copied; returns how many."""
-    copied = 0
-    with progress_bar(
-        total=len(source), initial=before, unit="chunk", desc="copying", disable=not show_progress
-    ) as bar:
-        for chunks in pages(source, after=after, size=page):
+def _copy(source: Store, target: Store, mark: MigrationCheckpoint, page: int, *, show_progress: bool) -> int:
+    """Copy the chunks that earlier runs have not copied; returns how many."""
+    before, total = mark.chunks, len(source)
+    with progress_bar(total=total, initial=before, unit="chunk", desc="copying", disable=not show_progress) as bar:
+        for chunks in pages(source, after=mark.after, size=page):
             target.add(chunks, vectors=source.vectors([chunk.id for chunk in chunks]))
-            copied += len(chunks)
-            mark.write(chunks[-1].id, before + copied)
+            mark.advance(chunks)
             bar.update(len(chunks))
-    return copied
+    return mark.chunks - before

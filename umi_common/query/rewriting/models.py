@@ -49,16 +49,7 @@ class Model:
         Raises:
             InputError: If the model returned something without text.
         """
-        acomplete = self.acomplete
-        if self._complete is not None:
-            try:
-                reply = self._complete(prompt)
-                return text_of(self._loop_thread.run(lambda: reply) if inspect.isawaitable(reply) else reply)
-            except NotImplementedError:  # raised by async-only subclasses of a framework's base class
-                if acomplete is None:
-                    raise
-        assert acomplete is not None, "the model has one of the two"
-        return self._loop_thread.run(lambda: acomplete(prompt))
+        return text_of(self._loop_thread.call(self._complete, self.acomplete, prompt))
 
 
 def as_rewriter(llm: Rewriter | Callable[[str], Any] | Any) -> Rewriter:
