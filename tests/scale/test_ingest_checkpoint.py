@@ -9,7 +9,7 @@ import pytest
 from ingest_toys import content, opened, write_records
 
 from umi_common.errors import ConfigError, ReindexRequired, StoreError, StoreLocked
-from umi_common.files.checkpoint import DonePart, IngestCheckpoint
+from umi_common.files.checkpoint import IngestCheckpoint
 from umi_common.ingest import ingest
 from umi_common.sim import CountingEmbedder, HashEmbedder
 from umi_common.stores.embedded.hybrid import HybridStore
@@ -51,7 +51,7 @@ def test_a_file_with_another_version_behind_it_says_so_until_it_is_settled():
     assert not kept.file("a").others
     kept.begin([("a", "v2")], others=False)
     assert kept.file("a").others
-    kept.finish([DonePart("k1", "a", "w"), DonePart("k2", "a", None)])
+    kept.finish([("k1", "a", "w"), ("k2", "a", None)])
     kept.settle([("a", ["k2"], "stamp")])
     assert kept.file("a") == ("v2", False, True, "stamp")
     assert kept.done(["k1", "k2", "k3"]) == {"k2"}

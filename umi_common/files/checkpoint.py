@@ -14,9 +14,7 @@ from umi_common.protocols import pages
 from umi_common.stores.ledger.sqlite import as_umi_error
 
 APPLICATION_ID = 0x756D6902
-SCHEMA = f"""
-PRAGMA application_id = {APPLICATION_ID};
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+FILES = """
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
     version TEXT NOT NULL,
@@ -24,10 +22,21 @@ CREATE TABLE files (
     settled INTEGER NOT NULL DEFAULT 0,
     stamp TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
+"""
+SCHEMA = f"""
+PRAGMA application_id = {APPLICATION_ID};
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+{FILES}
 CREATE TABLE parts (key TEXT PRIMARY KEY, source TEXT NOT NULL, witness TEXT) WITHOUT ROWID;
 CREATE INDEX parts_by_source ON parts (source);
 """
-"""Columns of `files`: see `KnownFile`; of `parts`: see `DonePart`. meta: settings by name."""
+"""Columns of `files`: see `KnownFile`; of `parts`: see `IngestCheckpoint.finish`. meta: settings by name."""
+MIGRATION = f"""
+ALTER TABLE files RENAME TO older; {FILES}
+INSERT INTO files (source, version, others, settled) SELECT source, version, others, settled FROM older;
+DROP TABLE older;
+"""
+"""From the columns of an older version, which recorded the path of each file too."""
 CHUNKS_CHECKED = 64
 """Number of chunks looked up in the store to check that the checkpoint belongs to it."""
 
@@ -43,15 +52,6 @@ class KnownFile(NamedTuple):
     """Whether the store holds exactly this version of the file."""
     stamp: str
     """The rules of cutting and `readers.reading.stamp_of` of the file when it was settled."""
-
-
-class DonePart(NamedTuple):
-    """A part that is in the store."""
-
-    key: str
-    source: str
-    chunk_id: str | None
-    """The id of one of its chunks; None: it has none. Column `witness`."""
 
 
 class IngestCheckpoint:
@@ -88,6 +88,8 @@ class IngestCheckpoint:
             self._db.executescript(f"BEGIN; {SCHEMA} COMMIT;")
         elif application != APPLICATION_ID:
             raise StoreError(f"{self._path} is no checkpoint of umi; choose another file")
+        elif "path" in [row[1] for row in self._db.execute("PRAGMA table_info(files)")]:
+            self._db.executescript(f"BEGIN; {MIGRATION} COMMIT;")
 
     def get(self, key: str) -> str | None:
         """A setting; None: not set."""
@@ -122,8 +124,8 @@ class IngestCheckpoint:
                 [(source, version, others) for source, version in files],
             )
 
-    def finish(self, parts: Iterable[DonePart]) -> None:
-        """Record that these parts are in the store."""
+    def finish(self, parts: Iterable[tuple[str, str, str | None]]) -> None:
+        """Record that parts are in the store: (key, source, the id of one of its chunks, None if it has none)."""
         with self._writing() as db:
             db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", parts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from umi_common.errors import EmbedderError, FileUnreadable
-from umi_common.files.checkpoint import DonePart, IngestCheckpoint, check_belongs
+from umi_common.files.checkpoint import IngestCheckpoint, check_belongs
 from umi_common.files.parts import DEFAULT_LIMITS, FilePart, parts_of, version_of
 from umi_common.files.readers.chunks import RULES_VERSION
 from umi_common.files.readers.pdf import PdfProcess
@@ -157,7 +157,7 @@ class IngestSession:
             EmbedderError: If the embedder failed on everything for the FAILURES_MAX-th time in a row.
         """
         good = [outcome for outcome in outcomes if outcome.problem is None and not outcome.skipped]
-        self._checkpoint.finish(DonePart(each.part.key, each.part.source, each.chunk_id) for each in good)
+        self._checkpoint.finish((each.part.key, each.part.source, each.chunk_id) for each in good)
         for outcome in outcomes:
             file = self._open[outcome.part.source]
             if outcome.ids_taken and not self._last_round:

@@ -1,5 +1,5 @@
-"""Functions that both adapters share: convert records (text, metadata, id) to chunks and back, keep a store level with
-its source, score by rank, and define an agent's search tool.
+"""Functions that both adapters share: convert records (text, metadata, id) to chunks and back, make a store hold what
+its source holds, score by rank, and define an agent's search tool.
 
 A chunk's metadata is flat. Nested values are kept as JSON under `NESTED_KEY`; filters see `NESTED` in their place, and
 `to_metadata` restores them. Other values are converted as `types.plain_value` says; arrays and sets become lists.

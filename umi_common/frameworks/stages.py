@@ -38,7 +38,7 @@ Ranked = tuple[Ints, Floats | None]
 
 
 class DecayFields(BaseModel):
-    """Of `UmiDecay`."""
+    """Fields and formula of `UmiDecay`."""
 
     half_life_hours: Positive
     """Age, in hours, at which the factor has fallen halfway to `floor`."""
@@ -59,7 +59,7 @@ class DecayFields(BaseModel):
 
 
 class NeighboursFields(BaseModel):
-    """Of `UmiNeighbours`."""
+    """Fields and formula of `UmiNeighbours`."""
 
     previous: NotNegative = NeighboursConfig().previous
     """Share of the score of the text before it that a text gains."""
@@ -82,7 +82,7 @@ class NeighboursFields(BaseModel):
 
 
 class NearDuplicatesFields(BaseModel):
-    """Of `UmiNearDuplicates`."""
+    """Fields and formula of `UmiNearDuplicates`."""
 
     similarity: Similarity = DuplicatesConfig().similarity
     """Smallest cosine of texts that are nearly the same."""
@@ -99,7 +99,7 @@ class NearDuplicatesFields(BaseModel):
 
 
 class MmrFields(BaseModel):
-    """Of `UmiMMR`."""
+    """Fields and formula of `UmiMMR`."""
 
     top_n: OneOrMore | None = None
     """Largest number of texts that are returned; None: no limit."""

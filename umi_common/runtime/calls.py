@@ -174,7 +174,7 @@ def _merged(calls: Sequence[Call]) -> Call:
 
 
 def run_together(bodies: Sequence[Body[T]]) -> Body[list[T]]:
-    """Run several bodies in step; the results have the order of the bodies.
+    """Run several bodies, one step of each at a time; the results have the order of the bodies.
 
     Each step yields the calls of all bodies in one tuple, those of one kind merged. Between two bodies it yields an
     empty tuple, so that the event loop may run other tasks. An exception of one body ends all.

@@ -1,4 +1,4 @@
-"""Postings of a learned sparse encoder over a store's chunks, kept in step with the store.
+"""Postings of a learned sparse encoder over a store's chunks, updated before each search.
 
 A row is a distinct text, so a chunk whose metadata changed is not encoded again. New texts form a segment, which is
 merged with the one before it when that has at most twice as many postings.

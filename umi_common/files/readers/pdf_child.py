@@ -1,4 +1,4 @@
-"""Reads the text of PDFs in a process that `umi_common.files.readers.pdf` starts, and kills where one takes too long.
+"""Reads the text of PDFs in a process that `umi_common.files.readers.pdf` starts, and kills if a file takes too long.
 
 It runs as a script: `python pdf_child.py SYS_PATH_ENTRY...`. It first takes over the parent's sys.path, so nothing in
 the working directory is imported that the parent would not import. It imports nothing of umi.

@@ -1,4 +1,4 @@
-"""Keeps a side index in step with its collection, whoever writes to it.
+"""Updates a side index after writes to its collection, those of other programs included.
 
 Writes through the collection object that umi was given are noted, and the next search reads these records. Writes of
 other programs are found by the number of records, which each search compares; if counting is slow, only so often that

@@ -235,7 +235,7 @@ class SideIndex:
             return False
         lexical, saved = found
         facts, arrays, sources = saved.facts, saved.arrays, saved.sources
-        if facts.get("made_of") != made_of or "names" not in facts:  # early versions saved no names
+        if facts.get("made_of") != made_of:
             return False
         self._lexical = lexical
         ids, rows = facts["ids"], np.arange(len(facts["ids"]))

@@ -20,7 +20,7 @@ import numpy as np
 from umi_common.config import AnalyzerConfig, UmiConfig
 from umi_common.embedders import CallableEmbedder, declared_dim, identity_of
 from umi_common.embedders.cache import document_cache
-from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked, StoreReadOnly
+from umi_common.errors import LedgerDamaged, ReindexRequired, StoreClosed, StoreForked
 from umi_common.filters import Filter, Where, parse_filter
 from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
@@ -237,9 +237,7 @@ class Core:
             StoreMoved: If its directory or file was deleted, renamed or replaced.
         """
         self._check_open()
-        if self.ledger.read_only:
-            raise StoreReadOnly("the store was opened with read_only=True; to write, open it without read_only")
-        self.ledger.check_location()
+        self.ledger.check_writable()
         self.indexes.follow()
 
     def _check_open(self) -> None:

@@ -181,7 +181,7 @@ class Ledger:
             StoreMoved: If the file was moved or deleted; the change is lost, or is in the moved file.
         """
         with self._lock, sqlite_errors(self.path, writing=True):
-            self._check_writable()
+            self.check_writable()
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
                 self.check_location()
@@ -252,16 +252,17 @@ class Ledger:
             connection.execute("DELETE FROM deletions")
             connection.execute("DELETE FROM commits WHERE number < (SELECT max(number) FROM commits)")
         with self._lock, sqlite_errors(self.path, writing=True):
-            self._check_writable()
-            self.check_location()
+            self.check_writable()
             self._writer.execute("VACUUM")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Raise StoreClosed after close(), StoreReadOnly with `read_only`, StoreMoved as `check_location`."""
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
         if self.read_only:
             raise StoreReadOnly("the store was opened with read_only=True; to write, open it without read_only")
+        self.check_location()
 
     def close(self) -> None:
         """Copy the write-ahead log into the file and close every connection."""

@@ -262,8 +262,6 @@ def _saved(header: dict[str, Any], body: memoryview) -> Saved:
     arrays = {
         name: np.frombuffer(body, np.dtype(kind), count, at) for name, (kind, count, at) in header["arrays"].items()
     }
-    if "store" not in header:
-        raise ValueError("an earlier umi saved it, without the ids")
     count, size = header["terms"]
     names = bytes(body[:size]).decode().split("\n") if count else []
     rows: dict[str, Any] = {name: arrays[name] for name in _CORPUS_ARRAYS}

@@ -120,14 +120,14 @@ class _Column:
         self._code_of: dict[Hashable, int] = {}
 
     def reserve(self, rows: int) -> None:
-        """Room for `rows` rows, missing until put."""
+        """Make room for `rows` rows in all; new ones have NO_VALUE until `put`."""
         if rows > len(self._codes):
             grown = np.full(max(rows, 2 * len(self._codes)), NO_VALUE, dtype=np.int32)
             grown[: len(self._codes)] = self._codes
             self._codes = grown
 
     def put(self, rows: Sequence[int], codes: Sequence[int]) -> None:
-        """Set codes[i] for rows[i], within what is reserved."""
+        """Set the code of rows[i] to codes[i]; `reserve` has made room for these rows."""
         self._codes[np.asarray(rows, dtype=np.int64)] = codes
 
     def encode(self, values: Sequence[MetadataValue]) -> list[int]:
@@ -144,7 +144,7 @@ class _Column:
         return codes
 
     def mask(self, comparison: Comparison, start: int, stop: int) -> Mask:
-        """Rows start..stop-1, all put before."""
+        """(stop - start,) whether the rows start..stop-1, which have their codes, pass."""
         codes = self._codes[start:stop]
         if comparison.operator == "$eq":
             absent = NO_VALUE if comparison.value is None else NO_VALUE - 1
