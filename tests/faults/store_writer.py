@@ -11,8 +11,8 @@ from pathlib import Path
 
 from umi_common.sim import HashEmbedder
 from umi_common.stores import failpoints
+from umi_common.stores.embedded import row_data
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.stores.lexical import arm as lexical_arm
 from umi_common.types import Chunk
 
 IDS = 60
@@ -29,7 +29,7 @@ def write_until_killed(path: str, diary: str, seed: int, point: str | None, pass
         if left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    lexical_arm.SAVE_EVERY = 5
+    row_data.SAVE_EVERY = 5
     with failpoints.armed(point, maybe_die) if point is not None else nullcontext():
         _write(path, diary, dice)
 

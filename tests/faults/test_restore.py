@@ -22,8 +22,8 @@ import pytest
 from umi_common.errors import LedgerDamaged
 from umi_common.protocols import Probe
 from umi_common.sim import CountingEmbedder, HashEmbedder
+from umi_common.stores.embedded import row_data
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.stores.lexical import arm as lexical_arm
 from umi_common.types import Chunk
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
@@ -158,7 +158,7 @@ def opened(path: Path) -> HybridStore:
 
 
 def snapshots_after(changes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical_arm, "SAVE_EVERY", changes)
+    monkeypatch.setattr(row_data, "SAVE_EVERY", changes)
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,8 @@ from hypothesis.stateful import (
 from umi_common.filters import parse_filter
 from umi_common.protocols import Probe
 from umi_common.sim import HashEmbedder
+from umi_common.stores.embedded import row_data
 from umi_common.stores.embedded.hybrid import HybridStore
-from umi_common.stores.lexical import arm as lexical_arm
 from umi_common.types import Chunk
 
 EXAMPLES = int(os.environ.get("UMI_TEST_EXAMPLES", "100"))
@@ -152,7 +152,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def test_any_history(monkeypatch):
-    monkeypatch.setattr(lexical_arm, "SAVE_EVERY", 3)
+    monkeypatch.setattr(row_data, "SAVE_EVERY", 3)
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(

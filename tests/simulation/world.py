@@ -31,8 +31,8 @@ from searching import Answer, Interrupted, Llm, Points, ask, expected, since
 from umi_common import DualRetriever, HybridStore, UmiConfig
 from umi_common.errors import LedgerDamaged, UmiError
 from umi_common.sim import CountingEmbedder, HashEmbedder, VirtualClock
+from umi_common.stores.embedded import row_data
 from umi_common.stores.failpoints import armed
-from umi_common.stores.lexical import arm as lexical_arm
 
 PATIENCE_SECONDS = 10.0
 """How long a search may take while a write is held: two hundred times what it needs, for machines that are busy."""
@@ -82,7 +82,7 @@ class World:
         Raises:
             LawBroken: If a law is broken.
         """
-        saved, lexical_arm.SAVE_EVERY = lexical_arm.SAVE_EVERY, self.schedule.save_every
+        saved, row_data.SAVE_EVERY = row_data.SAVE_EVERY, self.schedule.save_every
         logging.disable(logging.CRITICAL)
         (self.home / "backups").mkdir()
         self.disk = Disk(self.next_root())
@@ -94,7 +94,7 @@ class World:
                 self.do(step)
             self.sound()
         finally:
-            lexical_arm.SAVE_EVERY = saved
+            row_data.SAVE_EVERY = saved
             self.abandon()
             self.disk.__exit__()
             self.fresh.close()

@@ -390,7 +390,7 @@ def test_full_verification_finds_what_lies_outside_the_sample(tmp_path):
 
 def test_repair_brings_back_an_index_that_failed(path):
     with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
-        store._core.indexes.snapshot.row_data.lexical.fault = "broken for the test"
+        store._core.indexes.snapshot.row_data.lexical_fault = "broken for the test"
         store.add([Chunk("new", "purple submarine")])
         assert search(store, "purple").mode == "vector"
         assert not store.verify()

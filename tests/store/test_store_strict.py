@@ -21,7 +21,7 @@ def store():
 
 
 def damaged(store: HybridStore) -> None:
-    store._core.indexes.snapshot.row_data.lexical.fault = "broken for the test"
+    store._core.indexes.snapshot.row_data.lexical_fault = "broken for the test"
     store.delete(["t4"])
 
 

@@ -81,7 +81,7 @@ class Indexes:
     @property
     def analyzer(self) -> Analyzer:
         """The analyzer of the lexical index, which makes terms of texts."""
-        return self.snapshot.row_data.lexical.analyzer
+        return self.snapshot.row_data.analyzer
 
     def load(self, *, fresh: bool = False) -> None:
         """Read everything from the ledger; the lexical index from its file, unless `fresh` or the file is unusable."""
@@ -344,7 +344,7 @@ class Core:
             self._session = self.ledger.begin_session()
         try:
             texts, metadata = [entry.indexed_text for entry in entries], [entry.metadata for entry in entries]
-            analyse = partial(indexes.snapshot.row_data.lexical.begin, texts)
+            analyse = partial(indexes.snapshot.row_data.analyse, texts)
             meanwhile = analyse if len(texts) >= ANALYSE_DURING_COMMIT_FROM else None
             mark = self.ledger.change(deleted, entries, vectors, settings, meanwhile)
             self.mark_file.write(mark, self._session)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -20,7 +21,7 @@ from umi_common.config import AnalyzerConfig
 from umi_common.embedders.cache import LruCache
 from umi_common.errors import LedgerDamaged
 from umi_common.filters import Filter
-from umi_common.pool import Vectors
+from umi_common.pool import Ints, Vectors
 from umi_common.stores.arrays import Growing
 from umi_common.stores.corpus_stats import Calibration
 from umi_common.stores.dense import file as dense_file
@@ -29,7 +30,7 @@ from umi_common.stores.dense.int8 import QuantisedRows
 from umi_common.stores.ledger.codec import Head, decode_metadata
 from umi_common.stores.ledger.history import Mark
 from umi_common.stores.ledger.ledger import Ledger
-from umi_common.stores.lexical.arm import LexicalArm
+from umi_common.stores.lexical.analyzer import Analyzer
 from umi_common.stores.lexical.file import Saved
 from umi_common.stores.lexical.index import LexicalIndex
 from umi_common.stores.references import BEGINNING, Names
@@ -41,6 +42,9 @@ log = logging.getLogger("umi")
 
 CHUNKS_CACHED = 2_048
 """Size of the cache of chunks, and of the cache of the terms of their texts."""
+SAVE_EVERY = 50_000
+"""The arrays are saved when the number of rows changed since the last save reaches this plus an eighth of the store's
+rows. After a crash, opening reads the unsaved rows from the ledger and analyses them again: under 1 s for 50,000."""
 VECTORS = "vectors"
 """Name of a saved fact: [name of the files of vectors and codes, number of their rows, dimension]."""
 
@@ -95,7 +99,7 @@ class RowData:
         self.terms: LruCache[int, tuple[str, ...]] = LruCache(CHUNKS_CACHED)
         """Of the chunks' indexed texts, by ledger number."""
         self._ledger = ledger
-        self._directory, self._analyzer = directory, analyzer
+        self._directory, self.analyzer = directory, Analyzer(analyzer)
         self._columns: MetadataColumns | None = None
         self._names: Names | None = None
         self._reading = threading.Lock()
@@ -113,8 +117,13 @@ class RowData:
             known = at.epoch == mark.epoch and ledger.descends_from(connection, at)
             return known and ledger.deleted(connection, after=at.deletion) is not None
 
-        self.lexical = LexicalArm(self._directory, self._analyzer)
-        saved = None if fresh else self.lexical.load(belongs)
+        self.lexical_fault: str | None = None
+        """Why the lexical index cannot answer; None: it can."""
+        self._unsaved = 0
+        """Rows added and removed since the arrays were saved."""
+        self._index, saved = LexicalIndex(self.analyzer), None
+        if self._directory is not None and not fresh:
+            self._index, saved = LexicalIndex.load(self._directory, self.analyzer, belongs) or (self._index, None)
         after = 0 if saved is None else saved.mark.seq
         heads = ledger.heads(connection, after=after)
         self.table = RowTable() if saved is None else _restored(saved)
@@ -129,8 +138,26 @@ class RowData:
             return self._read(connection, fresh=True)  # raises the right error if the ledger has lost rows
         self._read_vectors(connection, saved, now, len(heads))
         texts = [text for _, text, _ in ledger.texts(connection, after=after)]
-        self.lexical.change(dead, rows, texts, now.source[rows].tolist())
+        self._change_index(dead, rows, texts, now.source[rows].tolist())
         return mark
+
+    def _change_index(self, dead: Ints, rows: Ints, texts: Sequence[str], sources: Sequence[int]) -> None:
+        """Remove rows of the lexical index and add others. A failure sets `lexical_fault` and does not raise: the write
+        is committed already."""
+        if self.lexical_fault is not None:
+            return
+        self._unsaved += len(dead) + len(rows)
+        try:
+            self._index.update(rows.tolist(), texts, sources, removed=dead.tolist())
+        except Exception as error:
+            log.exception("the lexical index failed; searches go on without it until repair()")
+            self.lexical_fault = f"{type(error).__name__} while indexing"
+
+    def analyse(self, texts: Sequence[str]) -> None:
+        """Analyse texts that the next change is expected to add; they cannot be found yet."""
+        if self.lexical_fault is None:
+            with suppress(Exception):  # the change will raise it again
+                self._index.begin(texts)
 
     def _read_vectors(self, connection: Connection, saved: Saved | None, rows: Rows, new: int) -> None:
         """Vectors by row: those of the saved files and of the `new` last rows; without files, all from the ledger."""
@@ -181,7 +208,7 @@ class RowData:
         self.table.remove(dead)  # last: an id that is replaced always has a row
         if len(rows):
             self._keep_vectors(change.vectors, replace_all=not len(self._vectors.view))
-        self.lexical.change(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
+        self._change_index(dead, rows, change.texts, self.table.snapshot().source[rows].tolist())
         with self._reading:  # until published: a first reading in between would miss these rows
             if self._names is not None:
                 self._names.add(rows.tolist(), change.texts)
@@ -206,8 +233,8 @@ class RowData:
             rows=self._rows,
             vectors=self._vectors.view,
             present=None if present.all() else present,
-            lexical=self.lexical.view(),
-            lexical_fault=self.lexical.fault,
+            lexical=self._index.view(),
+            lexical_fault=self.lexical_fault,
             row_data=self,
         )
 
@@ -258,7 +285,7 @@ class RowData:
     def _read_names(self) -> Names:
         seqs = self._rows.seq.tolist()
         beginnings = self._ledger.retry_read(lambda: self._ledger.beginnings(BEGINNING))
-        names = Names(self.lexical.analyzer)
+        names = Names(self.analyzer)
         known = [(row, beginnings[seq]) for row, seq in enumerate(seqs) if seq in beginnings]
         names.add([row for row, _ in known], [text for _, text in known])
         return names
@@ -268,7 +295,8 @@ class RowData:
 
         If the disk refuses, a warning is logged.
         """
-        if not self.lexical.worth_saving(len(self.table), always=always):
+        least = 1 if always else SAVE_EVERY + len(self.table) // 8
+        if self._directory is None or self.lexical_fault is not None or self._unsaved < least:
             return
         rows = self._rows
         ids = [id if alive else "" for id, alive in zip(rows.ids, rows.alive.tolist(), strict=False)]
@@ -277,8 +305,9 @@ class RowData:
         arrays["id checksums"] = self.calibration.id_checksums(rows)
         try:
             stored = self._save_vectors(facts, arrays)
-            self.lexical.save(self._mark, rows.seq, self.table.sources, arrays, facts)
-            if stored is not None and self._directory is not None:
+            self._index.save(self._directory, self._mark, rows.seq, self.table.sources, arrays, facts)
+            self._unsaved = 0
+            if stored is not None:
                 dense_file.remove_others(self._directory, stored.name)
                 self._vectors, codes = dense_file.map_rows(self._directory, stored, checked=False)  # with room for more
                 self.quantised.continue_in(codes)

@@ -3,7 +3,6 @@
 In: texts by row, and queries. Out: the best rows, and scores of given rows.
 
     index        the index: update, search, score, save, load
-    arm          the index of an open store: updated after each commit, saved, not used after a failure
     analyzer     text to terms
     languages    the language of a text, its function words, the letters and the stemmer of each script
     spellings    numbers, codes and words with accents that are written in several ways
