@@ -19,10 +19,13 @@ from umi_common.pool import Vectors
 from umi_common.protocols import Embedder
 from umi_common.runtime.closing import Closing
 from umi_common.stores.batch_checks import embedded
+from umi_common.types import Chunk
 
 EmbedderChoice = str | Embedder | Callable[[Dataset], Any] | None
 """One embedder or name for all datasets, a function from a dataset to its embedder, or None: the model that a
 system's settings name, else the embedded default."""
+DatasetKey = tuple[int, str | None]
+"""Identity of the chunks, which all splits of one dataset share and `Stores` keeps alive; and the name of the model."""
 ARRAYS = ("docs", "queries")
 
 
@@ -40,63 +43,47 @@ class Stores(Closing):
 
     def __init__(self, embedder: EmbedderChoice = None) -> None:
         self._choice = embedder
-        self._built: dict[tuple[int, str | None], _Built] = {}
+        self._embedders: dict[DatasetKey, tuple[Sequence[Chunk], Embedder]] = {}
+        self._vectors: dict[DatasetKey, Vectors] = {}
+        self._stores: dict[tuple[DatasetKey, str], Any] = {}
+        """By dataset and settings of the analyzer."""
 
-    def embedder(self, dataset: Dataset) -> Embedder:
-        """The embedder of this dataset; that of settings which name none."""
-        return self._of(dataset).embedder
+    def embedder(self, dataset: Dataset, model: str | None = None) -> Embedder:
+        """The embedder of this dataset; `model`: that of a system's settings, for `EmbedderChoice` None."""
+        key, choice = self._key(dataset, model), self._choice
+        if key not in self._embedders:
+            if not (choice is None or isinstance(choice, (str, Embedder))):
+                choice = choice(dataset)
+            self._embedders[key] = dataset.chunks, as_embedder(model if choice is None else choice)
+        return self._embedders[key][1]
 
-    def vectors(self, dataset: Dataset) -> Vectors:
-        """(n, dim) unit rows of the dataset's chunks, in their order; computed once."""
-        return self._of(dataset).vectors()
+    def vectors(self, dataset: Dataset, model: str | None = None) -> Vectors:
+        """(n, dim) unit rows of the dataset's chunks, in their order; computed once. `model` as in `embedder`."""
+        key = self._key(dataset, model)
+        if key not in self._vectors:
+            ids, texts = [chunk.id for chunk in dataset.chunks], [chunk.indexed_text for chunk in dataset.chunks]
+            self._vectors[key] = embedded(ids, texts, self.embedder(dataset, model), dim=None)
+        return self._vectors[key]
 
     def open(self, dataset: Dataset, config: UmiConfig) -> Any:
         """The HybridStore of the dataset under this configuration's analyzer and model."""
-        return self._of(dataset, config.embedder.model).store(config)
-
-    def close(self) -> None:
-        """Close every store."""
-        while self._built:
-            self._built.popitem()[1].close()
-
-    def _of(self, dataset: Dataset, model: str | None = None) -> _Built:
-        choice, model = self._choice, model if self._choice is None else None
-        key = id(dataset.chunks), model  # the chunks are shared by all splits of one dataset, and kept alive by _Built
-        if key not in self._built:
-            if not (choice is None or isinstance(choice, (str, Embedder))):
-                choice = choice(dataset)
-            self._built[key] = _Built(dataset, as_embedder(model if choice is None else choice))
-        return self._built[key]
-
-
-class _Built:
-    """The vectors and stores of one dataset; each is made at its first use."""
-
-    def __init__(self, dataset: Dataset, embedder: Embedder) -> None:
-        self.chunks = dataset.chunks
-        self.embedder = embedder
-        self._vectors: Vectors | None = None
-        self._stores: dict[str, Any] = {}
-
-    def vectors(self) -> Vectors:
-        if self._vectors is None:
-            ids, texts = [chunk.id for chunk in self.chunks], [chunk.indexed_text for chunk in self.chunks]
-            self._vectors = embedded(ids, texts, self.embedder, dim=None)
-        return self._vectors
-
-    def store(self, config: UmiConfig) -> Any:
         from umi_common.stores.embedded.hybrid import HybridStore  # takes long to import, and only umi needs it
 
-        key = settings_text(config.analyzer)
+        model = config.embedder.model
+        key = self._key(dataset, model), settings_text(config.analyzer)
         if key not in self._stores:
-            store = HybridStore.open(None, embedder=self.embedder, config=config)
-            store.add(self.chunks, vectors=self.vectors())
+            store = HybridStore.open(None, embedder=self.embedder(dataset, model), config=config)
+            store.add(dataset.chunks, vectors=self.vectors(dataset, model))
             self._stores[key] = store
         return self._stores[key]
 
     def close(self) -> None:
+        """Close every store."""
         while self._stores:
             self._stores.popitem()[1].close()
+
+    def _key(self, dataset: Dataset, model: str | None) -> DatasetKey:
+        return id(dataset.chunks), model if self._choice is None else None
 
 
 class PrecomputedEmbedder:
