@@ -42,7 +42,7 @@ def days(first: datetime, count: int = 1) -> CalendarPeriod:
 
 def day(now: datetime, year: int, month: int, number: int) -> CalendarPeriod:
     """One date. Raises ValueError where it does not exist."""
-    return days(midnight(now).replace(year=year, month=month, day=number))
+    return days(now.replace(year=year, month=month, day=number))
 
 
 def week(now: datetime, offset: int = 0) -> CalendarPeriod:
@@ -64,12 +64,12 @@ def months(now: datetime, count: int = 1) -> CalendarPeriod:
 
 def month(now: datetime, year: int, number: int) -> CalendarPeriod:
     """One month of one year; `number` 1..12."""
-    return months(midnight(now).replace(year=year, month=number, day=1))
+    return months(now.replace(year=year, month=number, day=1))
 
 
 def quarter(now: datetime, year: int, number: int) -> CalendarPeriod:
     """One quarter of one year; `number` 1..4."""
-    return months(midnight(now).replace(year=year, month=3 * number - 2, day=1), count=3)
+    return months(now.replace(year=year, month=3 * number - 2, day=1), count=3)
 
 
 def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
@@ -80,7 +80,7 @@ def years(now: datetime, first: int, count: int = 1) -> CalendarPeriod:
 
 def season(now: datetime, year: int, name: str) -> CalendarPeriod:
     """The season that starts in `year`."""
-    return months(midnight(now).replace(year=year, month=SEASONS[name], day=1), count=3)
+    return months(now.replace(year=year, month=SEASONS[name], day=1), count=3)
 
 
 def weekday(now: datetime, number: int, offset: int) -> CalendarPeriod:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -36,7 +35,6 @@ class MetadataColumns:
         self._columns: dict[str, _Column] = {}
         self._rows = 0
         self._masks: LruCache[Filter, Mask] = LruCache(CACHED_MAX)
-        self._writing = threading.Lock()
 
     def __len__(self) -> int:
         """One more than the highest row so far."""
@@ -49,18 +47,17 @@ class MetadataColumns:
             rows: Strictly rising, each >= len(self).
             metadatas: metadatas[i] belongs to rows[i].
         """
-        with self._writing:
-            numbers = np.asarray(rows, dtype=np.int64)
-            assert len(rows) == len(metadatas) and (np.diff(numbers, prepend=self._rows - 1) > 0).all()
-            if not len(numbers):
-                return
-            coded = self._encode(numbers.tolist(), metadatas)
-            stop = int(numbers[-1]) + 1
-            for column in self._columns.values():
-                column.reserve(stop)
-            for key, (at, codes) in coded.items():
-                self._columns[key].put(at, codes)
-            self._rows = stop  # last: readers see rows only when all their codes are there
+        numbers = np.asarray(rows, dtype=np.int64)
+        assert len(rows) == len(metadatas) and (np.diff(numbers, prepend=self._rows - 1) > 0).all()
+        if not len(numbers):
+            return
+        coded = self._encode(numbers.tolist(), metadatas)
+        stop = int(numbers[-1]) + 1
+        for column in self._columns.values():
+            column.reserve(stop)
+        for key, (at, codes) in coded.items():
+            self._columns[key].put(at, codes)
+        self._rows = stop  # last: readers see rows only when all their codes are there
 
     def _encode(self, rows: list[int], metadatas: Sequence[Metadata]) -> dict[str, tuple[list[int], list[int]]]:
         """Rows and codes by key. Changes nothing that a reader or a failed call could see."""
