@@ -9,15 +9,17 @@ import threading
 import pytest
 
 from umi_common.errors import StoreClosed
+from umi_common.runtime import workers
 from umi_common.runtime.calls import Call, CallFailure, adrive
 from umi_common.runtime.limits import GROUP_MAX
 from umi_common.runtime.workers import Workers
 
 
 @pytest.fixture()
-def threads():
+def threads(monkeypatch):
     """One thread, so that searches that come while it is at work are queued."""
-    made = Workers(search_threads=1)
+    monkeypatch.setattr(workers, "SEARCH_THREADS_MAX", 1)
+    made = Workers()
     yield made
     made.close()
 
@@ -223,8 +225,9 @@ def test_searches_of_two_event_loops_share_threads(threads):
     assert sorted(found) == [["A"], ["B"]]
 
 
-async def test_a_call_without_company_that_waits_when_the_threads_are_closed_gets_an_error():
-    threads, begun, released = Workers(call_threads=1), threading.Event(), threading.Event()
+async def test_a_call_without_company_that_waits_when_the_threads_are_closed_gets_an_error(monkeypatch):
+    monkeypatch.setattr(workers, "CALL_THREADS_MAX", 1)
+    threads, begun, released = Workers(), threading.Event(), threading.Event()
 
     def hold():
         begun.set()

@@ -30,10 +30,6 @@ class Workers:
     """The threads of a retriever and of its copies: started when needed, ended with the last of them.
 
     A forked child starts its own threads and drops its parent's queue.
-
-    Args:
-        search_threads: Threads in which searches run in groups.
-        call_threads: Threads for single calls that wait for a service.
     """
 
     _lock: threading.Lock
@@ -42,8 +38,7 @@ class Workers:
     _starting: int
     """Workers submitted but not yet started; a lower bound."""
 
-    def __init__(self, search_threads: int = SEARCH_THREADS_MAX, call_threads: int = CALL_THREADS_MAX) -> None:
-        self._search_threads, self._call_threads = search_threads, call_threads
+    def __init__(self) -> None:
         self._renew()
         renew_in_child(self, Workers._renew)
 
@@ -55,7 +50,7 @@ class Workers:
 
     def executor(self) -> Executor:
         """The threads for single calls."""
-        return self._pool(self._call_threads, "umi")
+        return self._pool(CALL_THREADS_MAX, "umi")
 
     def _pool(self, size: int, name: str) -> ThreadPoolExecutor:
         with self._lock:
@@ -115,7 +110,7 @@ class Workers:
                 return
             self._starting += 1
         try:
-            self._pool(self._search_threads, "umi-search").submit(self._run_group)
+            self._pool(SEARCH_THREADS_MAX, "umi-search").submit(self._run_group)
         except BaseException:
             self._has_started()
             raise
