@@ -164,6 +164,9 @@ class WhenConfig(Frozen):
     """The score of a chunk in the period is multiplied by 1 + boost."""
     dated_boost: float = Field(default=1.5, ge=0.0, le=5.0)
     """Used instead of `boost` if the phrase names a year, and so can mean one period only."""
+    order_boost: float = Field(default=0.5, ge=0.0, le=5.0)
+    """Where the query asks for the latest or the first ("current", "newest", "originally"), the score of the latest or
+    first of nearly equal chunks is multiplied by 1 + order_boost; 0: off."""
 
 
 class FusionConfig(Frozen):

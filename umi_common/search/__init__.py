@@ -12,6 +12,7 @@ is a generator (`runtime.calls.Body`).
     fetch              the chunks of the best rows, duplicates left out if asked, and hits with their signals
     exact              the best candidates reordered by the query's numbers, codes and phrases, found as they stand
     alike              of alike candidates, the one that holds more of the query's words first
+    in_time_order      of nearly equal candidates, the latest or the first one first, if the query asks for it
     late_interaction   the best candidates reordered by how well their words match the query's
     rerank             the best candidates reordered by a cross-encoder
     trace              collects the stages of one search with their times and facts

@@ -17,6 +17,7 @@ from umi_common.errors import ConfigError
 from umi_common.pool import Pool
 from umi_common.protocols import OnStage
 from umi_common.query.time.find import When, find_time
+from umi_common.query.time.order import time_order
 from umi_common.query.time.stated import states_date_in
 from umi_common.ranking.neighbours import order_share
 from umi_common.ranking.period import PeriodBoost
@@ -32,6 +33,7 @@ from umi_common.search.exact import (
     reorder_by_number_pairs,
 )
 from umi_common.search.fetch import chunks_beside, fetch, to_hits
+from umi_common.search.in_time_order import reorder_by_time
 from umi_common.search.late_interaction import reorder_by_late_interaction
 from umi_common.search.rank import RankedPool, diversify, rank
 from umi_common.search.recall import Components, Recalled, ask_chunks, decides_by_evidence, recall, recall_more
@@ -108,6 +110,9 @@ def _rank_and_fetch(
     if compares and chunks:
         of_period = None if boost is None else boost.lifted(pool)
         ranked = alike.reorder_alike(request.searched, pool, ranked, chunks, of_period, trace)
+    asked = time_order(request.searched) if config.when.enabled and config.when.order_boost and compares else None
+    if asked is not None and chunks:
+        ranked = reorder_by_time(pool, ranked, asked, config.when.order_boost, trace)
     return chunks, ranked
 
 

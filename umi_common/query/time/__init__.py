@@ -3,6 +3,7 @@
 In: a query and the current time. Out: a period, and whether the query limits records to it.
 
     find         the first period that a query names, and whether the query limits records to it
+    order        whether a query asks for the latest or the first of several texts
     stated       whether a text states a date in a period
     written      a day or a month in the words of texts
     vocabulary   English time words, and the register of rules

@@ -1,0 +1,93 @@
+"""Where the query asks for the latest or the first of several texts on one matter, that one comes first."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from umi_common import Chunk, DualRetriever, HybridStore, UmiConfig
+from umi_common.query.time.order import time_order
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+PEOPLE = ["Anna Miller", "Boris Okafor", "Clara Petrov", "David Silva"]
+NUMBERS = ["0461 7720", "0392 1184", "0755 4033"]
+"""Oldest first."""
+STAGE = "time_order"
+
+
+def phone_of(person, age):
+    number = NUMBERS[age]
+    moment = NOW - timedelta(days=30 * (3 - age))
+    return Chunk(f"{person} {age}", f"The phone number of {person} is {number}.", event_time=moment)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    with HybridStore.open() as store:
+        store.add([phone_of(person, age) for person in PEOPLE for age in (1, 2, 0)])
+        store.add([Chunk("sauna", "The sauna opens at noon.", event_time=NOW)])
+        yield store
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize(
+    ("query", "age"),
+    [
+        ("What is the current phone number of {}?", 2),
+        ("{} latest phone number", 2),
+        ("what is {}'s phone number now?", 2),
+        ("last phone number of {}", 2),
+        ("what was the first phone number of {}?", 0),
+        ("phone number of {} originally", 0),
+    ],
+)
+def test_the_latest_or_the_first_of_the_values_that_a_fact_has_had_comes_first(numbers, query, age, person):
+    result = DualRetriever(numbers).search(query.format(person), now=NOW)
+    assert result.ids[0] == f"{person} {age}"
+    assert set(result.ids[:3]) == {f"{person} {each}" for each in range(3)}
+
+
+@pytest.mark.parametrize("query", ["phone number of {}", "the last name of {}", "first aid of {}"])
+def test_a_query_that_asks_for_none_of_them_is_ranked_as_without_the_stage(numbers, query):
+    query = query.format(PEOPLE[0])
+    plain = DualRetriever(numbers, config=UmiConfig().replaced(when={"order_boost": 0.0}))
+    hits = DualRetriever(numbers).search(query, now=NOW).hits
+    assert [(hit.chunk.id, hit.score) for hit in hits] == [
+        (hit.chunk.id, hit.score) for hit in plain.search(query, now=NOW).hits
+    ]
+    assert all(STAGE not in hit.stages for hit in hits)
+
+
+def test_a_later_text_on_another_matter_stays_behind(numbers):
+    assert "sauna" not in DualRetriever(numbers).search("current phone number of Anna Miller", now=NOW).ids[:3]
+
+
+def test_texts_without_a_time_are_ranked_without_the_stage():
+    with HybridStore.open() as store:
+        store.add([Chunk(f"{n}", f"The phone number of Anna Miller is {number}.") for n, number in enumerate(NUMBERS)])
+        hits = DualRetriever(store).search("current phone number of Anna Miller", now=NOW).hits
+    assert all(STAGE not in hit.stages for hit in hits)
+
+
+def test_a_settings_switch_turns_it_off(numbers):
+    off = DualRetriever(numbers, config=UmiConfig().replaced(when={"enabled": False}))
+    hits = off.search("current phone number of Anna Miller", now=NOW).hits
+    assert all(STAGE not in hit.stages for hit in hits)
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("what's new with Falcon?", "latest"),
+        ("most recent report", "latest"),
+        ("What did we decide last?", "latest"),
+        ("oldest note", "first"),
+        ("what happened last week", None),
+        ("what is her last name", None),
+        ("known issues", None),
+        ("first name of Petrov", None),
+    ],
+)
+def test_which_of_several_texts_a_query_asks_for(query, asked):
+    assert time_order(query) == asked
