@@ -22,6 +22,8 @@ log = logging.getLogger("umi")
 START_INDEX = "start_index"
 """Metadata key of a text's offset in its page, in characters; LangChain's splitters set it with
 add_start_index=True."""
+PAGE = "page"
+"""Metadata key of the page, from 0; LangChain's PDF loaders set it."""
 CHARACTERS_PER_PAGE = 2**32
 """More characters than any page has, so that page * CHARACTERS_PER_PAGE + offset rises with page and offset."""
 SearchText = str | Sequence[str] | None
@@ -319,7 +321,7 @@ def _turn_text(index: int, turn: MessageLikeRepresentation) -> str:
 
 
 def _offset(metadata: Mapping[str, Any]) -> int | None:
-    start, page = metadata.get(START_INDEX), metadata.get("page")
+    start, page = metadata.get(START_INDEX), metadata.get(PAGE)
     if not isinstance(start, int) or start < 0:  # -1: the splitter did not find the text in the page
         return None
     return start + CHARACTERS_PER_PAGE * page if isinstance(page, int) else start

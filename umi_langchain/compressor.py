@@ -14,9 +14,10 @@ from pydantic import ConfigDict
 
 from umi_common.context.assemble import assemble
 from umi_common.context.budget import AssemblyPolicy, ContextPart, TokenBudget, as_list
+from umi_common.context.pieces import HEAD_KEY, LINE_KEY
 from umi_common.frameworks.records import CheckedFields, PlaceKeys, edges_first
 from umi_common.types import Hit, utf8_text
-from umi_langchain._convert import SCORE_KEY, to_chunks
+from umi_langchain._convert import PAGE, SCORE_KEY, START_INDEX, to_chunks
 from umi_langchain._sections import IDS_KEY
 
 
@@ -56,25 +57,33 @@ class UmiCompressor(CheckedFields, BaseDocumentCompressor):
 
         Raises:
             BudgetError: If the budget cannot hold one character of any document.
-            InvalidChunk: If a document's metadata cannot be read; names the document.
+            InvalidChunk: If source or time of a document cannot be read; names the document.
         """
         filled = [
             document.model_copy(update={"page_content": utf8_text(document.page_content)})
             for document in documents
             if document.page_content.strip()
         ]
-        ids, chunks = to_chunks(filled, PlaceKeys(self.source_key, self.position_key, self.time_key))
+        keys = PlaceKeys(self.source_key, self.position_key, self.time_key)
+        ids, chunks = to_chunks([self._as_read(document) for document in filled], keys)
         # Two stores may count their ids alike, so that a text is known by both. Of a repeated one the first counts.
-        keys = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
-        scores = dict(zip(reversed(keys), reversed(scores_of_documents(filled)), strict=True))
-        first = dict(zip(reversed(keys), reversed(filled), strict=True))
+        texts = [(id, document.page_content) for id, document in zip(ids, filled, strict=True)]
+        scores = dict(zip(reversed(texts), reversed(scores_of_documents(filled)), strict=True))
+        first = dict(zip(reversed(texts), reversed(filled), strict=True))
         by_key = {(chunk.id, chunk.text): chunk for chunk in reversed(chunks)}
-        by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(keys), start=1)}
+        by_rank = {f"{rank:06}": key for rank, key in enumerate(dict.fromkeys(texts), start=1)}
         hits = [Hit(replace(by_key[key], id=rank), scores[key], int(rank)) for rank, key in by_rank.items()]
         context = assemble(hits, budget=self.budget, policy=as_list(self.policy), counter=self.counter)
         return [
             _document(part, first[by_rank[part.ids[0]]], [by_rank[rank][0] for rank in part.ids]) for part in context
         ]
+
+    def _as_read(self, document: Document) -> Document:
+        """The document with the metadata that packing reads; the rest may be any object."""
+        places = (self.source_key, self.position_key, self.time_key, START_INDEX, PAGE)
+        read = {*places, self.policy.kind_key, *self.policy.offset_keys, HEAD_KEY, LINE_KEY}
+        metadata = {key: value for key, value in document.metadata.items() if key in read}
+        return document.model_copy(update={"metadata": metadata})
 
 
 def scores_of_documents(documents: Sequence[Document], key: str = SCORE_KEY) -> list[float]:

@@ -145,10 +145,21 @@ def test_unknown_settings_are_refused():
         UmiCompressor(max_tokens=3)
 
 
-def test_metadata_that_a_compressor_cannot_read_is_named_without_the_advice_for_a_store():
-    with pytest.raises(InvalidChunk, match=r"document 0: metadata\['x'\]") as told:
-        packed([Document(page_content="text", metadata={"x": object()})])
+def test_a_source_that_a_compressor_cannot_read_is_named_without_the_advice_for_a_store():
+    with pytest.raises(InvalidChunk, match=r"document 0: metadata\['source'\]") as told:
+        packed([Document(page_content="text", metadata={"source": object()})])
     assert "on_invalid" not in str(told.value)
+
+
+def test_another_retrievers_documents_may_hold_any_object_in_their_metadata():
+    graph, raw = object(), b"\xff"
+    documents = [
+        Document(page_content="one thing", metadata={"graph": graph, "source": "a"}),
+        Document(page_content="another matter", metadata={"raw": raw, "ids": {1: 2}}),
+    ]
+    first, second = packed(documents)
+    assert first.metadata["graph"] is graph
+    assert second.metadata["raw"] is raw and second.metadata["ids"] == {1: 2}
 
 
 def test_half_an_emoji_in_a_document_does_not_lose_the_others():
