@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime
 import enum
 import math
+from decimal import Decimal
+from pathlib import PurePosixPath
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -13,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umi_common.errors import FilterError
-from umi_common.filters import DEPTH_MAX, NODES_MAX, VALUES_MAX, And, Comparison, Not, Or, parse_filter
+from umi_common.filters import DEPTH_MAX, NODES_MAX, VALUES_MAX, And, Comparison, Not, Or, matches, parse_filter
+from umi_common.types import Chunk
 
 A1, B2 = Comparison("a", "$eq", 1), Comparison("b", "$eq", 2)
 
@@ -46,6 +50,11 @@ def test_a_dict_becomes_this_tree(where: dict[str, Any], tree: Any):
 
 class Colour(str, enum.Enum):
     RED = "red"
+
+
+class Size(enum.Enum):
+    LARGE = 3
+    ANY = (1, 2, 3)
 
 
 @pytest.mark.parametrize(("given", "plain"), [(Colour.RED, "red"), (np.float64(1.5), 1.5), (np.str_("x"), "x")])
@@ -105,12 +114,25 @@ MISTAKES: list[tuple[Any, str]] = [
     ({"a": 2**63}, r"'a', '\$eq': 9223372036854775808 does not fit 64 bits"),
     ({"a": 10**5000}, r"<int of 16610 bits> does not fit 64 bits"),
     ({"a": datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)}, r"is datetime; .*time_range or \.isoformat"),
-    ({"a": np.int64(1)}, r"is int64; .*\.item\(\)"),
+    ({"a": np.datetime64("2024-01-01")}, r"is datetime64; .*time_range or \.isoformat"),
+    ({"a": np.float32("nan")}, r"nan.* is float32; expected str"),
+    ({"a": Decimal("nan")}, r"NaN.* is Decimal; expected str"),
+    ({"a": Size.ANY}, r"is tuple"),
     ({"a": b"x"}, r"is bytes"),
     ({"a": "\ud800"}, r"'a', '\$eq': lone surrogate at 0"),
     ({"\ud800": 1}, r"filter key '\\ud800': lone surrogate"),
     ({"a": {"$in": [0] * 100_001}}, r"100001 values; at most 100000"),
 ]
+
+
+PLAIN_IN_METADATA = [np.int64(3), np.float32(0.1), np.bool_(True), np.str_("x"), Decimal("1.5"), UUID(int=7)]
+
+
+@pytest.mark.parametrize("value", [*PLAIN_IN_METADATA, PurePosixPath("/a/b"), Size.LARGE], ids=repr)
+def test_a_value_that_metadata_may_hold_may_be_asked_for(value: Any):
+    chunk = Chunk("a", "text", metadata={"key": value})
+    for where in ({"key": value}, {"key": {"$in": [value]}}, Comparison("key", "$eq", value)):
+        assert matches(parse_filter(where), chunk.metadata)
 
 
 @pytest.mark.parametrize(("where", "message"), MISTAKES, ids=[message[:50] for _, message in MISTAKES])

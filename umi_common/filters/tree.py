@@ -7,10 +7,13 @@ import operator
 import reprlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from umi_common.errors import FilterError
-from umi_common.types import Metadata, MetadataValue, Scalar
+from umi_common.types import Metadata, MetadataValue, Scalar, plain_value
 
 Operator = Literal["$eq", "$in", "$gt", "$gte", "$lt", "$lte", "$contains", "$text_match", "$text_match_insensitive"]
 """The operators of a comparison; `$ne`, `$nin`, `$not_contains` and `$exists` are spellings that use `Not`."""
@@ -237,7 +240,7 @@ def _checked_list(where: str, values: Sequence[object]) -> tuple[Scalar, ...]:
 
 
 def _checked_scalar(where: str, value: object) -> Scalar:
-    """`value` as a plain Python scalar: subclasses such as string enums are reduced to what JSON would store."""
+    """`value` as a plain Python scalar, converted as a chunk's metadata is: enums, NumPy scalars, UUIDs, paths."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -251,9 +254,12 @@ def _checked_scalar(where: str, value: object) -> Scalar:
         if not math.isfinite(value):
             raise FilterError(f"{where}: {value} is not finite; expected a number that can be compared")
         return float(value)
+    plain = None if isinstance(value, (date, np.datetime64)) else plain_value(value)
+    if plain is not None and plain is not value:  # NaN in NumPy's types is None, which would mean a missing key
+        return _checked_scalar(where, plain)
     raise FilterError(
         f"{where}: {shown(value)} is {type(value).__name__}; expected str, int, float, bool or None; "
-        "times go into time_range or .isoformat(), numpy scalars through .item()"
+        "times go into time_range or .isoformat()"
     )
 
 
