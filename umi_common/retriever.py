@@ -109,6 +109,9 @@ class DualRetriever(Closing):
         given = UmiConfig() if config is None else config
         self._components = self._components_for(_with_settings_of(store, given, given.model_fields_set), None)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r})"
+
     @property
     def config(self) -> UmiConfig:
         """The settings in force."""

@@ -382,6 +382,9 @@ class SearchResult:
     terms_of: Callable[[str], Sequence[str]] | None = field(default=None, repr=False, compare=False)
     """The store's function from a text to its terms, used to mark the query's words in hits."""
 
+    def __repr__(self) -> str:
+        return f"SearchResult({self.mode}, {self.ids})"  # with the texts it would fill the screen
+
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 

@@ -113,6 +113,9 @@ class UmiVectorStore(OwnsStore, VectorStore):
         """The documents that `on_invalid="skip"` left out since the constructor, with the reasons."""
         return tuple(self._skipped or ())
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r})"
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return copy.copy(self)  # the store is shared, as by a copy of a retriever
 

@@ -143,6 +143,9 @@ class UmiRetriever(OpensStore, BaseRetriever):
         self.skipped: tuple[SkippedChunk, ...] = ()
         """The nodes that `from_nodes(on_invalid="skip")` left out, and why."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.umi!r}, similarity_top_k={self.similarity_top_k})"
+
     @classmethod
     def from_nodes(
         cls,

@@ -119,6 +119,9 @@ class UmiVectorStore(Closing, BasePydanticVectorStore):
         self._umi = retriever_over(store, opening, stages, read_only=read_only, **parts)
         self._store: HybridStore = self._umi.store  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._store!r})"
+
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         return copy.copy(self)  # the store is shared, as by a copy of a retriever
 

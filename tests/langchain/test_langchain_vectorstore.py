@@ -365,3 +365,11 @@ def test_a_time_weighted_retriever_over_the_store_takes_the_time_of_its_document
         retriever.add_documents([Document(page_content="the kettle is red")], current_time=moment)
         (found,) = retriever.invoke("kettle")
         assert found.metadata["created_at"] == moment
+
+
+def test_a_cell_with_a_store_or_a_retriever_in_it_shows_where_the_texts_are(tmp_path):
+    with UmiVectorStore(persist_directory=str(tmp_path / "memory")) as store:
+        where = f"HybridStore({str(tmp_path / 'memory')!r})"
+        assert repr(store) == f"UmiVectorStore({where})"
+        assert repr(store.retriever(k=3)) == f"UmiRetriever(umi=DualRetriever({where}), k=3)"
+        assert repr(store) in repr(store.as_retriever())

@@ -445,3 +445,10 @@ async def test_what_a_subclass_changes_in_a_query_holds_for_the_asynchronous_one
     ).as_retriever(similarity_top_k=10)
     pets = {hit.node.node_id for hit in retriever.retrieve("error at boot")}
     assert pets == {hit.node.node_id for hit in await retriever.aretrieve("error at boot")} == {"cats", "dogs"}
+
+
+def test_a_cell_with_a_store_or_a_retriever_in_it_shows_where_the_nodes_are(tmp_path):
+    with UmiVectorStore(persist_dir=str(tmp_path / "memory")) as store:
+        where = f"HybridStore({str(tmp_path / 'memory')!r})"
+        assert repr(store) == f"UmiVectorStore({where})"
+        assert repr(store.retriever()) == f"UmiRetriever(DualRetriever({where}), similarity_top_k=10)"

@@ -262,6 +262,12 @@ def test_an_empty_store_gives_no_hits():
         assert DualRetriever(empty).search("anything").hits == ()
 
 
+def test_a_python_prompt_shows_a_retriever_by_its_store_and_a_result_by_its_ids(store):
+    umi = DualRetriever(store)
+    assert repr(umi) == "DualRetriever(HybridStore('in memory'))"
+    assert repr(umi.search("roofers", limit=1, strategy="text")) == "SearchResult(text, ['roof-1'])"
+
+
 def test_a_result_shows_itself_as_text_html_page_and_frame(store, tmp_path):
     store.add([Chunk("evil", "Acme <script>alert(1)</script>", source="<b>")])
     result = DualRetriever(store).search("Acme accounting")

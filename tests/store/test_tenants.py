@@ -86,7 +86,7 @@ def told(store: HybridStore, **options) -> list[object]:
         for question in QUESTIONS:
             result = umi.search(question, limit=8, **options)
             shown = without_times(result)
-            seen += [repr(shown), replace(shown, terms_of=result.terms_of).explain(), shown._repr_html_()]
+            seen += [repr(asdict(shown)), replace(shown, terms_of=result.terms_of).explain(), shown._repr_html_()]
             policy = AssemblyPolicy(neighbours=2)
             context = umi.get_context(question, budget=TokenBudget(max_total=300), policy=policy, **options)
             seen += [context.text, repr(context.stats)]
@@ -131,7 +131,7 @@ def test_nothing_that_a_tenant_is_shown_depends_on_another_tenants_store(tmp_pat
             written = _told_after(bob, ann)
         with tenants_in(tmp_path / str(others)) as tenants, tenants.store("bob") as bob, tenants.store("ann") as ann:
             seen[others] = (written, _told_after(bob, ann))
-    assert any("Hit(" in str(text) for text in seen[0][0])
+    assert any("'chunk': " in str(text) for text in seen[0][0])
     assert seen[0] == seen[MANY]
 
 
@@ -146,10 +146,10 @@ def test_the_same_while_the_other_tenant_searches_and_writes_at_the_same_time(tm
                 others = [of_bob.asearch(question) for question in QUESTIONS * 4]
                 writes = asyncio.to_thread(bob.add, chunks("bob", 200, seed=9))
                 found = await asyncio.gather(*own, *others, writes)
-            return [repr(without_times(result)) for result in found[: len(own)]]
+            return [repr(asdict(without_times(result))) for result in found[: len(own)]]
 
         with retriever_over(ann) as umi:
-            alone = [repr(without_times(umi.search(question))) for question in QUESTIONS]
+            alone = [repr(asdict(without_times(umi.search(question)))) for question in QUESTIONS]
         assert asyncio.run(both()) == alone
 
 
@@ -196,7 +196,12 @@ def test_with_a_filter_over_one_store_nothing_else_of_another_tenant_is_shown():
             policy = AssemblyPolicy(neighbours=3)
             context = umi.get_context(question, policy=policy, where={"user": "ann"})
             beside = store.neighbours(result.ids, reach=5, where={"user": "ann"})
-            shown = [repr(replace(result, terms_of=None)), result.explain(), result._repr_html_(), result.explain()]
+            shown = [
+                repr(asdict(replace(result, terms_of=None))),
+                result.explain(),
+                result._repr_html_(),
+                result.explain(),
+            ]
             shown += [context.text, repr(context.parts), repr(context.stats), repr(beside)]
             assert result.hits
             assert not [text for text in shown if "secret" in text]
