@@ -76,6 +76,18 @@ def test_compacting_frees_rows_and_bytes(path):
         assert store.verify()
 
 
+def test_a_deleted_user_leaves_no_byte_behind_once_the_store_is_compacted(path):
+    traces = ("xylophone", "of-ursula", "talk-of-ursula", "user-ursula")
+    spoken = {"source": "talk-of-ursula", "metadata": {"user": "user-ursula"}}
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        store.add([Chunk(f"of-ursula-{i}", f"my xylophone number {i}", position=i, **spoken) for i in range(300)])
+    with HybridStore.open(path, embedder=HashEmbedder(64)) as store:
+        assert store.delete(where={"user": "user-ursula"}) == 300
+        store.compact()
+        files = [file for file in path.rglob("*") if file.is_file()]
+        assert not [(file.name, trace) for file in files for trace in traces if trace.encode() in file.read_bytes()]
+
+
 def deletions_in(path):
     with closing(sqlite3.connect(path / "umi.db")) as ledger:
         return ledger.execute("SELECT count(*) FROM deletions").fetchone()[0]
