@@ -198,7 +198,7 @@ def with_ids(documents: Iterable[Document], ids: Iterable[str | None]) -> list[D
 
 def add_documents(
     store: Any,
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     keys: PlaceKeys,
     ids: Sequence[str | None] | None = None,
     search_text: SearchText = None,

@@ -130,23 +130,28 @@ class UmiVectorStore(OwnsStore, VectorStore):
         **options: Any,
     ) -> Self:
         """A store with these texts in it; metadatas and ids are aligned with them, options as in the constructor."""
-        made = cls(embedding, **options)
-        try:
-            made.add_documents(as_documents(texts, metadatas, ids))
-        except BaseException:
-            made.close()
-            raise
-        return made
+        return cls.from_documents(as_documents(texts, metadatas, ids), embedding, **options)
 
     afrom_texts = classmethod(in_thread("from_texts"))
     """`from_texts` in a thread."""
 
     @classmethod
     def from_documents(
-        cls, documents: list[Document], embedding: Embeddings | str | None = None, **options: Any
+        cls,
+        documents: Iterable[Document],
+        embedding: Embeddings | str | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **options: Any,
     ) -> Self:
-        """A store with these documents in it; options as in the constructor."""
-        return super().from_documents(documents, embedding, **options)  # type: ignore[arg-type]
+        """A store with these documents in it; `ids` as in `add_documents`, options as in the constructor."""
+        made = cls(embedding, **options)
+        try:
+            made.add_documents(documents, ids=ids)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     afrom_documents = classmethod(in_thread("from_documents"))
     """`from_documents` in a thread."""
@@ -172,7 +177,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
 
     def add_documents(
         self,
-        documents: list[Document],
+        documents: Iterable[Document],
         *,
         ids: Sequence[str | None] | None = None,
         search_text: SearchText = None,

@@ -373,3 +373,15 @@ def test_a_cell_with_a_store_or_a_retriever_in_it_shows_where_the_texts_are(tmp_
         assert repr(store) == f"UmiVectorStore({where})"
         assert repr(store.retriever(k=3)) == f"UmiRetriever(umi=DualRetriever({where}), k=3)"
         assert repr(store) in repr(store.as_retriever())
+
+
+def test_a_store_is_made_from_a_loaders_lazy_documents():
+    lazy = (Document(page_content=f"text number {n}", metadata={"n": n}) for n in range(3))
+    with UmiVectorStore.from_documents(lazy) as store:
+        assert [document.metadata["n"] for document in store.similarity_search("text number 2", k=1)] == [2]
+
+
+@pytest.mark.parametrize("given", [["text"], Document(page_content="text")], ids=["strings", "one document"])
+def test_a_store_made_from_what_is_no_list_of_documents_says_what_to_give(given):
+    with pytest.raises(InvalidChunk, match="expected a list of LangChain Documents"):
+        UmiVectorStore.from_documents(given)
