@@ -194,7 +194,7 @@ class Pool:
         return int(self.lexical.shape[0])
 
     def only(self, strategy: str) -> Pool:
-        """The rows that one arm scored above 0, without the other arm's scores.
+        """The rows of one arm, without the other arm's scores: those with a BM25 above 0, or those with a cosine.
 
         Args:
             strategy: "text" keeps the lexical arm, "vector" the dense arm.
@@ -207,7 +207,7 @@ class Pool:
             raise SearchUnavailable(
                 f'strategy "{strategy}" needs the {arm} arm, which did not answer; see the store\'s status'
             )
-        keep = np.any((self.lexical if strategy == "text" else self.dense) > 0, axis=0)
+        keep = np.any(self.lexical > 0 if strategy == "text" else self._has_cosine(), axis=0)
         zeros = np.zeros_like(self.lexical)
         unranked = np.zeros_like(self.lexical_rank)
         arms: dict[str, Any] = (

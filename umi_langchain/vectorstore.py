@@ -287,7 +287,7 @@ class UmiVectorStore(OwnsStore, VectorStore):
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Where = None, **options: Any
     ) -> list[Document]:
-        """The nearest documents by cosine alone, nearest first."""
+        """The nearest documents by cosine alone, nearest first, unless adjacent ones of a source raise each other."""
         return self.similarity_search("", k, filter, **_vector_only(embedding, options))
 
     def max_marginal_relevance_search(

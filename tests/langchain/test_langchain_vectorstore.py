@@ -110,6 +110,15 @@ async def test_a_vector_finds_its_nearest(filled):
     assert ids(await plain.asimilarity_search_by_vector(vector.tolist(), k=3)) == nearest
 
 
+async def test_a_vector_finds_as_many_as_are_asked_for_those_of_a_negative_cosine_last():
+    store = UmiVectorStore.from_texts(["170", "95", "10", "-60"], Compass())
+    nearest = ["10", "-60", "95", "170"]
+    assert [document.page_content for document in store.similarity_search_by_vector([1.0, 0.0], k=4)] == nearest
+    assert [document.page_content for document in store.similarity_search("0", k=4, strategy="vector")] == nearest
+    behind = UmiVectorStore.from_texts(["170", "95"], Compass())
+    assert [document.page_content for document in behind.similarity_search_by_vector([1.0, 0.0])] == ["95", "170"]
+
+
 async def test_relevance_is_that_of_the_hits_and_falls_and_a_threshold_cuts_by_it(filled):
     scored = filled.similarity_search_with_relevance_scores(QUESTION, k=20)
     assert await filled.asimilarity_search_with_relevance_scores(QUESTION, k=20) == scored
