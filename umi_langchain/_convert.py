@@ -237,7 +237,7 @@ def checked_chroma(vectorstore: Any) -> Any:
     if collection is None:
         raise ConfigError(
             f"vectorstore is {type(vectorstore).__name__}; expected langchain_chroma.Chroma; of a retriever over it, "
-            "give its .vectorstore; for any other vector store, give its documents to from_documents"
+            "give its .vectorstore; a UmiVectorStore has .retriever(); for others, give the documents to from_documents"
         )
     return collection
 

@@ -394,3 +394,8 @@ def test_a_store_is_made_from_a_loaders_lazy_documents():
 def test_a_store_made_from_what_is_no_list_of_documents_says_what_to_give(given):
     with pytest.raises(InvalidChunk, match="expected a list of LangChain Documents"):
         UmiVectorStore.from_documents(given)
+
+
+def test_a_retriever_from_umis_own_vector_store_says_where_it_is(filled):
+    with pytest.raises(ConfigError, match=r"a UmiVectorStore has \.retriever\(\)"):
+        UmiRetriever.from_vectorstore(filled)
