@@ -14,10 +14,10 @@ or sign beside it, compared by its terms. A number or code of several parts ("10
 because BM25 does not see the order of its parts.
 
 Lookup: p is a code in a query of few words ("error 502", "UMB-2231"), a phrase in quotation marks, a whole query of
-few words ("Harrow v Lindqvist"), or all words of a query of keywords, at any place of a text with nearly the best BM25
-(g is then 1). Vectors place 502 near 501 and raise texts that lack a word, BM25 does not see the order of words, and
-the stage `neighbours` raises chunks beside the text that holds p. In a longer query a code is one detail of several,
-and the raise would cost more than it gains.
+few words without the function words around it ("what is Harrow v Lindqvist"), or all words of a query of keywords, at
+any place of a text with nearly the best BM25 (g is then 1). Vectors place 502 near 501 and raise texts that lack a
+word, BM25 does not see the order of words, and the stage `neighbours` raises chunks beside the text that holds p. In a
+longer query a code is one detail of several, and the raise would cost more than it gains.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | N
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
-    """The phrases in quotation marks, or the whole query if it has few words and no quotation; the codes of a lookup;
+    """The phrases in quotation marks, or a whole query of few words without quotation, from its first to its last word
+    that is no function word; the codes of a lookup;
     the words of a query of 2 to `KEYWORDS_MAX` words without a function word.
 
     A phrase has at least two words. A code is a word of at least two characters with a digit: one digit mostly counts
@@ -170,9 +171,10 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
     typed = list(dict.fromkeys(words_in(query))) if short else []
     plain = DIGITS.search(query) is None and all_function_words().isdisjoint(typed)
     keywords = typed if plain and 1 < len(typed) <= KEYWORDS_MAX else []
-    if not quoted and short:
-        phrases = [query]
-    several = [_words(phrase) for phrase in phrases if sum(any(map(str.isalnum, w)) for w in phrase.split()) > 1]
+    subject = _without_outer_function_words(query)
+    if not quoted and len(subject.split()) <= PHRASE_WORDS_MAX:
+        phrases = [subject]
+    several = [words for phrase in phrases if (words := _words(phrase)).count(" ") > 2]
     others_than_period = f"{query[: period[0]]} {query[period[1] :]}".split()
     words = dict.fromkeys(re.sub(r"^\W+|\W+$", "", word).lower() for word in others_than_period)
     codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
@@ -180,6 +182,13 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
     if len(others) > OTHER_WORDS_MAX:
         codes = []
     return Lookup(several[:NUMBERS_MAX], [*map(_code_pattern, codes[:NUMBERS_MAX])], keywords, quoted)
+
+
+def _without_outer_function_words(query: str) -> str:
+    """A query from its first to its last word that is no function word; all of it if these are fewer than two."""
+    words = query.split()
+    content = [at for at, word in enumerate(words) if not all_function_words().issuperset(words_in(word))]
+    return " ".join(words[content[0] : content[-1] + 1]) if len(content) > 1 else query
 
 
 def reorder_by_number_pairs(
