@@ -26,10 +26,17 @@ SEVERAL = [
         "Use these documents. If you do not know, say so.\nQuestion: who painted the ceiling?\nAnswer:",
         ("who painted the ceiling?",),
     ),
+    ("Where was he born? Whom did he marry?", ("Where was he born?", "Whom did he marry?")),
+    ("The gauge reads 3 bar. How do I bleed the pump?\nconst y = ok ? 1 : 2;", ("How do I bleed the pump?",)),
     (
-        "Where was he born? Where did he grow up? Whom did he marry? When did he die?",
-        ("Where did he grow up?", "Whom did he marry?", "When did he die?"),
+        "const y = ok ? load(1) : 2;\nhow is the value of a constant changed",
+        ("how is the value of a constant changed",),
     ),
+    (
+        "Which is more convenient: renting or buying? The flat is small and old, on a hill.",
+        ("Which is more convenient: renting or buying?",),
+    ),
+    ("We met Ann. Where is the gas meter? What do you think? Does that work for you?", ("Where is the gas meter?",)),
 ]
 ONE = [
     "Who wrote the anthem?",
@@ -39,6 +46,10 @@ ONE = [
     "I moved house. The new flat is in Rome.",
     "The storage was said to be unlimited, but I read of a limit of 200 TB. Can you clarify?",
     "Is it so? Why?",
+    "Where was he born? Where did he grow up? Whom did he marry? When did he die?",
+    "When exhausted, the pump is refilled. How it does so is poorly known.",
+    "SELECT * FROM boats WHERE id = ?\nINSERT INTO boats VALUES (?, ?)",
+    "I came back. Could we talk on Monday? You know what I mean?",
     "",
     "?",
 ]

@@ -72,6 +72,26 @@ def test_the_questions_that_were_searched_are_in_the_result(umi):
     assert not result.deep_search_used
 
 
+def test_a_title_that_reads_like_a_request_is_found_as_it_is_typed():
+    titles = ["Show Me the Money", "The Money", "Money Tonight", "Tell Me About Dora", "Dora and the Boat"]
+    with HybridStore.open() as store:
+        store.add([Chunk(title, f"{title} is a film of {1950 + n}.") for n, title in enumerate(titles)])
+        with DualRetriever(store) as umi:
+            assert [umi.search(title.lower(), now=NOW).ids[0] for title in titles] == titles
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{question} What do you think? Does that work for you? Could we talk on Monday?",
+        "const y = ok ? 1 : 2;\n\n{question}",
+    ],
+)
+def test_neither_small_talk_nor_a_question_mark_in_code_takes_the_place_of_the_question(umi, around):
+    query = around.format(question="How many cars does the ferry at Leven carry?")
+    assert first(umi, query).startswith("The ferry at Leven")
+
+
 def test_one_arm_alone_searches_the_query_as_it_is(umi):
     query = "Dear Arden, tell us about the gas meter. Where is the gas meter behind the door?"
     assert umi.search(query, now=NOW, strategy="text").query_variations == ()

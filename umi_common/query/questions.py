@@ -7,21 +7,38 @@ questions the one with the rarer words gets all places. Measured in docs/decisio
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from umi_common.query.frames import FRAME, is_without_subject, without_frame
+from umi_common.query.frames import FRAME, without_frame
+from umi_common.query.routing import FUNCTION_WORDS, PRONOUNS
 
 QUESTIONS_MAX = 3
-"""Largest number of questions that are searched, the last ones of a query."""
+"""Largest number of questions that are searched; of a query with more none is, as any of them may be the main one."""
 QUESTION_WORDS_MIN = 3
 """Smallest number of words of a question that is searched."""
 WHOLE_SHARE = 0.8
 """A single question with a larger share of the query's words is the query itself."""
+IN_CONVERSATION = frozenset({"you", "we", "i", "your", "my", "this", "that", "it"})
+"""A question with one of these needs two content words: "Could we talk on Monday?" asks the reader, not the texts."""
 
-_ASKS = re.compile(r"(?:(?:by|for|from|in|on|of|to|with) )?(?:who|whom|whose|what|when|where|why|how|which)\b", re.I)
-_AND = re.compile(rf",? and (?:also )?(?={_ASKS.pattern})", re.IGNORECASE)
+_VERB = (
+    r"(?:is|are|was|were|am|do|does|did|can|could|will|would|should|shall|may|might|must|has|have|had"
+    r"|(?:is|are|was|were|do|does|did|has|have)n['\u2019]t)\b"
+)
+_QUESTION_WORD = r"(?:(?:by|for|from|in|on|of|to|with) )?(?:who|whom|whose|what|when|where|why|how|which)\b"
+_UNMARKED = re.compile(
+    rf"(?:(?:by|for|from|in|on|of|to|with) )?(?:(?:who|whom|whose|what|which)\b"
+    rf"|(?:when|where|why|how) (?:{_VERB}|(?:to|many|much|long|often)\b))",
+    re.IGNORECASE,
+)
+"""The beginning of a question without a question mark; "When exhausted, ..." begins a statement."""
+_AND = re.compile(rf",? and (?:also )?(?={_QUESTION_WORD})", re.IGNORECASE)
 """Between two questions of one sentence."""
-_SENTENCE = re.compile(r"(?<=[?!])\s+|(?<=[^\W_]{3}\.)\s+(?=[^\W\d_a-z])|(?<=[^\W\d_]):\s+|\n+|`{2,}")
+_SENTENCE = re.compile(
+    rf"(?<=[?!])\s+|(?<=[^\W_]{{3}}\.)\s+(?=[^\W\d_a-z])|(?<=[^\W\d_]):\s+(?i:(?={_QUESTION_WORD}|{_VERB}))|\n+|`{{2,}}"
+)
 """Between two sentences. "Dr. Lee" and "No. 5" are none."""
+_CODE = re.compile(r"[=;{}<>|\\]|\?\s*[,.:?\])]|[(\[]\?|\w\(")
 _WORD = re.compile(r"[^\W_]+")
 _NUMBERING = re.compile(r"^[\W_]*(?:\d{1,2}[.)]\s+)?[\W_]*")
 _MARKED = re.compile(r"\?[\"')*\s]*$")
@@ -29,33 +46,36 @@ _FAVOUR = re.compile(r"(?:could|would|will) (?:you|someone|anyone|somebody|anybo
 
 
 def questions_of(query: str) -> tuple[str, ...]:
-    """The last `QUESTIONS_MAX` questions of a query without their frames, in its order; none if it is one question.
+    """The questions of a query without their frames, in its order; none if it is one question or has many.
 
-    A question is a sentence that ends in a question mark, or, where there is no question mark, one that begins with a
-    question word. Both halves of "when ... and where ...?" are questions. A favour, "could you have a look?", is none.
+    A question is a sentence that ends in a question mark, or, if there is none, one that begins as a question. Lines of
+    code, favours ("could you have a look?") and questions without a subject ("Can you clarify?") are none. Both halves
+    of "when ... and where ...?" are questions.
     """
-    marked = "?" in query
-    questions: list[str] = []
-    for sentence in map(_without_numbering, _SENTENCE.split(query)):
-        if _MARKED.search(sentence) if marked else _ASKS.match(sentence):
-            halves = _AND.split(sentence)
-            questions += halves if min(map(_count, halves)) > QUESTION_WORDS_MIN else [sentence]
-    distinct = list(dict.fromkeys(map(without_frame, questions)))
-    asked = [each for each in distinct if _count(each) >= QUESTION_WORDS_MIN and _has_subject(each)]
-    if len(asked) == 1 and _count(asked[0]) > WHOLE_SHARE * _count(query):
+    sentences = [_NUMBERING.sub("", sentence) for sentence in _SENTENCE.split(query)]
+    prose = [sentence for sentence in sentences if not _CODE.search(sentence)]
+    questions = _with_subject(filter(_MARKED.search, prose))
+    if not questions and ("?" not in query or len(prose) < len(sentences)):
+        questions = _with_subject(filter(_UNMARKED.match, prose))
+    if len(questions) == 1 and _count(questions[0]) > WHOLE_SHARE * _count(query):
         return ()
-    return tuple(asked[-QUESTIONS_MAX:])
+    return tuple(questions) if len(questions) <= QUESTIONS_MAX else ()
+
+
+def _with_subject(sentences: Iterable[str]) -> list[str]:
+    """The distinct questions of these sentences without frames, of those that have a subject."""
+    questions: list[str] = []
+    for sentence in sentences:
+        halves = _AND.split(sentence)
+        questions += halves if min(map(_count, halves)) > QUESTION_WORDS_MIN else [sentence]
+    return [question for question in dict.fromkeys(map(without_frame, questions)) if _has_subject(question)]
 
 
 def _has_subject(question: str) -> bool:
-    """Whether it is no favour, and holds more than function words and words of a frame, unlike "Can you clarify?"."""
-    return not _FAVOUR.match(question) and not is_without_subject(
-        [word for word in _WORD.findall(question.lower()) if word not in FRAME]
-    )
-
-
-def _without_numbering(sentence: str) -> str:
-    return _NUMBERING.sub("", sentence)
+    words = _WORD.findall(question.lower())
+    content = [word for word in words if len(word) > 1 and word not in FRAME | FUNCTION_WORDS | PRONOUNS]
+    enough = len(content) > 1 or (len(content) == 1 and IN_CONVERSATION.isdisjoint(words))
+    return enough and _count(question) >= QUESTION_WORDS_MIN and not _FAVOUR.match(question)
 
 
 def _count(text: str) -> int:

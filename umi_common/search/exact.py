@@ -150,9 +150,13 @@ def lookup_in_query(config: FusionConfig, request: SearchRequest, when: When | N
     """
     if not config.lookup_weight or config.method == "rrf" or request.strategy != "hybrid":
         return NOTHING
-    if when is None:
-        return looked_up(request.searched)
-    return NOTHING if when.nothing_else else looked_up(request.searched, when.span)
+    if when is not None and when.nothing_else:
+        return NOTHING
+    lookup = looked_up(request.searched, (0, 0) if when is None else when.span)
+    if lookup.quoted or request.searched == request.query:
+        return lookup
+    typed = looked_up(request.query).phrases  # "Show me the money" may be a title
+    return lookup._replace(phrases=list(dict.fromkeys([*lookup.phrases, *typed])))
 
 
 def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
@@ -174,7 +178,7 @@ def looked_up(query: str, period: tuple[int, int] = (0, 0)) -> Lookup:
     subject = _without_outer_function_words(query)
     if not quoted and len(subject.split()) <= PHRASE_WORDS_MAX:
         phrases = [subject]
-    several = [words for phrase in phrases if (words := _words(phrase)).count(" ") > 2]
+    several = [each for each in map(_words, phrases) if each.count(" ") > 2]
     others_than_period = f"{query[: period[0]]} {query[period[1] :]}".split()
     words = dict.fromkeys(re.sub(r"^\W+|\W+$", "", word).lower() for word in others_than_period)
     codes = [word for word in words if len(word) > 1 and any(map(str.isdigit, word))]
